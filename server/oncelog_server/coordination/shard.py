@@ -1,0 +1,69 @@
+"""What both coordinators share: decide -> append -> replay (Kafka's coordinator-common).
+
+A shard is the state of one partition of an internal topic. `decide`-style methods read the state and return
+a `Decision`; the runtime appends its records, calls `replay` for each (for transactions when they are
+committed, for groups at the local append), and releases the response once they are committed. State that
+must survive is changed by `replay` alone, so live state and reloaded state are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from oncelog_server.deferred import Deferred
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorRecord:
+    """One record for the internal topic. `value` None is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionOfRecords:
+    """The producer a batch of records is written for: TxnOffsetCommit's records are transactional."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[R]):
+    """What a core decided: records to append as one batch (none: answer at once), the response (or the
+    Deferred that will get it), and what to do if the append fails or once it is committed."""
+
+    response: R | Deferred[R]
+    records: tuple[CoordinatorRecord, ...] = ()
+    transaction: TransactionOfRecords | None = None
+    # Called with the records' append failed and not applied: puts soft state (a rebalance) right, and
+    # returns the response to give instead.
+    on_failure: Callable[[int], R] | None = None
+
+
+class Shard(Protocol):
+    """What the runtime needs of a coordinator's state, whichever coordinator it is."""
+
+    def replay(
+        self, record: CoordinatorRecord, *, offset: int, transaction: TransactionOfRecords | None
+    ) -> None:
+        """Apply one record, live or at load. The only writer of durable state. Unknown key versions are
+        skipped by the caller's decoder; an undecodable record raises ValueError (the shard is refused)."""
+        ...
+
+    def replay_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
+        """A transaction's end marker in this partition (only group shards hold transactional records)."""
+        ...
+
+    def next_timer(self) -> int | None:
+        """Monotonic ms at which `expire` wants to be called, or None."""
+        ...
+
+    def expire(self, now_ms: int) -> list[Decision[None]]:
+        """What is due at `now_ms` (monotonic)."""
+        ...
