@@ -1,0 +1,68 @@
+# oncelog: everything is one of these targets. Python 3.11 to 3.13 is all they need to begin with.
+
+PYTHON ?= python3
+KILLS ?= 20
+BIN := .venv/bin
+READY := .venv/.ready
+UV := VIRTUAL_ENV=.venv $(BIN)/uv pip
+COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+    --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run check test demo bench torture image-test pins clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+
+setup: $(READY)  ## .venv with everything pinned; done once, again only when the pins change
+
+run: $(READY)  ## a broker on port 9092, data in ./oncelog-data
+	$(BIN)/oncelog serve
+
+check: $(READY)  ## format, lint, types, layers and the project's own rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/test_tidy.py
+
+test: $(READY)  ## all tests (Java 17 and Maven for those with Kafka's own clients and tools)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+demo: $(READY)  ## 69,659 purchases through a transactional pipeline that is killed on the way
+	$(BIN)/python -m examples.demo
+
+bench: $(READY)  ## oncelog beside Apache Kafka on this machine (Java 17, Maven)
+	$(BIN)/python -m benchmarks
+
+torture: $(READY)  ## KILLS=20 times kill -9 of the broker in a transactional copy loop, audited
+	$(BIN)/python -m tests.torture --kills $(KILLS)
+
+image-test: $(READY)  ## build the image, run it with podman-compose, kill it, count what is left
+	$(BIN)/python docker/image_test.py
+
+pins: $(READY)  ## resolve requirements/ again from pyproject.toml
+	$(COMPILE) pyproject.toml -o requirements/client.txt
+	$(COMPILE) pyproject.toml --extra server -c requirements/client.txt -o requirements/server.txt
+	$(COMPILE) pyproject.toml --extra server --group dev -c requirements/server.txt -o requirements/dev.txt
+	echo uv | $(COMPILE) - -o requirements/uv.txt
+
+clean:  ## remove what the other targets made, but no data
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ── How .venv comes to be: the stamps below are why nothing is done twice ────────────────────────
+
+.venv/.uv: requirements/uv.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
+	    echo "oncelog needs Python 3.11 to 3.13; name one with: make PYTHON=python3.12 ..."; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo "Python's venv module is missing; on Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+$(READY): .venv/.uv requirements/dev.txt pyproject.toml
+	$(UV) sync --quiet --require-hashes requirements/dev.txt
+	$(UV) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
