@@ -1,4 +1,4 @@
-"""What every test has: uvloop as the loop, and no silent skip on CI."""
+"""What every test has: uvloop as the loop, the brokers to test with, and no silent skip on CI."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from collections.abc import Callable, Generator, Mapping
 
 import pytest
 import uvloop
+
+from tests.kafka.fixtures import fresh_kafka, kafka, kafka_jars
+
+__all__ = ["fresh_kafka", "kafka", "kafka_jars"]
 
 ON_CI = os.environ.get("CI") == "true"
 

@@ -1,0 +1,37 @@
+"""Pytest fixtures around Apache Kafka; without Java or Maven they skip (a failure on CI)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kafka.jars import KafkaUnavailable, classpath
+from tests.kafka.kafka import Kafka
+
+# After a kill the controller waits for the end of the old session before it takes the broker back.
+QUICK_RESTART = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+
+
+@pytest.fixture(scope="session")
+def kafka_jars() -> str:
+    """The class path of Apache Kafka 4.3.1."""
+    try:
+        return classpath()
+    except KafkaUnavailable as reason:
+        pytest.skip(f"Apache Kafka cannot be run: {reason}")
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    """One Apache Kafka node for the whole session: never stop it in a test."""
+    with Kafka(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+@pytest.fixture
+def fresh_kafka(kafka_jars: str, tmp_path: Path) -> Iterator[Kafka]:
+    """An Apache Kafka node of the test's own, to stop, kill and look into."""
+    with Kafka(tmp_path / "kafka", QUICK_RESTART) as broker:
+        yield broker

@@ -1,0 +1,79 @@
+"""Apache Kafka's jars: fetched once by name with the machine's Maven, kept in the user's cache."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+KAFKA_VERSION = "4.3.1"
+FETCH_TIMEOUT_S = 600.0
+
+_POM = Path(__file__).with_name("pom.xml")
+
+
+class KafkaUnavailable(Exception):
+    """Apache Kafka cannot be run here; the message says why."""
+
+
+def cache_directory() -> Path:
+    """Where jars and compiled programs are kept between runs."""
+    root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(root) / "oncelog" / f"kafka-{KAFKA_VERSION}"
+
+
+def java() -> str:
+    """The path of `java`; raises KafkaUnavailable without one."""
+    found = shutil.which("java")
+    if found is None:
+        raise KafkaUnavailable("no `java` on the PATH (Java 17 or newer runs Apache Kafka)")
+    return found
+
+
+def classpath() -> str:
+    """The class path of Apache Kafka and its tools; fetches the jars at first use.
+
+    Safe when called by several processes at once. Raises KafkaUnavailable with the reason.
+    """
+    java()
+    directory = cache_directory()
+    jars, done = directory / "jars", directory / "jars.complete"
+    wanted = hashlib.sha256(_POM.read_bytes()).hexdigest()
+    if not _is_complete(done, wanted):
+        directory.mkdir(parents=True, exist_ok=True)
+        with (directory / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not _is_complete(done, wanted):
+                _fetch(directory, jars)
+                done.write_text(wanted)
+    return f"{jars}/*"
+
+
+def _is_complete(done: Path, wanted: str) -> bool:
+    return done.exists() and done.read_text() == wanted
+
+
+def _fetch(directory: Path, jars: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise KafkaUnavailable("no `mvn` on the PATH, and Apache Kafka's jars are not cached")
+    # Maven writes `target` beside its pom: work on a copy, so that the source tree stays clean.
+    work = directory / "fetch"
+    shutil.rmtree(work, ignore_errors=True)
+    shutil.rmtree(jars, ignore_errors=True)
+    work.mkdir()
+    shutil.copy(_POM, work / "pom.xml")
+    command = [maven, "-q", "-B", "-f", str(work / "pom.xml"), "dependency:copy-dependencies"]
+    outcome = subprocess.run(
+        [*command, f"-DoutputDirectory={jars}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=FETCH_TIMEOUT_S,
+        check=False,
+    )
+    if outcome.returncode:
+        raise KafkaUnavailable(f"mvn could not fetch Apache Kafka: {outcome.stdout[-2000:]}")

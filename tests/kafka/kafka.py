@@ -1,0 +1,154 @@
+"""One Apache Kafka node (KRaft, broker and controller) as a child process: the control."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from tests.kafka.jars import classpath, java
+from tests.kafka.tools import run_tool
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
+# For tests, not for measuring: the first compiler stage alone starts faster and needs less.
+TEST_JVM_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+_CLUSTER_ID = "b25jZWxvZy1jb250cm9sLQ"
+# Metadata v1 for no topics at all, from a client without a name: its answer lists live brokers.
+_METADATA = struct.pack(">hhihi", 3, 1, 1, 0, 0)
+
+
+class KafkaFailed(Exception):
+    """Apache Kafka did not start or stop as it should; the message holds the end of its log."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Port numbers nobody listened on a moment ago, all different."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+class Kafka:
+    """Start with `start()` or as a context manager; `address` is what clients connect to.
+
+    `settings` override the server.properties, `jvm_options` the options of the JVM.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        jvm_options: Sequence[str] = TEST_JVM_OPTIONS,
+    ) -> None:
+        self.directory = directory
+        self.data = directory / "data"
+        self.log = directory / "kafka.log"
+        self.jvm_options = tuple(jvm_options)
+        self.port, self._controller_port = free_ports(2)
+        self.address = f"127.0.0.1:{self.port}"
+        self._properties = directory / "server.properties"
+        self._settings = self._default_settings() | dict(settings or {})
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The id of the running process; raises KafkaFailed when it does not run."""
+        if self._process is None:
+            raise KafkaFailed("not started")
+        return self._process.pid
+
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Start on the same ports and data as before, formatting at the first time.
+
+        Returns when the broker lists itself. Raises KafkaFailed after `timeout_s`.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        lines = [f"{name}={value}" for name, value in self._settings.items()]
+        self._properties.write_text("\n".join(lines) + "\n")
+        if not self.data.exists():
+            run_tool("storage", "format", "-t", _CLUSTER_ID, "-c", str(self._properties))
+        command = [java(), *self.jvm_options, "-Dorg.apache.logging.log4j.level=INFO"]
+        command += ["-cp", classpath(), "kafka.Kafka", str(self._properties)]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+        deadline = time.monotonic() + timeout_s
+        while not self._lists_itself():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise KafkaFailed(f"Apache Kafka did not start:\n{self._end_of_log()}")
+            time.sleep(0.05)
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """A controlled shutdown; a process that does not end in time is killed."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._process = None
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is flushed or said. `start` afterwards recovers on the same data."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def __enter__(self) -> Kafka:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _default_settings(self) -> dict[str, str]:
+        controller = f"127.0.0.1:{self._controller_port}"
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.address}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@{controller}",
+            "log.dirs": str(self.data),
+            "group.initial.rebalance.delay.ms": "0",
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+        }
+
+    def _lists_itself(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                connection.settimeout(5)
+                connection.sendall(struct.pack(">i", len(_METADATA)) + _METADATA)
+                answer = connection.recv(4096)
+        except OSError:
+            return False
+        return len(answer) >= 12 and struct.unpack_from(">i", answer, 8)[0] > 0
+
+    def _end_of_log(self) -> str:
+        return self.log.read_text(errors="replace")[-4000:]

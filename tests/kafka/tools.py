@@ -1,0 +1,94 @@
+"""Kafka's own command line tools, run as they are: the topic, group, dump and verifiable tools."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tests.kafka.jars import classpath, java
+
+TOOL_TIMEOUT_S = 60.0
+# Short-lived processes: no time for the optimising compiler to pay off.
+TOOL_JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+
+TOOLS: Mapping[str, str] = {
+    "configs": "kafka.admin.ConfigCommand",
+    "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "consumer-perf": "org.apache.kafka.tools.ConsumerPerformance",
+    "delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "dump-log": "org.apache.kafka.tools.DumpLogSegments",
+    "end-to-end-latency": "org.apache.kafka.tools.EndToEndLatency",
+    "features": "org.apache.kafka.tools.FeatureCommand",
+    "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "producer-perf": "org.apache.kafka.tools.ProducerPerformance",
+    "storage": "kafka.tools.StorageTool",
+    "topics": "org.apache.kafka.tools.TopicCommand",
+    "transactional-message-copier": "org.apache.kafka.tools.TransactionalMessageCopier",
+    "transactions": "org.apache.kafka.tools.TransactionsCommand",
+    "verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
+    "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+}
+
+
+class ToolFailed(Exception):
+    """A tool ended with another exit code than expected; the message holds all it printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool printed and how it ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+    @property
+    def lines(self) -> list[str]:
+        """The non-empty lines of the standard output."""
+        return [line for line in self.stdout.splitlines() if line.strip()]
+
+
+def tool_command(name: str, *arguments: str) -> list[str]:
+    """The command line of a tool by its short name. Raises KafkaUnavailable, KeyError."""
+    return [java(), *TOOL_JVM_OPTIONS, "-cp", classpath(), TOOLS[name], *arguments]
+
+
+def run_tool(
+    name: str,
+    *arguments: str,
+    input: str | None = None,
+    timeout_s: float = TOOL_TIMEOUT_S,
+    check: bool = True,
+) -> ToolResult:
+    """Run a tool in a JVM of its own to its end.
+
+    Raises ToolFailed (exit code not 0, unless `check` is false), KafkaUnavailable, and
+    subprocess.TimeoutExpired after `timeout_s`.
+    """
+    outcome = subprocess.run(
+        tool_command(name, *arguments),
+        input=input,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    if check and outcome.returncode:
+        printed = f"{outcome.stdout}\n{outcome.stderr}"
+        raise ToolFailed(f"{name} {' '.join(arguments)} -> {outcome.returncode}\n{printed}")
+    return ToolResult(outcome.returncode, outcome.stdout, outcome.stderr)
+
+
+def start_tool(name: str, *arguments: str) -> subprocess.Popen[str]:
+    """Start a tool that runs until told to stop; its output is one text pipe."""
+    return subprocess.Popen(
+        tool_command(name, *arguments),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        bufsize=1,
+    )
