@@ -41,9 +41,13 @@ class Decision(Generic[R]):
     response: R | Deferred[R]
     records: tuple[CoordinatorRecord, ...] = ()
     transaction: TransactionOfRecords | None = None
-    # Called with the records' append failed and not applied: puts soft state (a rebalance) right, and
-    # returns the response to give instead.
+    # Called when the records' append failed (argument: the error code) and nothing was applied: puts
+    # soft state (a rebalance) right, and returns the response to give instead, also where `response` is
+    # a Deferred (which the core has not completed then).
     on_failure: Callable[[int], R] | None = None
+    # Called once the records are committed, before the response is released: hands a decision to those
+    # who wait for it elsewhere (the followers' parked SyncGroups). May complete `response` itself.
+    on_committed: Callable[[], None] | None = None
 
 
 class Shard(Protocol):
