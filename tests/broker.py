@@ -1,0 +1,153 @@
+"""The real oncelog process under test: started, killed and started again on the same data."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+START_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 10.0
+
+_START_LINE = re.compile(
+    r"^oncelog (?P<version>\S+) listening on (?P<host>\S+):(?P<port>\d+), data in (?P<data>.+)$",
+    re.MULTILINE,
+)
+
+
+class BrokerFailed(Exception):
+    """The process did not start or stop as it should; the message holds what it printed."""
+
+
+class Oncelog:
+    """Start with `start()` or as a context manager; `address` is what clients connect to.
+
+    The port is picked by the broker at the first start and kept for every start after it.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        arguments: Sequence[str] = (),
+    ) -> None:
+        self.directory = directory
+        self.data = directory / "data"
+        self.output = directory / "stdout"
+        self.log = directory / "stderr"
+        self.host = "127.0.0.1"
+        self.port = 0
+        self.version = ""
+        self._settings = dict(settings or {})
+        self._arguments = tuple(arguments)
+        self._environment = _plain_environment() | dict(environment or {})
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """`host:port`, known after the first start."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The id of the running process; raises BrokerFailed when it does not run."""
+        return self._running().pid
+
+    def command(self) -> list[str]:
+        """The command line that starts this broker."""
+        sets = [part for name, value in self._settings.items() for part in _set(name, value)]
+        place = ["--port", str(self.port), "--data", str(self.data)]
+        return [sys.executable, "-m", "oncelog_server", "serve", *place, *sets, *self._arguments]
+
+    def spawn(self) -> subprocess.Popen[bytes]:
+        """Start the process without waiting for it to listen."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with self.output.open("wb") as output, self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=log,
+                env=self._environment,
+            )
+        return self._process
+
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Start and return once the process says where it listens.
+
+        Raises BrokerFailed when it ends before that or says nothing for `timeout_s`.
+        """
+        process = self.spawn()
+        deadline = time.monotonic() + timeout_s
+        while (said := _START_LINE.search(self.output.read_text())) is None:
+            if process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise BrokerFailed(f"no start line, exit code {process.returncode}: {self.said()}")
+            time.sleep(0.01)
+        self.port = int(said["port"])
+        self.version = said["version"]
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
+        """SIGTERM, and the exit code. Raises BrokerFailed when it has to be killed."""
+        process = self._running()
+        process.send_signal(signal.SIGTERM)
+        try:
+            return process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise BrokerFailed(
+                f"still running {timeout_s} s after SIGTERM: {self.said()}"
+            ) from None
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is flushed or said. `start` afterwards recovers on the same data."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def said(self) -> str:
+        """The end of all the process printed, for the message of a failed test."""
+        files = [file for file in (self.output, self.log) if file.exists()]
+        return "\n".join(file.read_text(errors="replace")[-4000:] for file in files)
+
+    def connect(self, timeout_s: float = 10.0) -> socket.socket:
+        """A plain connection to the broker."""
+        return socket.create_connection((self.host, self.port), timeout=timeout_s)
+
+    def __enter__(self) -> Oncelog:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._process is not None:
+            self.stop()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise BrokerFailed("not running")
+        return self._process
+
+
+def _set(name: str, value: str) -> tuple[str, str]:
+    return "--set", f"{name}={value}"
+
+
+def _plain_environment() -> dict[str, str]:
+    """The environment less what the broker would read its settings from."""
+    ours = ("KAFKA_", "ONCELOG_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
