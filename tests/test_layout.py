@@ -1,0 +1,79 @@
+"""The rule above all: a package is pure or an edge, never both; import-linter guards it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from tests.test_tidy import PACKAGES, ROOT, package_modules
+
+
+def contracts() -> dict[str, dict[str, list[str]]]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return {row["id"]: row for row in settings["tool"]["importlinter"]["contracts"]}
+
+
+def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
+    folders = [str(root / folder.relative_to(ROOT).parent) for folder in PACKAGES.values()]
+    return subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
+        capture_output=True,
+        text=True,
+    )
+
+
+def planted(tmp_path: Path, plants: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """A copy of the packages with one line added at the end of each module named, linted."""
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for folder in PACKAGES.values():
+        shutil.copytree(
+            folder,
+            tmp_path / folder.relative_to(ROOT),
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
+    files = dict(package_modules())
+    for module, line in plants.items():
+        with (tmp_path / files[module].relative_to(ROOT)).open("a", encoding="utf-8") as file:
+            file.write(f"\n{line}\n")
+    return lint_imports(tmp_path)
+
+
+def test_the_purity_contract_bites_in_every_package_it_names(tmp_path: Path) -> None:
+    pure = contracts()["purity"]["source_modules"]
+    result = planted(tmp_path, dict.fromkeys(pure, "import time"))
+    assert result.returncode != 0
+    blind = [module for module in pure if f"{module} -> time" not in result.stdout]
+    assert not blind, result.stdout
+
+
+def test_the_purity_contract_bites_for_everything_it_forbids(tmp_path: Path) -> None:
+    forbidden = contracts()["purity"]["forbidden_modules"]
+    lines = "\n".join(f"import {module}" for module in forbidden)
+    result = planted(tmp_path, {"oncelog_server.refusal": lines})
+    blind = [
+        name for name in forbidden if f"oncelog_server.refusal -> {name} " not in result.stdout
+    ]
+    assert not blind, result.stdout
+
+
+def test_client_and_server_cannot_see_each_other(tmp_path: Path) -> None:
+    result = planted(
+        tmp_path,
+        {
+            "oncelog_client": "import oncelog_server.refusal",
+            "oncelog_server.refusal": "import oncelog_client",
+            "oncelog_protocol": "import oncelog_client",
+        },
+    )
+    for broken in (
+        "oncelog_client -> oncelog_server.refusal",
+        "oncelog_server.refusal -> oncelog_client",
+        "oncelog_protocol -> oncelog_client",
+    ):
+        assert broken in result.stdout

@@ -1,0 +1,207 @@
+"""The project's own rules, those no linter knows: sizes, names, where a file may be opened."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = {
+    "oncelog_protocol": ROOT / "protocol/oncelog_protocol",
+    "oncelog_server": ROOT / "server/oncelog_server",
+    "oncelog_client": ROOT / "client/oncelog_client",
+}
+CODE = ("protocol", "server", "client", "tests", "examples", "benchmarks", "docker")
+
+COLUMNS = 100
+FILE_LINES = 400
+FUNCTION_LINES = 60
+HANDLER_LINES = 80
+
+BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
+BANNED_CLASS = re.compile(r"(Manager|Helper|Helpers|Util|Utils|Misc)$")
+
+# What touches the machine, and may therefore call open(): everything else gets bytes or a Files.
+MAY_OPEN = {
+    "oncelog_client.cli": "reads and writes the files the user names",
+    "oncelog_server.config": "reads server.properties",
+    "oncelog_server.serve": "the process: data directory and lock",
+    "oncelog_server.storage.os_files": "is the disk",
+}
+
+# In no file of the project: package indexes (pins and settings belong to the machine) and the paths
+# of a machine it was written on.
+HOSTS = ("pypi" + ".org", "python" + "hosted.org", "repo1." + "maven", "docker" + ".io/")
+MACHINE_PATHS = ("/ro" + "ot/", "/ho" + "me/", "/Us" + "ers/", "/wo" + "rk/")
+
+
+def source_files() -> list[Path]:
+    return sorted(
+        path
+        for folder in CODE
+        for path in (ROOT / folder).rglob("*.py")
+        if "__pycache__" not in path.parts
+    )
+
+
+def package_modules() -> Iterator[tuple[str, Path]]:
+    """Every module we ship: its dotted name and its file."""
+    for package, folder in PACKAGES.items():
+        for path in sorted(folder.rglob("*.py")):
+            parts = path.relative_to(folder).with_suffix("").parts
+            yield ".".join((package, *(part for part in parts if part != "__init__"))), path
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def tracked_files() -> list[Path]:
+    listing = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    return [ROOT / name for name in listing.split("\0") if name and (ROOT / name).is_file()]
+
+
+def shown(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def refuse(offences: list[str], rule: str) -> None:
+    assert not offences, f"{rule}:\n  " + "\n  ".join(offences)
+
+
+def test_lines_have_at_most_100_columns() -> None:
+    offences = [
+        f"{shown(path)}:{number}: {len(line)}"
+        for path in source_files()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > COLUMNS
+    ]
+    refuse(offences, f"lines of more than {COLUMNS} columns")
+
+
+def test_files_have_at_most_400_lines() -> None:
+    sizes = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in source_files()}
+    offences = [f"{shown(path)}: {size}" for path, size in sizes.items() if size > FILE_LINES]
+    refuse(offences, f"files of more than {FILE_LINES} lines: a noun is missing")
+
+
+def test_functions_have_at_most_60_lines_and_handlers_80() -> None:
+    offences = []
+    for path in source_files():
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                size = (node.end_lineno or node.lineno) - node.lineno + 1
+                handler = path.parent.name == "handlers" and node.name == "handle"
+                if size > (HANDLER_LINES if handler else FUNCTION_LINES):
+                    offences.append(f"{shown(path)}:{node.lineno}: {node.name} has {size}")
+    refuse(offences, "functions too long: a noun is missing")
+
+
+def test_no_module_or_class_is_named_after_nothing() -> None:
+    offences = [
+        shown(path)
+        for path in source_files()
+        if BANNED_NAMES & {path.stem, path.parent.name, *path.stem.split("_")}
+    ]
+    for path in source_files():
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.ClassDef) and BANNED_CLASS.search(node.name):
+                offences.append(f"{shown(path)}:{node.lineno}: class {node.name}")
+    refuse(offences, "names that say nothing")
+
+
+def test_only_edges_open_files() -> None:
+    offences = []
+    for module, path in package_modules():
+        if any(module == edge or module.startswith(f"{edge}.") for edge in MAY_OPEN):
+            continue
+        for node in ast.walk(parsed(path)):
+            if not isinstance(node, ast.Call):
+                continue
+            called = ast.unparse(node.func)
+            if called in {"open", "io.open", "os.open", "os.fdopen"}:
+                offences.append(f"{shown(path)}:{node.lineno}: {called}(")
+    refuse(offences, "files opened outside the edges")
+
+
+def test_nobody_reads_the_wall_clock_or_draws_a_number_behind_the_clock_module() -> None:
+    """`clock.py` is the one reader of the time: what takes `now_ms` can be simulated."""
+    offences = []
+    for module, path in package_modules():
+        if module in {"oncelog_server.clock", "oncelog_client.clock"}:
+            continue
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Attribute):
+                named = ast.unparse(node)
+                if named in {"time.time", "time.time_ns", "datetime.now", "datetime.datetime.now"}:
+                    offences.append(f"{shown(path)}:{node.lineno}: {named}")
+    refuse(offences, "the wall clock read outside clock.py")
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    offences = [
+        shown(path)
+        for _, path in package_modules()
+        if parsed(path).body and not ast.get_docstring(parsed(path))
+    ]
+    refuse(offences, "modules without a docstring")
+
+
+def handlers() -> list[str]:
+    folder = PACKAGES["oncelog_server"] / "handlers"
+    return sorted(path.stem for path in folder.glob("*.py") if "VERSIONS" in path.read_text())
+
+
+def versions_in(docstring: str) -> set[int]:
+    """The versions a handler's header speaks of: lines that begin `v3`, `v0-v2` or `v4, v5`."""
+    versions: set[int] = set()
+    for line in docstring.splitlines():
+        head = re.match(r"\s*((?:v\d+(?:\s*(?:-|to|,|and)\s*)?)+)", line)
+        if head is None:
+            continue
+        for first, last in re.findall(r"v(\d+)(?:\s*(?:-|to)\s*v(\d+))?", head.group(1)):
+            versions.update(range(int(first), int(last or first) + 1))
+    return versions
+
+
+@pytest.mark.parametrize("name", handlers())
+def test_a_handler_header_lists_exactly_its_versions(name: str) -> None:
+    module = import_module(f"oncelog_server.handlers.{name}")
+    assert versions_in(module.__doc__ or "") == set(module.VERSIONS)
+
+
+def test_no_tracked_file_names_a_package_index_or_a_machine() -> None:
+    offences = []
+    for path in tracked_files():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        offences += [f"{shown(path)}: {word}" for word in (*HOSTS, *MACHINE_PATHS) if word in text]
+    refuse(offences, "addresses that belong to a machine")
+
+
+@pytest.mark.parametrize("name", ["client", "server", "dev", "uv"])
+def test_every_pin_has_a_version_and_hashes_and_no_address(name: str) -> None:
+    text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
+    entries = re.sub(r"\\\n\s*", "", text).splitlines()
+    offences = [
+        entry.split(" ")[0]
+        for entry in entries
+        if not entry.startswith("#")
+        and not re.match(r"[a-z0-9._-]+==\S+ (; [^#]*?)?--hash=sha256:[0-9a-f]{64}", entry)
+    ]
+    refuse(offences, "pins without a version or hashes")
+    assert "://" not in text, (
+        "pins name no address: that is the machine's affair"
+    )
