@@ -1,0 +1,1 @@
+"""The Kafka protocol without any IO: messages, headers, frames, record batches."""

@@ -1,0 +1,63 @@
+"""Bytes to messages and back: a decoder and an encoder per message and version, made lazily.
+
+Anything undecodable raises ProtocolError, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+from oncelog_protocol.errors import ProtocolError
+
+T = TypeVar("T")
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Decoder: TypeAlias = Callable[[Buffer, int], tuple[T, int]]
+Encoder: TypeAlias = Callable[[T, Callable[[Any], object]], None]
+
+_decoders: dict[tuple[type, int], Decoder[Any]] = {}
+_encoders: dict[tuple[type, int], Encoder[Any]] = {}
+
+
+def decoder(cls: type[T], version: int) -> Decoder[T]:
+    """The function (buffer, position) -> (message, position after it) for one version."""
+    found = _decoders.get((cls, version))
+    if found is None:
+        from oncelog_protocol.codegen import generate_decoder
+
+        found = _decoders[cls, version] = generate_decoder(cls, version)
+    return found
+
+
+def encoder(cls: type[T], version: int) -> Encoder[T]:
+    """The function (message, append) that hands the parts of the message to `append`, in order.
+
+    A part is bytes, or the very object that a `records` field holds.
+    """
+    found = _encoders.get((cls, version))
+    if found is None:
+        from oncelog_protocol.codegen import generate_encoder
+
+        found = _encoders[cls, version] = generate_encoder(cls, version)
+    return found
+
+
+def decode(cls: type[T], version: int, buffer: Buffer) -> T:
+    """The message that is the whole buffer. Raises ProtocolError, also for bytes left over."""
+    decoded, position = decoder(cls, version)(buffer, 0)
+    if position != len(buffer):
+        raise ProtocolError(
+            f"{cls.__name__} v{version}: {len(buffer) - position} bytes after the message"
+        )
+    return decoded
+
+
+def encode(message: object, version: int) -> bytes:
+    """The bytes of a message whose `records`, if any, are bytes-like.
+
+    Raises struct.error, AttributeError or TypeError for a value that its field cannot hold.
+    """
+    parts: list[bytes] = []
+    encoder(type(message), version)(message, parts.append)
+    return b"".join(parts)

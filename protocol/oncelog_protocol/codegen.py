@@ -1,0 +1,85 @@
+"""A message table and a version -> the source of a decoder or encoder specialised for just that.
+
+Consecutive fields of fixed size (and the length that follows them) become one struct call, nested
+structs are inlined, a varint of one byte costs one comparison. `constructs` is the same in slow and
+plain words; a property test holds the two together.
+"""
+
+from __future__ import annotations
+
+import struct as _struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from oncelog_protocol.errors import ProtocolError
+from oncelog_protocol.schema import Schema, schema_of
+
+
+class Source:
+    """Lines of Python under construction, and the globals they refer to."""
+
+    def __init__(self, schema: Schema, version: int, signature: str) -> None:
+        if version not in schema.versions:
+            raise ProtocolError(f"{schema.name} has no version {version}")
+        self.title = f"{schema.name} v{version}"
+        self.version = version
+        self.flexible = version >= schema.flexible_since
+        self.lines = [signature]
+        self.depth = 1
+        self.scope: dict[str, Any] = {}
+        self._names = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append(" " * self.depth + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Lines written inside are indented below `head`."""
+        self.line(head)
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+    def fresh(self, prefix: str = "v") -> str:
+        """A local name that nothing else uses."""
+        self._names += 1
+        return f"{prefix}{self._names}"
+
+    def constant(self, prefix: str, value: object) -> str:
+        """The name of a global that holds the value."""
+        for name, known in self.scope.items():
+            if known is value:
+                return name
+        name = self.fresh(prefix)
+        self.scope[name] = value
+        return name
+
+    def layout(self, format: str, method: str) -> str:
+        """The name of the bound method of a compiled big-endian struct."""
+        name = f"{method}_{format.replace('?', 'Z')}"
+        if name not in self.scope:
+            self.scope[name] = getattr(_struct.Struct(">" + format), method)
+        return name
+
+    def compile(self, function: str) -> Any:
+        """Execute the lines and return the function they define, its source beside it."""
+        source = "\n".join(self.lines) + "\n"
+        exec(compile(source, f"<{self.title} {function}>", "exec"), self.scope)
+        made = self.scope[function]
+        made.source = source
+        return made
+
+
+def generate_decoder(cls: type, version: int) -> Any:
+    """The decoder of one version; see `codecs.decoder`."""
+    from oncelog_protocol.codegen_decode import DecoderSource
+
+    return DecoderSource(schema_of(cls), version).compile("decode")
+
+
+def generate_encoder(cls: type, version: int) -> Any:
+    """The encoder of one version; see `codecs.encoder`."""
+    from oncelog_protocol.codegen_encode import EncoderSource
+
+    return EncoderSource(schema_of(cls), version).compile("encode")

@@ -1,0 +1,205 @@
+"""The decoder's half of the code generator. What is checked here is what keeps a broker alive:
+
+lengths before memory is taken, array counts against the bytes that are left, an element budget per
+message, tags in ascending order. All of it raises ProtocolError.
+"""
+
+from __future__ import annotations
+
+import struct as _struct
+
+from oncelog_protocol.codegen import Source
+from oncelog_protocol.errors import ProtocolError
+from oncelog_protocol.schema import Field, Schema, minimal_size, schema_of
+from oncelog_protocol.types import Array, Default, FieldType, Nested, Primitive, string
+from oncelog_protocol.varint import MAX_TAGS, continue_uvarint, skip_tags
+
+MAX_ELEMENTS = 1_000_000
+"""Array elements in one message, of all its arrays together."""
+
+
+class DecoderSource(Source):
+    """`b` is the buffer, `p` the position, `end` its length, `left` the element budget."""
+
+    def __init__(self, schema: Schema, version: int) -> None:
+        super().__init__(schema, version, "def decode(b, p):")
+        self._pending: list[tuple[str, str]] = []
+        self.scope.update(
+            ProtocolError=ProtocolError,
+            struct_error=_struct.error,
+            unpack_array=_struct.unpack_from,
+            uvarint=continue_uvarint,
+            skip_tags=skip_tags,
+            fail=self._fail,
+        )
+        self.line("end = len(b)")
+        self.line(f"left = {MAX_ELEMENTS}")
+        with self.block("try:"):
+            made = self._struct(schema)
+            self.line(f"return {made}, p")
+        with self.block("except (IndexError, struct_error, UnicodeDecodeError) as error:"):
+            self.line("raise ProtocolError(f'{title}: cut off or not UTF-8: {error}') from error")
+        self.scope["title"] = self.title
+
+    def _fail(self, what: str, position: int) -> ProtocolError:
+        return ProtocolError(f"{self.title}: bad {what} before byte {position}")
+
+    # ── fields of fixed size wait until something else needs the position ──────────────────────
+
+    def _take(self, format: str) -> str:
+        name = self.fresh()
+        self._pending.append((format, name))
+        return name
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        format = "".join(code for code, _ in self._pending)
+        if format == "B":
+            self.line(f"{self._pending[0][1]} = b[p]")
+            self.line("p += 1")
+        else:
+            names = ", ".join(name for _, name in self._pending)
+            comma = "," if len(self._pending) == 1 else ""
+            self.line(f"{names}{comma} = {self.layout(format, 'unpack_from')}(b, p)")
+            self.line(f"p += {_struct.calcsize('>' + format)}")
+        self._pending.clear()
+
+    def _uvarint(self) -> str:
+        """Read a varint; its first byte belongs to the fields before it."""
+        name = self._take("B")
+        self._flush()
+        with self.block(f"if {name} > 127:"):
+            self.line(f"{name}, p = uvarint(b, p, {name})")
+        return name
+
+    def _length(self, classic: str) -> str:
+        """Read a length; -1 is null in both forms."""
+        if self.flexible:
+            name = self._uvarint()
+            self.line(f"{name} -= 1")
+            return name
+        name = self._take(classic)
+        self._flush()
+        return name
+
+    # ── values: each returns the expression that holds the value ───────────────────────────────
+
+    def _value(self, kind: FieldType | type, name: str, nullable: bool) -> str:
+        if isinstance(kind, Primitive):
+            if kind.format:
+                return self._take(kind.format)
+            return self._sized(kind, name, nullable)
+        if isinstance(kind, Array):
+            return self._array(kind, name, nullable)
+        if isinstance(kind, Nested):
+            return self._nested(kind, nullable)
+        return self._struct(schema_of(kind))
+
+    def _sized(self, kind: Primitive, name: str, nullable: bool) -> str:
+        length = self._length("h" if kind is string else "i")
+        value, stop = self.fresh(), self.fresh("e")
+        if nullable:
+            self.line(f"if {length} == -1: {value} = None")
+            self.line("else:")
+            self.depth += 1
+        self.line(f"{stop} = p + {length}")
+        self.line(f"if not p <= {stop} <= end: raise fail({'length of ' + name!r}, p)")
+        read = {
+            "string": "str(b[p:{}], 'utf-8')",
+            "bytes": "bytes(b[p:{}])",
+            "records": "memoryview(b)[p:{}]",
+        }[kind.name]
+        self.line(f"{value} = {read.format(stop)}")
+        self.line(f"p = {stop}")
+        if nullable:
+            self.depth -= 1
+        return value
+
+    def _array(self, kind: Array, name: str, nullable: bool) -> str:
+        count = self._length("i")
+        value = self.fresh()
+        if nullable:
+            self.line(f"if {count} == -1: {value} = None")
+            self.line("else:")
+            self.depth += 1
+        size = minimal_size(kind.of, self.version, self.flexible)
+        self.line(
+            f"if {count} < 0 or {count} > left or {count} * {size} > end - p:"
+            f" raise fail({'count of ' + name!r}, p)"
+        )
+        self.line(f"left -= {count}")
+        if isinstance(kind.of, Primitive) and len(kind.of.format) == 1:
+            code = f"f'>{{{count}}}{kind.of.format}'"
+            self.line(f"{value} = list(unpack_array({code}, b, p)) if {count} else []")
+            self.line(f"p += {count} * {size}")
+        else:
+            self.line(f"{value} = []")
+            with self.block(f"for _ in range({count}):"):
+                element = self._value(kind.of, name, nullable=False)
+                self._flush()
+                self.line(f"{value}.append({element})")
+        if nullable:
+            self.depth -= 1
+        return value
+
+    def _nested(self, kind: Nested, nullable: bool) -> str:
+        if not nullable:
+            return self._struct(schema_of(kind.of))
+        present, value = self._take("b"), self.fresh()
+        self._flush()
+        self.line(f"if {present} < 0: {value} = None")
+        with self.block("else:"):
+            self.line(f"{value} = {self._struct(schema_of(kind.of))}")
+        return value
+
+    def _struct(self, schema: Schema) -> str:
+        values: dict[str, str] = {}
+        for field in schema.present(self.version):
+            values[field.name] = self._value(field.type, field.name, field.nullable(self.version))
+        if self.flexible:
+            values.update(self._tags(schema))
+        self._flush()
+        arguments = [values.get(field.name) or self._default(field) for field in schema.fields]
+        made = self.fresh("o")
+        self.line(f"{made} = {self.constant('C', schema.cls)}({', '.join(arguments)})")
+        return made
+
+    def _default(self, field: Field) -> str:
+        if field.default is not Default:
+            return repr(field.default)
+        if isinstance(field.type, Nested):
+            return f"{self.constant('C', field.type.of)}()"
+        return "[]"
+
+    def _tags(self, schema: Schema) -> dict[str, str]:
+        count = self._take("B")
+        self._flush()
+        fields = schema.tagged(self.version)
+        if not fields:
+            self.line(f"if {count}: p = skip_tags(b, p, {count})")
+            return {}
+        values = {field.name: self.fresh("t") for field in fields}
+        for field in fields:
+            self.line(f"{values[field.name]} = {self._default(field)}")
+        tag, last, stop = self.fresh("t"), self.fresh("t"), self.fresh("e")
+        with self.block(f"if {count}:"):
+            self.line(f"if {count} > 127: {count}, p = uvarint(b, p, {count})")
+            self.line(f"if {count} > {MAX_TAGS}: raise fail('number of tagged fields', p)")
+            self.line(f"{last} = -1")
+            with self.block(f"for _ in range({count}):"):
+                self.line(f"{tag} = {self._uvarint()}")
+                self.line(f"if {tag} <= {last}: raise fail('order of tags', p)")
+                self.line(f"{last} = {tag}")
+                size = self._uvarint()
+                self.line(f"{stop} = p + {size}")
+                self.line(f"if {stop} > end: raise fail('size of a tagged field', p)")
+                for position, field in enumerate(fields):
+                    with self.block(f"{'el' if position else ''}if {tag} == {field.tag}:"):
+                        nullable = field.nullable(self.version)
+                        value = self._value(field.type, field.name, nullable)
+                        self._flush()
+                        self.line(f"{values[field.name]} = {value}")
+                        self.line(f"if p != {stop}: raise fail({'size of ' + field.name!r}, p)")
+                self.line(f"else: p = {stop}")
+        return values

@@ -1,0 +1,153 @@
+"""The encoder's half of the code generator: appends the parts of a message to a list.
+
+The value of a `records` field becomes a part of its own, as it is, so that a range of a file can
+be sent without being read.
+"""
+
+from __future__ import annotations
+
+import struct as _struct
+
+from oncelog_protocol.codegen import Source
+from oncelog_protocol.schema import Field, Schema, schema_of
+from oncelog_protocol.types import Array, Default, FieldType, Nested, Primitive, string
+from oncelog_protocol.varint import write_uvarint
+
+
+class EncoderSource(Source):
+    """`o` is the message, `a` appends a part."""
+
+    def __init__(self, schema: Schema, version: int) -> None:
+        super().__init__(schema, version, "def encode(o, a):")
+        self._pending: list[tuple[str, str]] = []
+        self._append = "a"
+        self.scope.update(uvarint=write_uvarint, pack_array=_struct.pack)
+        self._struct(schema, "o")
+        self._flush()
+        self.line("return None")
+
+    # ── values of fixed size wait until something else must be appended ────────────────────────
+
+    def _put(self, format: str, value: str) -> None:
+        self._pending.append((format, value))
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        format = "".join(code for code, _ in self._pending)
+        values = [value for _, value in self._pending]
+        if all(value.lstrip("-").isdigit() for value in values):
+            self.line(f"{self._append}({_struct.pack('>' + format, *map(int, values))!r})")
+        else:
+            self.line(f"{self._append}({self.layout(format, 'pack')}({', '.join(values)}))")
+        self._pending.clear()
+
+    def _part(self, value: str) -> None:
+        self._flush()
+        self.line(f"{self._append}({value})")
+
+    def _length(self, classic: str, value: str) -> None:
+        if self.flexible:
+            self._part(f"uvarint(len({value}) + 1)")
+        else:
+            self._put(classic, f"len({value})")
+
+    def _null(self, classic: str) -> None:
+        if self.flexible:
+            self._put("B", "0")
+        else:
+            self._put(classic, "-1")
+
+    # ── values ─────────────────────────────────────────────────────────────────────────────────
+
+    def _value(self, kind: FieldType | type, value: str, nullable: bool) -> None:
+        if isinstance(kind, Primitive) and kind.format:
+            self._put(kind.format, value)
+            return
+        held = self.fresh("x")
+        self.line(f"{held} = {value}")
+        if not nullable:
+            self._present(kind, held)
+            return
+        self._flush()
+        with self.block(f"if {held} is None:"):
+            if isinstance(kind, Primitive):
+                self._null("h" if kind is string else "i")
+            elif isinstance(kind, Array):
+                self._null("i")
+            else:
+                self._put("b", "-1")
+            self._flush()
+        with self.block("else:"):
+            if isinstance(kind, Nested):
+                self._put("b", "1")
+            self._present(kind, held)
+            self._flush()
+
+    def _present(self, kind: FieldType | type, value: str) -> None:
+        if isinstance(kind, Primitive):
+            if kind is string:
+                self.line(f"{value} = {value}.encode()")
+            self._length("h" if kind is string else "i", value)
+            self._part(value)
+        elif isinstance(kind, Array):
+            self._array(kind, value)
+        else:
+            self._struct(schema_of(kind.of if isinstance(kind, Nested) else kind), value)
+
+    def _array(self, kind: Array, value: str) -> None:
+        self._length("i", value)
+        self._flush()
+        if isinstance(kind.of, Primitive) and len(kind.of.format) == 1:
+            self._part(f"pack_array(f'>{{len({value})}}{kind.of.format}', *{value})")
+            return
+        element = self.fresh("q")
+        with self.block(f"for {element} in {value}:"):
+            self._value(kind.of, element, nullable=False)
+            self._flush()
+
+    def _struct(self, schema: Schema, value: str) -> None:
+        for field in schema.present(self.version):
+            self._value(field.type, f"{value}.{field.name}", field.nullable(self.version))
+        if not self.flexible:
+            return
+        fields = schema.tagged(self.version)
+        if fields:
+            self._tags(fields, value)
+        else:
+            self._put("B", "0")
+
+    def _tags(self, fields: list[Field], value: str) -> None:
+        """Write the tagged fields that differ from their default, or an empty section."""
+        self._flush()
+        count, section = self.fresh("n"), self.fresh("s")
+        self.line(f"{count} = 0")
+        outer = self._append
+        for field in fields:
+            held = f"{value}.{field.name}"
+            with self.block(f"if {self._differs(field, held)}:"):
+                parts = self.fresh("s")
+                self.line(f"if not {count}: {section} = []")
+                self.line(f"{count} += 1")
+                self.line(f"{parts} = []")
+                self._append = f"{parts}.append"
+                self._value(field.type, held, field.nullable(self.version))
+                self._flush()
+                self._append = outer
+                self.line(f"{section}.append({write_uvarint(field.tag or 0)!r})")
+                self.line(f"{section}.append(uvarint(sum(map(len, {parts}))))")
+                self.line(f"{section}.extend({parts})")
+        with self.block(f"if {count}:"):
+            self.line(f"{outer}(uvarint({count}))")
+            self.line(f"for part in {section}: {outer}(part)")
+        self.line(f"else: {outer}(b'\\0')")
+
+    def _differs(self, field: Field, held: str) -> str:
+        if isinstance(field.type, Nested):
+            default = self.constant("D", field.type.of())
+            return f"{held} is not None and {held} != {default}"
+        if field.default is Default:
+            return f"{held} is None or {held}" if field.nullable(self.version) else held
+        if field.default is None:
+            return f"{held} is not None"
+        return f"{held} != {field.default!r}"

@@ -1,0 +1,83 @@
+"""Request and response headers (KIP-482; Kafka's RequestHeader and ResponseHeader).
+
+A request header is v1, or v2 with tagged fields where the request is flexible; a response header is
+v0, or v1 with tagged fields. `client_id` keeps its int16 length in all of them.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from oncelog_protocol.apis import APIS, request_header_version, response_header_version
+from oncelog_protocol.codecs import Buffer
+from oncelog_protocol.errors import ProtocolError
+from oncelog_protocol.varint import skip_tags
+
+_START = struct.Struct(">hhih")
+_CORRELATION_ID = struct.Struct(">i")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeader:
+    """What stands before every request. `client_id` is None if the client gave none."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def read_request_header(buffer: Buffer, position: int = 0) -> tuple[RequestHeader, int]:
+    """The header and the position of the body. Raises ProtocolError.
+
+    Where the API or version is not spoken, the header is read as v1 and the position is unknown.
+    """
+    try:
+        api_key, api_version, correlation_id, size = _START.unpack_from(buffer, position)
+        position += _START.size
+        client_id = None
+        if size != -1:
+            end = position + size
+            if not position <= end <= len(buffer):
+                raise ProtocolError(f"a client id of {size} bytes")
+            client_id = str(buffer[position:end], "utf-8")
+            position = end
+        api = APIS.get(api_key)
+        if api is not None and api.flexible_since <= api_version <= api.latest:
+            tags = buffer[position]
+            position = skip_tags(buffer, position + 1, tags) if tags else position + 1
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"a request header cut off or not UTF-8: {error}") from error
+    return RequestHeader(api_key, api_version, correlation_id, client_id), position
+
+
+def write_request_header(
+    api_key: int, api_version: int, correlation_id: int, client_id: str | None
+) -> bytes:
+    """The header of a request in the version that its API demands. Raises KeyError."""
+    text = b"" if client_id is None else client_id.encode()
+    size = -1 if client_id is None else len(text)
+    start = _START.pack(api_key, api_version, correlation_id, size)
+    return start + text + (b"\0" if request_header_version(api_key, api_version) > 1 else b"")
+
+
+def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
+    """The header of the answer to a request. Raises KeyError."""
+    start = _CORRELATION_ID.pack(correlation_id)
+    return start + b"\0" if response_header_version(api_key, api_version) else start
+
+
+def read_response_header(
+    api_key: int, api_version: int, buffer: Buffer, position: int = 0
+) -> tuple[int, int]:
+    """The correlation id and the position of the body. Raises ProtocolError."""
+    try:
+        (correlation_id,) = _CORRELATION_ID.unpack_from(buffer, position)
+        position += _CORRELATION_ID.size
+        if response_header_version(api_key, api_version):
+            tags = buffer[position]
+            position = skip_tags(buffer, position + 1, tags) if tags else position + 1
+    except (struct.error, IndexError) as error:
+        raise ProtocolError(f"a response header cut off: {error}") from error
+    return correlation_id, position

@@ -1,0 +1,40 @@
+"""DescribeCluster (key 60), versions 0 to 2."""
+
+from __future__ import annotations
+
+from oncelog_protocol.schema import message, struct
+from oncelog_protocol.types import array, boolean, int8, int16, int32, string
+
+
+@message(range(0, 3), flexible_since=0)
+class DescribeClusterRequest:
+    """The request of DescribeCluster, versions 0 to 2."""
+
+    include_cluster_authorized_operations: bool = boolean()
+    endpoint_type: int = int8(since=1, default=1)
+    include_fenced_brokers: bool = boolean(since=2)
+
+
+@struct
+class DescribeClusterBroker:
+    """Describe cluster broker of DescribeClusterResponse."""
+
+    broker_id: int = int32()
+    host: str = string()
+    port: int = int32()
+    rack: str | None = string(nullable_since=0, default=None)
+    is_fenced: bool = boolean(since=2)
+
+
+@message(range(0, 3), flexible_since=0)
+class DescribeClusterResponse:
+    """The response of DescribeCluster, versions 0 to 2."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable_since=0, default=None)
+    endpoint_type: int = int8(since=1, default=1)
+    cluster_id: str = string()
+    controller_id: int = int32(default=-1)
+    brokers: list[DescribeClusterBroker] = array(DescribeClusterBroker)
+    cluster_authorized_operations: int = int32(default=-2147483648)

@@ -1,0 +1,33 @@
+"""ListGroups (key 16), versions 0 to 5."""
+
+from __future__ import annotations
+
+from oncelog_protocol.schema import message, struct
+from oncelog_protocol.types import array, int16, int32, string
+
+
+@message(range(0, 6), flexible_since=3)
+class ListGroupsRequest:
+    """The request of ListGroups, versions 0 to 5."""
+
+    states_filter: list[str] = array(string, since=4)
+    types_filter: list[str] = array(string, since=5)
+
+
+@struct
+class ListedGroup:
+    """Listed group of ListGroupsResponse."""
+
+    group_id: str = string()
+    protocol_type: str = string()
+    group_state: str = string(since=4)
+    group_type: str = string(since=5)
+
+
+@message(range(0, 6), flexible_since=3)
+class ListGroupsResponse:
+    """The response of ListGroups, versions 0 to 5."""
+
+    throttle_time_ms: int = int32(since=1)
+    error_code: int = int16()
+    groups: list[ListedGroup] = array(ListedGroup)

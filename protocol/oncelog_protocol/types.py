@@ -1,0 +1,139 @@
+"""Kafka's primitive types, and the fields of a message table that hold them.
+
+Source: the protocol guide ("Protocol Primitive Types") and KIP-482 (compact types, tagged fields).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+NEVER: Final = 1 << 15
+"""A version that no message reaches."""
+
+ZERO_UUID: Final = bytes(16)
+
+INT32_MAX: Final = 0x7FFFFFFF
+INT64_MAX: Final = 0x7FFFFFFFFFFFFFFF
+
+Records: TypeAlias = Any
+"""A run of record batches: a memoryview when decoded, anything with `__len__` to be encoded."""
+
+
+class Default:
+    """Stands for "the type's own zero value" where no default is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSpec:
+    """One row of a message table, before it knows its name."""
+
+    type: FieldType
+    since: int
+    until: int
+    nullable_since: int
+    tag: int | None
+    default: object
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """A type of one value. Calling it declares a field of that type.
+
+    `format` is the code of the struct module if the type has a fixed size, else "".
+    """
+
+    name: str
+    format: str
+    size: int
+    zero: object
+
+    def __call__(
+        self,
+        *,
+        since: int = 0,
+        until: int = NEVER,
+        nullable_since: int = NEVER,
+        tag: int | None = None,
+        default: object = Default,
+    ) -> Any:
+        """Declare a field: present from version `since` to `until` inclusive."""
+        if default is Default:
+            default = self.zero
+        return FieldSpec(self, since, until, nullable_since, tag, default)
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A list of elements, all of one type: a primitive or a struct class."""
+
+    of: Primitive | type
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """A struct held by value: the class is a table of its own."""
+
+    of: type
+
+
+FieldType = Primitive | Array | Nested
+
+boolean = Primitive("boolean", "?", 1, False)
+int8 = Primitive("int8", "b", 1, 0)
+int16 = Primitive("int16", "h", 2, 0)
+uint16 = Primitive("uint16", "H", 2, 0)
+int32 = Primitive("int32", "i", 4, 0)
+uint32 = Primitive("uint32", "I", 4, 0)
+int64 = Primitive("int64", "q", 8, 0)
+float64 = Primitive("float64", "d", 8, 0.0)
+uuid = Primitive("uuid", "16s", 16, ZERO_UUID)
+string = Primitive("string", "", 0, "")
+bytestring = Primitive("bytes", "", 0, b"")
+records = Primitive("records", "", 0, None)
+
+
+def array(
+    of: Primitive | type,
+    *,
+    since: int = 0,
+    until: int = NEVER,
+    nullable_since: int = NEVER,
+    tag: int | None = None,
+    default: object = Default,
+) -> Any:
+    """Declare a field that is an array; its default is a new empty list, or None."""
+    return FieldSpec(Array(of), since, until, nullable_since, tag, default)
+
+
+def nested(
+    of: type,
+    *,
+    since: int = 0,
+    until: int = NEVER,
+    nullable_since: int = NEVER,
+    tag: int | None = None,
+    default: object = Default,
+) -> Any:
+    """Declare a field that is a struct. A tagged struct that is absent (or all default) is None."""
+    if tag is not None:
+        default = None
+    return FieldSpec(Nested(of), since, until, nullable_since, tag, default)
+
+
+def uuid_to_string(value: bytes) -> str:
+    """Kafka's form of a uuid: 22 characters of URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(value).decode("ascii").rstrip("=")
+
+
+def uuid_from_string(text: str) -> bytes:
+    """The 16 bytes of a uuid in Kafka's form. Raises ValueError for anything else."""
+    try:
+        value = base64.b64decode(text + "==", altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ValueError(f"not a uuid: {text!r}") from error
+    if len(value) != 16 or len(text) != 22:
+        raise ValueError(f"not a uuid: {text!r}")
+    return value

@@ -1,0 +1,72 @@
+"""Unsigned varints, the lengths and tags of KIP-482: 7 bits a byte, low bits first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncelog_protocol.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from oncelog_protocol.codecs import Buffer
+
+MAX_TAGS = 64
+"""Tagged fields allowed in one section: Kafka itself has fewer than ten anywhere."""
+
+
+def continue_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
+    """The value of a varint whose first byte (above 127) was read; at most 5 bytes, 32 bits."""
+    value = first & 127
+    for shift in (7, 14, 21, 28):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            if value >> 32:
+                break
+            return value, position
+    raise ProtocolError(f"a varint of more than 32 bits before byte {position}")
+
+
+def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """The varint at a position and the position after it. Raises IndexError where it is cut."""
+    first = buffer[position]
+    if first < 128:
+        return first, position + 1
+    return continue_uvarint(buffer, position + 1, first)
+
+
+def _build_uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+SMALL = tuple(_build_uvarint(value) for value in range(512))
+
+
+def write_uvarint(value: int) -> bytes:
+    """The bytes of an unsigned varint."""
+    return SMALL[value] if 0 <= value < 512 else _build_uvarint(value)
+
+
+def skip_tags(buffer: Buffer, position: int, count: int) -> int:
+    """The position after a section of `count` tagged fields that nobody here knows."""
+    if count > 127:
+        count, position = continue_uvarint(buffer, position, count)
+    if count > MAX_TAGS:
+        raise ProtocolError(f"{count} tagged fields in one section")
+    end = len(buffer)
+    last = -1
+    for _ in range(count):
+        tag, position = read_uvarint(buffer, position)
+        if tag <= last:
+            raise ProtocolError(f"tag {tag} after tag {last}")
+        last = tag
+        size, position = read_uvarint(buffer, position)
+        position += size
+        if position > end:
+            raise ProtocolError(f"tagged field {tag} ends beyond the message")
+    return position
