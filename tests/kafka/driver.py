@@ -1,0 +1,161 @@
+"""Kafka's Java client and tools in one JVM behind a pipe: a test does not pay for a JVM's start."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import json
+import queue
+import shutil
+import subprocess
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.kafka.jars import KafkaUnavailable, cache_directory, classpath, java
+from tests.kafka.tools import TOOL_JVM_OPTIONS, TOOLS, ToolFailed, ToolResult
+
+CALL_TIMEOUT_S = 60.0
+
+_SOURCE = Path(__file__).parent / "java" / "Driver.java"
+
+
+class JavaError(Exception):
+    """What the Java client threw: `kind` is the simple name of the class."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(f"{kind}: {message}")
+        self.kind = kind
+
+
+class JavaHangs(Exception):
+    """The JVM did not answer in time (or at all) and was killed."""
+
+
+def driver_classes() -> Path:
+    """The folder of the compiled driver, compiled at first use. Raises KafkaUnavailable."""
+    digest = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]
+    directory = cache_directory() / f"driver-{digest}"
+    jars = classpath()
+    with (cache_directory() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not directory.exists():
+            _compile(jars, directory)
+    return directory
+
+
+def _compile(jars: str, directory: Path) -> None:
+    compiler = shutil.which("javac")
+    if compiler is None:
+        raise KafkaUnavailable("no `javac` on the PATH")
+    work = directory.with_suffix(".compiling")
+    shutil.rmtree(work, ignore_errors=True)
+    outcome = subprocess.run(
+        [compiler, "-cp", jars, "-d", str(work), str(_SOURCE)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if outcome.returncode:
+        raise KafkaUnavailable(f"javac failed: {outcome.stderr}")
+    work.rename(directory)
+
+
+class JavaDriver:
+    """Send commands with `call`, run tools with `tool`; started at first use or after a hang."""
+
+    def __init__(self, directory: Path) -> None:
+        self._log = directory / "driver.log"
+        self._process: subprocess.Popen[str] | None = None
+        self._answers: queue.Queue[str | None] = queue.Queue()
+        self._lock = threading.Lock()
+
+    def call(self, op: str, *, timeout_s: float = CALL_TIMEOUT_S, **fields: Any) -> dict[str, Any]:
+        """One command and its answer. Raises JavaError, JavaHangs, KafkaUnavailable."""
+        with self._lock:
+            process = self._process or self._start()
+            assert process.stdin is not None
+            process.stdin.write(json.dumps({"op": op} | fields) + "\n")
+            process.stdin.flush()
+            try:
+                line = self._answers.get(timeout=timeout_s)
+            except queue.Empty:
+                line = None
+            if line is None:
+                self._kill()
+                raise JavaHangs(f"{op} {fields}: no answer in {timeout_s} s\n{self._said()}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise JavaError(answer["error"], answer["message"])
+        return answer
+
+    def tool(
+        self, name: str, *arguments: str, timeout_s: float = CALL_TIMEOUT_S, check: bool = True
+    ) -> ToolResult:
+        """Run the `main` of one of Kafka's tools. Raises ToolFailed unless `check` is false."""
+        answer = self.call("tool", timeout_s=timeout_s, **{"class": TOOLS[name]}, args=arguments)
+        result = ToolResult(answer["status"], answer["stdout"], answer["stderr"])
+        if check and result.returncode:
+            printed = f"{result.stdout}\n{result.stderr}"
+            raise ToolFailed(f"{name} {' '.join(arguments)} -> {result.returncode}\n{printed}")
+        return result
+
+    def close(self) -> None:
+        """End the JVM."""
+        if self._process is not None:
+            self._kill()
+
+    def _start(self) -> subprocess.Popen[str]:
+        path = f"{driver_classes()}:{classpath()}"
+        self._answers = queue.Queue()
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [java(), *TOOL_JVM_OPTIONS, "-cp", path, "Driver"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        threading.Thread(
+            target=_read, args=(self._process, self._answers), daemon=True, name="java-driver"
+        ).start()
+        return self._process
+
+    def _kill(self) -> None:
+        process, self._process = self._process, None
+        assert process is not None
+        process.kill()
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+
+    def _said(self) -> str:
+        return self._log.read_text(errors="replace")[-4000:]
+
+
+def _read(process: subprocess.Popen[str], answers: queue.Queue[str | None]) -> None:
+    assert process.stdout is not None
+    with process.stdout as lines:
+        for line in lines:
+            answers.put(line)
+    answers.put(None)
+
+
+def to_text(data: bytes | None) -> str | None:
+    """Bytes as the driver's pipe carries them."""
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def from_text(text: str | None) -> bytes | None:
+    """Bytes as the driver's pipe carried them."""
+    return None if text is None else base64.b64decode(text)
+
+
+def java_config(settings: Mapping[str, object]) -> dict[str, str]:
+    """Settings in the form of a properties file."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in settings.items()
+    }
