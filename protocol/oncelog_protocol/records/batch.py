@@ -1,0 +1,266 @@
+"""Record batches of format v2: the header, and a batch as a whole (KIP-98, "RecordBatch").
+
+A broker reads headers and patches them in place; only clients and coordinators look at records.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import Final, NamedTuple, TypeAlias
+
+from crc32c import crc32c
+
+from .compression import Compression, compress, decompress
+from .errors import CorruptRecords, UnsupportedMagic
+from .record import Bytes, NewRecord, Record, decode_records, encode_records
+
+Writable: TypeAlias = bytearray | memoryview
+
+HEADER_SIZE: Final = 61
+MAGIC: Final = 2
+CREATE_TIME: Final = 0
+LOG_APPEND_TIME: Final = 1
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+
+# Base offset and batch length: what `batch_length` does not count.
+LENGTH_OVERHEAD: Final = 12
+LEADER_EPOCH_POSITION: Final = 12
+MAGIC_POSITION: Final = 16
+CRC_POSITION: Final = 17
+# The CRC covers everything from here on, so base offset and leader epoch may be patched freely.
+ATTRIBUTES_POSITION: Final = 21
+MAX_TIMESTAMP_POSITION: Final = 35
+
+COMPRESSION_MASK: Final = 0x07
+TIMESTAMP_TYPE_FLAG: Final = 0x08
+TRANSACTIONAL_FLAG: Final = 0x10
+CONTROL_FLAG: Final = 0x20
+DELETE_HORIZON_FLAG: Final = 0x40
+
+_HEADER: Final = Struct(">qiibIhiqqqhii")
+_PREFIX: Final = Struct(">qi")
+_INT32: Final = Struct(">i")
+_INT64: Final = Struct(">q")
+_UINT32: Final = Struct(">I")
+_INT16: Final = Struct(">h")
+_COMPRESSIONS: Final = tuple(Compression)
+_MAX_INT32: Final = (1 << 31) - 1
+_ROOM_FOR_HEADER: Final = bytes(HEADER_SIZE)
+
+
+class BatchHeader(NamedTuple):
+    """The 61 bytes before the records, in their order. Timestamps in ms since 1970."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch, the header among them."""
+        return self.batch_length + LENGTH_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """The last record's sequence number, NO_SEQUENCE without one; wraps at 2^31."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return add_to_sequence(self.base_sequence, self.last_offset_delta)
+
+    @property
+    def compression(self) -> Compression:
+        """Raises CorruptRecords for a number that no codec has."""
+        number = self.attributes & COMPRESSION_MASK
+        if number >= len(_COMPRESSIONS):
+            raise CorruptRecords(f"unknown compression codec {number}")
+        return _COMPRESSIONS[number]
+
+    @property
+    def timestamp_type(self) -> int:
+        """CREATE_TIME or LOG_APPEND_TIME."""
+        return LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_FLAG else CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & TRANSACTIONAL_FLAG != 0
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & CONTROL_FLAG != 0
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When compaction may drop this batch's tombstones (KIP-534), None if not set yet."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
+
+
+def add_to_sequence(sequence: int, count: int) -> int:
+    """`sequence` + `count`, going on at 0 after 2^31 - 1 (Kafka's DefaultRecordBatch)."""
+    return (sequence + count) & _MAX_INT32
+
+
+def read_header(buffer: Bytes, position: int = 0) -> BatchHeader:
+    """The header at `position`, unchecked but for its presence: ask `magic` before the rest.
+
+    Raises UnsupportedMagic or CorruptRecords if fewer than 61 bytes are there.
+    """
+    try:
+        return tuple.__new__(BatchHeader, _HEADER.unpack_from(buffer, position))
+    except struct.error:
+        left = len(buffer) - position
+        if left > MAGIC_POSITION and buffer[position + MAGIC_POSITION] != MAGIC:
+            raise UnsupportedMagic(buffer[position + MAGIC_POSITION]) from None
+        raise CorruptRecords(f"{left} bytes are less than a batch header") from None
+
+
+def split_batches(
+    buffer: Bytes, *, allow_partial: bool = False
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of each batch in `buffer`.
+
+    Raises UnsupportedMagic and CorruptRecords. `allow_partial`: stop before a last batch that is
+    cut off, as a Fetch answer's may be, instead of raising.
+    """
+    position, end = 0, len(buffer)
+    while position < end:
+        left = end - position
+        if (
+            left < LENGTH_OVERHEAD
+            or left < _PREFIX.unpack_from(buffer, position)[1] + LENGTH_OVERHEAD
+        ):
+            if allow_partial:
+                return
+            raise CorruptRecords(f"the batch at {position} is cut off")
+        header = read_header(buffer, position)
+        if header.magic != MAGIC:
+            raise UnsupportedMagic(header.magic)
+        if header.size < HEADER_SIZE:
+            raise CorruptRecords(f"the batch at {position} has size {header.size}")
+        yield position, header
+        position += header.size
+
+
+def compute_crc(buffer: Bytes, position: int, size: int) -> int:
+    """CRC32C of the batch of `size` bytes at `position`: from the attributes to its end."""
+    return crc32c(memoryview(buffer)[position + ATTRIBUTES_POSITION : position + size])
+
+
+def patch_offsets(buffer: Writable, position: int, base_offset: int, leader_epoch: int) -> None:
+    """Give the batch at `position` its place in the log. The CRC does not cover these fields."""
+    _INT64.pack_into(buffer, position, base_offset)
+    _INT32.pack_into(buffer, position + LEADER_EPOCH_POSITION, leader_epoch)
+
+
+def patch_max_timestamp_and_log_append(buffer: Writable, position: int, timestamp_ms: int) -> None:
+    """Make LogAppendTime the batch's timestamps (KIP-32) and compute its CRC again."""
+    header = read_header(buffer, position)
+    attributes = header.attributes | TIMESTAMP_TYPE_FLAG
+    _INT16.pack_into(buffer, position + ATTRIBUTES_POSITION, attributes)
+    _INT64.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, timestamp_ms)
+    crc = compute_crc(buffer, position, header.size)
+    _UINT32.pack_into(buffer, position + CRC_POSITION, crc)
+
+
+def build_batch(
+    records: Iterable[NewRecord],
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    is_transactional: bool = False,
+    is_control: bool = False,
+    timestamp_type: int = CREATE_TIME,
+) -> bytearray:
+    """A batch of `records`, one after the other from `base_offset`.
+
+    Raises ValueError for no records at all and for numbers that do not fit their field.
+    """
+    parts: list[Bytes] = [_ROOM_FOR_HEADER]
+    count, base_timestamp, max_timestamp = encode_records(records, parts)
+    if not count:
+        raise ValueError("a batch holds at least one record")
+    if compression is not Compression.NONE:
+        parts = [_ROOM_FOR_HEADER, compress(compression, b"".join(parts[1:]), level)]
+    batch = bytearray().join(parts)
+    attributes = (
+        compression
+        | (TIMESTAMP_TYPE_FLAG if timestamp_type == LOG_APPEND_TIME else 0)
+        | (TRANSACTIONAL_FLAG if is_transactional else 0)
+        | (CONTROL_FLAG if is_control else 0)
+    )
+    try:
+        _HEADER.pack_into(
+            batch, 0,
+            base_offset, len(batch) - LENGTH_OVERHEAD, leader_epoch, MAGIC, 0,
+            attributes, count - 1, base_timestamp, max_timestamp,
+            producer_id, producer_epoch, base_sequence, count,
+        )  # fmt: skip
+    except struct.error as error:
+        raise ValueError(f"a field of the batch header is out of range: {error}") from None
+    _UINT32.pack_into(batch, CRC_POSITION, compute_crc(batch, 0, len(batch)))
+    return batch
+
+
+def read_records(
+    buffer: Bytes, position: int = 0, *, max_bytes: int, check_crc: bool = True
+) -> list[Record]:
+    """The records of the batch at `position`; what is after the batch does not matter.
+
+    `max_bytes` bounds what a compressed batch may grow to. With LogAppendTime every record has the
+    batch's timestamp. Raises UnsupportedMagic and CorruptRecords; nothing is returned half.
+    """
+    header = read_header(buffer, position)
+    if header.magic != MAGIC:
+        raise UnsupportedMagic(header.magic)
+    size = header.size
+    if not HEADER_SIZE <= size <= len(buffer) - position:
+        raise CorruptRecords(f"the batch has size {size}, {len(buffer) - position} bytes are there")
+    if check_crc and (crc := compute_crc(buffer, position, size)) != header.crc:
+        raise CorruptRecords(f"the CRC is {crc}, the header says {header.crc}")
+    data: Bytes = memoryview(buffer)[position + HEADER_SIZE : position + size]
+    compression = header.compression
+    if not header.records_count and not len(data):
+        return []  # compaction leaves such batches for the producer's sequence
+    records = decode_records(
+        bytes(data)
+        if compression is Compression.NONE
+        else decompress(compression, data, max_bytes),
+        header.records_count,
+        base_offset=header.base_offset,
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp=header.base_timestamp,
+    )
+    if header.attributes & TIMESTAMP_TYPE_FLAG:
+        timestamp = header.max_timestamp
+        return [record._replace(timestamp=timestamp) for record in records]
+    return records

@@ -1,0 +1,152 @@
+"""The four codecs of record batches, as Java's client, librdkafka and Python's clients write them.
+
+Reading is bounded: memory grows with what really comes out, never beyond the caller's limit.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from enum import IntEnum
+from struct import Struct
+from typing import Final, TypeAlias
+
+import cramjam
+
+from .errors import CorruptRecords
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+
+
+class Compression(IntEnum):
+    """A batch's codec: the low three bits of its attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+    @property
+    def kafka_name(self) -> str:
+        """The name in `compression.type`."""
+        return self.name.lower()
+
+
+# As in Kafka, but for lz4: its 9 is a slow high-compression level that none of the C clients uses.
+DEFAULT_LEVELS: Final = {Compression.GZIP: 6, Compression.LZ4: 1, Compression.ZSTD: 3}
+
+# snappy-java's stream format ("xerial"): magic, version, compatible version, then blocks, each with
+# its compressed length before it.
+XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
+XERIAL_HEADER: Final = XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
+XERIAL_BLOCK_SIZE: Final = 32 * 1024
+_BLOCK_LENGTH: Final = Struct(">i")
+
+_FIRST_GUESS: Final = 4  # times the input
+_GROWTH: Final = 4
+_SMALLEST_BUFFER: Final = 4096
+
+
+def compress(codec: Compression, data: Bytes, level: int | None = None) -> bytes:
+    """`data` in `codec`'s form; `level` as in `compression.<codec>.level`, None for the default."""
+    if codec is Compression.NONE:
+        return bytes(data)
+    if codec is Compression.SNAPPY:
+        return _compress_snappy(data)
+    level = DEFAULT_LEVELS[codec] if level is None else level
+    if codec is Compression.GZIP:
+        return bytes(memoryview(cramjam.gzip.compress(data, level=level)))
+    if codec is Compression.ZSTD:
+        return bytes(memoryview(cramjam.zstd.compress(data, level=level)))
+    # Java's reader knows independent blocks only; cramjam links them unless told.
+    compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+    compressor.compress(data)
+    return bytes(memoryview(compressor.finish()))
+
+
+def _compress_snappy(data: Bytes) -> bytes:
+    view = memoryview(data)
+    parts = [XERIAL_HEADER]
+    for start in range(0, len(view), XERIAL_BLOCK_SIZE):
+        block = bytes(
+            memoryview(cramjam.snappy.compress_raw(view[start : start + XERIAL_BLOCK_SIZE]))
+        )
+        parts += (_BLOCK_LENGTH.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def decompress(codec: Compression, data: Bytes, limit: int) -> bytes:
+    """What `data` was compressed from, at most `limit` bytes of it.
+
+    Raises CorruptRecords when there is more than that, or when `data` is damaged.
+    """
+    if codec is Compression.NONE:
+        if len(data) > limit:
+            raise _too_large(limit)
+        return bytes(data)
+    if codec is Compression.SNAPPY:
+        return _decompress_snappy(memoryview(data), limit)
+    if codec is Compression.ZSTD:
+        return _decompress_stream(cramjam.zstd.decompress_into, data, limit)
+    if codec is Compression.LZ4:
+        return _decompress_stream(cramjam.lz4.decompress_into, data, limit)
+    return _decompress_stream(cramjam.gzip.decompress_into, data, limit)
+
+
+def _too_large(limit: int) -> CorruptRecords:
+    return CorruptRecords(f"more than {limit} bytes when decompressed")
+
+
+def _decompress_stream(
+    decompress_into: Callable[[Bytes, memoryview], int], data: Bytes, limit: int
+) -> bytes:
+    # The library tells a full buffer from damage by the text of its error only, so every failure is
+    # tried again with a greater buffer. Damage shows at the same place each time, and the sizes are
+    # a geometric row: all in all at most 4/3 of the work of the last one.
+    size = min(max(len(data) * _FIRST_GUESS, _SMALLEST_BUFFER), limit)
+    while True:
+        # A BytesIO gives its content away without a copy, so no second buffer of this size exists.
+        output = io.BytesIO(bytes(size))
+        try:
+            with output.getbuffer() as room:
+                written = decompress_into(data, room)
+        except cramjam.DecompressionError as error:
+            if size >= limit:
+                raise CorruptRecords(f"cannot decompress to {limit} bytes: {error}") from None
+            size = min(size * _GROWTH, limit)
+        else:
+            output.truncate(written)
+            return output.getvalue()
+
+
+def _decompress_snappy(data: memoryview, limit: int) -> bytes:
+    if bytes(data[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
+        return _decompress_block(data, limit)
+    parts: list[bytes] = []
+    position, left = len(XERIAL_HEADER), limit
+    while position < len(data):
+        if position + _BLOCK_LENGTH.size > len(data):
+            raise CorruptRecords("a snappy block's length is cut off")
+        (length,) = _BLOCK_LENGTH.unpack_from(data, position)
+        position += _BLOCK_LENGTH.size
+        if not 0 <= length <= len(data) - position:
+            raise CorruptRecords(f"a snappy block claims {length} bytes")
+        block = _decompress_block(data[position : position + length], left)
+        position += length
+        left -= len(block)
+        parts.append(block)
+    return b"".join(parts)
+
+
+def _decompress_block(data: memoryview, limit: int) -> bytes:
+    try:
+        size = cramjam.snappy.decompress_raw_len(data)
+        if size > limit:
+            raise _too_large(limit)
+        output = io.BytesIO(bytes(size))
+        with output.getbuffer() as room:
+            cramjam.snappy.decompress_raw_into(data, room)
+    except cramjam.DecompressionError as error:
+        raise CorruptRecords(f"snappy: {error}") from None
+    return output.getvalue()

@@ -1,0 +1,74 @@
+"""Control batches: the COMMIT and ABORT markers that end a transaction (KIP-98)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from .batch import build_batch
+from .errors import CorruptRecords
+from .record import NewRecord, Record
+
+# Kafka's numbers; the text of KIP-98 has them the other way round.
+ABORT: Final = 0
+COMMIT: Final = 1
+
+_VERSION: Final = 0
+_KEY: Final = Struct(">hh")  # version, type
+_VALUE: Final = Struct(">hi")  # version, coordinator epoch
+
+
+@dataclass(frozen=True, slots=True)
+class EndTransactionMarker:
+    """How a transaction ended, and the epoch of the coordinator that says so."""
+
+    committed: bool
+    coordinator_epoch: int
+
+
+def build_marker_batch(
+    marker: EndTransactionMarker,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytearray:
+    """The marker as a control batch of 78 bytes."""
+    record = NewRecord(
+        timestamp_ms,
+        _KEY.pack(_VERSION, COMMIT if marker.committed else ABORT),
+        _VALUE.pack(_VERSION, marker.coordinator_epoch),
+    )
+    return build_batch(
+        (record,),
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        is_transactional=True,
+        is_control=True,
+    )
+
+
+def read_marker(record: Record) -> EndTransactionMarker | None:
+    """The marker in a control batch's record, None for control records of other types.
+
+    Later versions may add fields behind ours, so only the beginning is read. Raises CorruptRecords.
+    """
+    key, value = record.key, record.value
+    if key is None or len(key) < _KEY.size:
+        raise CorruptRecords("a control record's key is too short")
+    version, kind = _KEY.unpack_from(key)
+    if version < 0:
+        raise CorruptRecords(f"a control record's key has version {version}")
+    if kind not in (ABORT, COMMIT):
+        return None
+    if value is None or len(value) < _VALUE.size:
+        raise CorruptRecords("a transaction marker's value is too short")
+    version, coordinator_epoch = _VALUE.unpack_from(value)
+    if version < 0:
+        raise CorruptRecords(f"a transaction marker has version {version}")
+    return EndTransactionMarker(kind == COMMIT, coordinator_epoch)

@@ -1,0 +1,19 @@
+"""What reading record data raises: one error, with the reason in words."""
+
+from __future__ import annotations
+
+
+class CorruptRecords(ValueError):
+    """Record data that no Kafka producer writes. `reason` says what is wrong with it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class UnsupportedMagic(CorruptRecords):
+    """A batch of another message format than v2: `magic` 0 and 1 are Kafka's old formats."""
+
+    def __init__(self, magic: int) -> None:
+        super().__init__(f"message format v{magic} is not supported")
+        self.magic = magic
