@@ -1,0 +1,217 @@
+"""The broker's settings: what they are, and where they come from.
+
+`Settings` is the typed result; its rows are in settings/. Defaults < server.properties < KAFKA_* <
+ONCELOG_* < --set. Every broker setting of Kafka's is in exactly one of HONOURED, ACCEPTED (without
+effect) and REFUSED.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from oncelog_server.settings.accepted import ACCEPTED, ALIASES, GONE
+from oncelog_server.settings.broker import BrokerSettings
+from oncelog_server.settings.coordinators import CoordinatorSettings
+from oncelog_server.settings.listeners import InvalidListeners, listeners_of
+from oncelog_server.settings.log import LogSettings
+from oncelog_server.settings.refused import REFUSED
+from oncelog_server.settings.sources import (
+    Assignment,
+    UnreadableSource,
+    from_command_line,
+    from_environment,
+    from_properties,
+)
+from oncelog_server.settings.table import InvalidValue, Kind, Setting, parse_value, setting_of
+
+
+@dataclass(frozen=True)
+class Settings(BrokerSettings, LogSettings, CoordinatorSettings):
+    """Every honoured setting as an attribute: `num.partitions` is `num_partitions`.
+
+    `given` holds the text of the settings that somebody set, by name: those of ACCEPTED too.
+    """
+
+    given: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def data_directory(self) -> str:
+        """The one data directory: log.dirs, or else log.dir."""
+        return (self.log_dirs or self.log_dir)[0]
+
+
+HONOURED: dict[str, Setting] = {
+    row.name: row for row in (setting_of(one) for one in fields(Settings) if "row" in one.metadata)
+}
+KNOWN = frozenset(HONOURED) | frozenset(ACCEPTED) | frozenset(REFUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingProblem:
+    """One setting that cannot be used as it was given."""
+
+    name: str
+    text: str
+    source: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.text} ({self.source}): {self.reason}"
+
+
+class SettingsError(ValueError):
+    """All that is wrong with the settings, at once."""
+
+    def __init__(self, problems: Sequence[SettingProblem]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """`warnings` are for a person; `without_effect` names the settings of ACCEPTED given."""
+
+    settings: Settings
+    warnings: tuple[str, ...]
+    without_effect: tuple[str, ...]
+
+
+def load_settings(
+    *,
+    config_file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    assignments: Sequence[str] = (),
+    port: int | None = None,
+    data: str | None = None,
+) -> Loaded:
+    """Settings from all sources. `port` and `data` are the options of `oncelog serve`.
+
+    Raises SettingsError with every problem found, OSError if the file cannot be read.
+    """
+    given: list[Assignment] = []
+    try:
+        if config_file is not None:
+            text = config_file.read_text(encoding="utf-8")
+            given += _aliases_first(from_properties(text, str(config_file)))
+        given += from_environment(environment or {}, KNOWN)
+        given += from_command_line(assignments)
+    except UnreadableSource as error:
+        raise SettingsError([SettingProblem("settings", "", "unreadable", str(error))]) from error
+    if port is not None:
+        given.append(Assignment("listeners", f"PLAINTEXT://:{port}", "--port"))
+    if data is not None:
+        given.append(Assignment("log.dirs", data, "--data"))
+    return settings_of(given)
+
+
+def settings_of(given: Sequence[Assignment]) -> Loaded:
+    """Settings from assignments, a later one over an earlier. Raises SettingsError."""
+    warnings: list[str] = []
+    problems: list[SettingProblem] = []
+    effective: dict[str, Assignment] = {}
+    for assignment in given:
+        name = ALIASES.get(assignment.name)
+        if name is not None:
+            warnings.append(f"{assignment.name} ({assignment.source}): the name is now {name}")
+            effective[name] = Assignment(name, assignment.text, assignment.source)
+        elif assignment.name in KNOWN:
+            effective[assignment.name] = assignment
+        else:
+            _judge_unknown(assignment, warnings, problems)
+    values: dict[str, object] = {}
+    for name, assignment in effective.items():
+        try:
+            if name in HONOURED:
+                row = HONOURED[name]
+                values[row.attribute] = parse_value(row, assignment.text)
+            elif name in REFUSED:
+                _refuse_unless_default(assignment)
+        except InvalidValue as error:
+            problems.append(_problem(assignment, str(error)))
+    if values.get("broker_id", -1) != -1:
+        values.setdefault("node_id", values["broker_id"])
+    settings = Settings(**values, given={name: one.text for name, one in effective.items()})  # type: ignore[arg-type]
+    problems += [
+        _problem(effective.get(name) or Assignment(name, "", "default"), reason)
+        for name, reason in contradictions(settings)
+        if not any(problem.name == name for problem in problems)
+    ]
+    if problems:
+        raise SettingsError(problems)
+    without_effect = tuple(name for name in effective if name in ACCEPTED)
+    return Loaded(settings, tuple(warnings), without_effect)
+
+
+def contradictions(settings: Settings) -> list[tuple[str, str]]:
+    """(setting, reason) where settings that are fine alone are not fine together (KafkaConfig)."""
+    found: list[tuple[str, str]] = []
+    try:
+        listeners_of(settings)
+    except InvalidListeners as error:
+        found.append((error.setting, str(error)))
+    if settings.process_roles and "broker" not in settings.process_roles:
+        found.append(("process.roles", "this process is a broker, and can be nothing else"))
+    if settings.broker_id not in (-1, settings.node_id) and "node.id" in settings.given:
+        found.append(("broker.id", f"must be the same as node.id, which is {settings.node_id}"))
+    directories = settings.log_dirs or settings.log_dir
+    if len(directories) != 1:
+        name = "log.dirs" if settings.log_dirs is not None else "log.dir"
+        found.append((name, "exactly one data directory can be used for now"))
+    if settings.group_min_session_timeout_ms > settings.group_max_session_timeout_ms:
+        found.append(("group.min.session.timeout.ms", "is above group.max.session.timeout.ms"))
+    if 0 < settings.queued_max_request_bytes < settings.socket_request_max_bytes:
+        found.append(("queued.max.request.bytes", "is below socket.request.max.bytes"))
+    for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
+        if getattr(settings, name.replace(".", "_")) == 0:
+            found.append((name, "must be unlimited (-1) or, equal or greater than 1"))
+    return found
+
+
+def nearest_name(name: str) -> str | None:
+    """The known setting that looks most like `name`, if one does."""
+    found = difflib.get_close_matches(name, sorted(KNOWN), n=1, cutoff=0.75)
+    return found[0] if found else None
+
+
+def _judge_unknown(
+    assignment: Assignment, warnings: list[str], problems: list[SettingProblem]
+) -> None:
+    """Unknown names are errors where only settings are written, and warnings in the environment,
+    which others write to as well."""
+    name = assignment.name
+    if GONE.fullmatch(name):
+        warnings.append(f"{name} ({assignment.source}): Kafka 4 has no such setting, ignored")
+        return
+    if name.startswith("listener.name."):
+        reason = "settings of a single listener are not built yet"
+        problems.append(_problem(assignment, reason))
+        return
+    near = nearest_name(name)
+    reason = f"unknown setting; did you mean {near}?" if near else "unknown setting"
+    problem = _problem(assignment, reason)
+    if assignment.source.startswith("environment"):
+        warnings.append(f"{problem} Ignored.")
+    else:
+        problems.append(problem)
+
+
+def _refuse_unless_default(assignment: Assignment) -> None:
+    row = REFUSED[assignment.name]
+    text = assignment.text.strip()
+    if text not in ("", row.default) and text.lower() != (row.default or "").lower():
+        raise InvalidValue(f"refused: {row.reason}")
+
+
+def _problem(assignment: Assignment, reason: str) -> SettingProblem:
+    row = HONOURED.get(assignment.name) or REFUSED.get(assignment.name)
+    hidden = row is not None and row.kind is Kind.PASSWORD
+    text = "[hidden]" if hidden else assignment.text
+    return SettingProblem(assignment.name, text, assignment.source, reason)
+
+
+def _aliases_first(assignments: list[Assignment]) -> list[Assignment]:
+    """In one file Kafka's own name holds over KIP-98's, whatever their order."""
+    return sorted(assignments, key=lambda one: one.name not in ALIASES)

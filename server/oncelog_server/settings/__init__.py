@@ -1,0 +1,1 @@
+"""Tables of the broker's settings: honoured, accepted without effect, refused. Pure."""

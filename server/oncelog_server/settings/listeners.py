@@ -1,0 +1,146 @@
+"""`listeners`, `advertised.listeners` and `listener.security.protocol.map`, as Kafka reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from oncelog_server.settings.broker import BrokerSettings
+
+_LISTENER = re.compile(r"([^:/]+)://\[?([0-9a-zA-Z\-%._:]*?)\]?:([0-9]+)")
+_PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
+_EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One address to listen on. An empty host is every address, port 0 a free one.
+
+    `advertised_host` is "" and `advertised_port` 0 where they follow from what is bound.
+    """
+
+    name: str
+    host: str
+    port: int
+    advertised_host: str = ""
+    advertised_port: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """The address of a broker that clients of one listener are told."""
+
+    listener: str
+    host: str
+    port: int
+
+
+class InvalidListeners(ValueError):
+    """`setting` is the name of the setting that is wrong."""
+
+    def __init__(self, setting: str, message: str) -> None:
+        super().__init__(message)
+        self.setting = setting
+
+
+def listeners_of(settings: BrokerSettings) -> tuple[Listener, ...]:
+    """The listeners to open, in their order. Raises InvalidListeners.
+
+    Listeners of a KRaft controller are left out. A listener that is not advertised is advertised as
+    what it is bound to.
+    """
+    protocols = _protocols(settings.listener_security_protocol_map)
+    controllers = {name.upper() for name in settings.controller_listener_names}
+    bound = _parse("listeners", settings.listeners)
+    _reject_same_address(bound)
+    advertised = {
+        listener.name: listener
+        for listener in _parse("advertised.listeners", settings.advertised_listeners or ())
+        if listener.name not in controllers
+    }
+    _check_advertised(advertised, bound)
+    found = []
+    for listener in bound:
+        if listener.name in controllers:
+            continue
+        _check_protocol(listener.name, protocols)
+        seen = advertised.get(listener.name)
+        if seen is not None:
+            listener = replace(listener, advertised_host=seen.host, advertised_port=seen.port)
+        found.append(listener)
+    if not found:
+        raise InvalidListeners("listeners", "there is no listener for clients")
+    inter_broker = settings.inter_broker_listener_name
+    if inter_broker is not None and inter_broker.upper() not in {one.name for one in found}:
+        raise InvalidListeners("inter.broker.listener.name", "is not among the listeners")
+    return tuple(found)
+
+
+def advertised_endpoints(
+    listeners: tuple[Listener, ...], bound_ports: Mapping[str, int], host_name: str
+) -> tuple[Endpoint, ...]:
+    """What clients are told: `bound_ports` by listener name, `host_name` where a listener is bound
+    to every address."""
+    endpoints = []
+    for listener in listeners:
+        host = listener.advertised_host or listener.host
+        port = listener.advertised_port or bound_ports[listener.name]
+        endpoints.append(
+            Endpoint(listener.name, host_name if host in _EVERY_ADDRESS else host, port)
+        )
+    return tuple(endpoints)
+
+
+def _parse(setting: str, texts: tuple[str, ...]) -> list[Listener]:
+    listeners: list[Listener] = []
+    for text in texts:
+        match = _LISTENER.fullmatch(text)
+        if match is None or int(match[3]) > 65535:
+            raise InvalidListeners(setting, f"{text} is not of the form NAME://host:port")
+        name = match[1].upper()
+        if any(other.name == name for other in listeners):
+            raise InvalidListeners(setting, f"each listener must have a different name: {name}")
+        listeners.append(Listener(name, match[2], int(match[3])))
+    return listeners
+
+
+def _reject_same_address(listeners: list[Listener]) -> None:
+    addresses = [(one.host, one.port) for one in listeners if one.port]
+    if len(set(addresses)) < len(addresses):
+        raise InvalidListeners("listeners", "each listener must have a different port")
+
+
+def _check_advertised(advertised: Mapping[str, Listener], bound: list[Listener]) -> None:
+    names = {listener.name for listener in bound}
+    for listener in advertised.values():
+        if listener.name not in names:
+            raise InvalidListeners("advertised.listeners", f"{listener.name} is not in listeners")
+        if listener.host in ("0.0.0.0", "::"):
+            raise InvalidListeners(
+                "advertised.listeners",
+                f"cannot use the nonroutable meta-address {listener.host}. Use a routable address.",
+            )
+
+
+def _protocols(text: str) -> dict[str, str]:
+    setting = "listener.security.protocol.map"
+    protocols = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, _, protocol = entry.partition(":")
+        if protocol.strip().upper() not in _PROTOCOLS:
+            raise InvalidListeners(setting, f"{entry} names no security protocol")
+        protocols[name.strip().upper()] = protocol.strip().upper()
+    return protocols
+
+
+def _check_protocol(name: str, protocols: Mapping[str, str]) -> None:
+    protocol = protocols.get(name)
+    if protocol is None:
+        raise InvalidListeners(
+            "listener.security.protocol.map", f"no security protocol is defined for {name}"
+        )
+    if protocol != "PLAINTEXT":
+        raise InvalidListeners(
+            "listeners", f"{name} asks for {protocol}: TLS and SASL are not built yet"
+        )

@@ -1,0 +1,82 @@
+"""Where settings come from, and how each source spells names. Pure: texts in, assignments out.
+
+The rule for the environment is that of Apache Kafka's own image (its KafkaDockerWrapper): strip the
+prefix, `___` is `-`, `__` is `_`, `_` is `.`, all in lower case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import javaproperties
+
+KAFKA_PREFIX = "KAFKA_"
+OUR_PREFIX = "ONCELOG_"
+
+# What Kafka's image and scripts use for themselves, and what Kubernetes sets for a service "kafka".
+_NOT_SETTINGS = re.compile(
+    r"(VERSION|HOME|HEAP_OPTS?|OPTS|JVM_\w+|GC_LOG_OPTS|JMX_\w+|DEBUG|DEBUG_\w+|MODE"
+    r"|LOG4J_\w+|TOOLS_LOG4J_\w+|CLUSTER_ID"
+    r"|SERVICE_(HOST|PORT)\w*|PORT|PORT_\d+_\w+)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A setting as somebody wrote it: its name, the text, and where it was written."""
+
+    name: str
+    text: str
+    source: str
+
+
+class UnreadableSource(ValueError):
+    """A file that is no properties file, or an assignment without `=`."""
+
+
+def from_properties(text: str, source: str) -> list[Assignment]:
+    """A server.properties (escapes and continued lines as in Java). Raises UnreadableSource."""
+    try:
+        values = javaproperties.loads(text)
+    except ValueError as error:
+        raise UnreadableSource(f"{source}: {error}") from error
+    return [Assignment(name, value, source) for name, value in values.items()]
+
+
+def name_of_variable(variable: str) -> str:
+    """`LOG_RETENTION_MS` is log.retention.ms, `A__B___C` is a_b-c."""
+    marked = variable.lower().replace("___", "-").replace("__", "\0")
+    return marked.replace("_", ".").replace("\0", "_")
+
+
+def from_environment(environment: Mapping[str, str], known: Iterable[str]) -> list[Assignment]:
+    """The settings of KAFKA_* and, over them, of ONCELOG_*; others' variables are left out.
+
+    With our prefix a name may stand for one of our own: ONCELOG_FLUSH_ON_ACK is
+    oncelog.flush.on.ack, as KAFKA_ONCELOG_FLUSH_ON_ACK is.
+    """
+    names = frozenset(known)
+    assignments: list[Assignment] = []
+    for prefix in (KAFKA_PREFIX, OUR_PREFIX):
+        for variable, text in sorted(environment.items()):
+            rest = variable.removeprefix(prefix)
+            if rest == variable or not rest or _NOT_SETTINGS.fullmatch(rest):
+                continue
+            name = name_of_variable(rest)
+            if prefix == OUR_PREFIX and name not in names and f"oncelog.{name}" in names:
+                name = f"oncelog.{name}"
+            assignments.append(Assignment(name, text, f"environment variable {variable}"))
+    return assignments
+
+
+def from_command_line(assignments: Iterable[str]) -> list[Assignment]:
+    """The arguments of --set. Raises UnreadableSource for one without `=`."""
+    found = []
+    for argument in assignments:
+        name, equals, text = argument.partition("=")
+        if not equals or not name.strip():
+            raise UnreadableSource(f"--set {argument}: expected name=value")
+        found.append(Assignment(name.strip(), text.strip(), "--set"))
+    return found

@@ -1,0 +1,184 @@
+"""What a row of the tables of settings is: a name, a type, a default, a range and a sentence.
+
+Types, wording of the errors and the text form of values are those of Kafka's ConfigDef.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import Field, dataclass, field
+from enum import IntEnum
+from typing import Any, cast
+
+
+class Kind(IntEnum):
+    """A setting's type; the number is what DescribeConfigs answers."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Importance(IntEnum):
+    HIGH = 0
+    MEDIUM = 1
+    LOW = 2
+
+
+SettingValue = bool | int | float | str | tuple[str, ...] | None
+Check = Callable[[Any], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row. `topic` is the topic setting that it is the default of, if there is one."""
+
+    name: str
+    kind: Kind
+    default: SettingValue
+    doc: str
+    check: Check | None = None
+    importance: Importance = Importance.MEDIUM
+    topic: str | None = None
+
+    @property
+    def attribute(self) -> str:
+        """The name of the attribute of `Settings` or of `LogConfig` that holds the value."""
+        return self.name.replace(".", "_")
+
+
+class InvalidValue(ValueError):
+    """A text that is no value of a setting; the message is Kafka's."""
+
+
+_TRUTH = {"true": True, "false": False}
+_BITS = {Kind.SHORT: 16, Kind.INT: 32, Kind.LONG: 64}
+_COMMA = re.compile(r"\s*,\s*")
+_NUMBER = re.compile(r"[+-]?[0-9]+")
+
+
+def parse_value(setting: Setting, text: str) -> SettingValue:
+    """The value that `text` means. Raises InvalidValue, worded like Kafka's ConfigDef."""
+    value = _parse_kind(setting, text.strip())
+    reason = setting.check(value) if setting.check is not None else None
+    if reason is not None:
+        raise InvalidValue(f"Invalid value {text} for configuration {setting.name}: {reason}")
+    return value
+
+
+def _parse_kind(setting: Setting, text: str) -> SettingValue:
+    kind = setting.kind
+    if kind is Kind.BOOLEAN:
+        truth = _TRUTH.get(text.lower())
+        if truth is None:
+            raise _invalid(setting, text, "Expected value to be either true or false")
+        return truth
+    if kind in _BITS:
+        limit = 1 << (_BITS[kind] - 1)
+        # int() also reads "1_000" and other scripts' digits, which no Java reads.
+        if not _NUMBER.fullmatch(text) or len(text) > 20 or not -limit <= int(text) < limit:
+            raise _invalid(setting, text, f"Not a number of type {kind.name}")
+        return int(text)
+    if kind is Kind.DOUBLE:
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if math.isnan(number):
+            raise _invalid(setting, text, "Not a number of type DOUBLE")
+        return number
+    if kind is Kind.LIST:
+        return tuple(_COMMA.split(text)) if text else ()
+    return text
+
+
+def _invalid(setting: Setting, text: str, reason: str) -> InvalidValue:
+    return InvalidValue(f"Invalid value {text} for configuration {setting.name}: {reason}")
+
+
+def format_value(kind: Kind, value: SettingValue) -> str | None:
+    """The text of a value, as DescribeConfigs shows it: the inverse of `parse_value`."""
+    if value is None or kind is Kind.PASSWORD:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value)
+
+
+def at_least(minimum: int) -> Check:
+    """Kafka's Range.atLeast."""
+    return lambda value: f"Value must be at least {minimum}" if value < minimum else None
+
+
+def between(minimum: float, maximum: float) -> Check:
+    """Kafka's Range.between, both ends included."""
+
+    def check(value: Any) -> str | None:
+        if value < minimum:
+            return f"Value must be at least {minimum}"
+        return f"Value must be no more than {maximum}" if value > maximum else None
+
+    return check
+
+
+def one_of(*allowed: str) -> Check:
+    """Kafka's ValidString.in for a text, ValidList.in for a list."""
+
+    def check(value: Any) -> str | None:
+        given = value if isinstance(value, tuple) else (value,)
+        wrong = [entry for entry in given if entry not in allowed]
+        return f"String must be one of: {', '.join(allowed)}" if wrong else None
+
+    return check
+
+
+def honoured(
+    kind: Kind,
+    default: SettingValue,
+    doc: str,
+    check: Check | None = None,
+    *,
+    importance: Importance = Importance.MEDIUM,
+    topic: str | None = None,
+) -> Any:
+    """A field of a dataclass of settings; the setting's name is the attribute's with dots."""
+    row = (kind, default, doc, check, importance, topic)
+    return field(default=cast(Any, default), metadata={"row": row})
+
+
+def setting_of(row: Field[Any]) -> Setting:
+    """The row that `honoured` put into a dataclass field."""
+    return Setting(row.name.replace("_", "."), *row.metadata["row"])
+
+
+@dataclass(frozen=True, slots=True)
+class Unhonoured:
+    """A setting of Kafka's that does nothing here: accepted without effect, or refused.
+
+    `default` is Kafka's, as text."""
+
+    name: str
+    kind: Kind
+    default: str | None
+    importance: Importance
+    reason: str
+
+
+_Row = tuple[str, Kind, str | None, Importance]
+
+
+def unhonoured(rows_by_reason: dict[str, tuple[_Row, ...]]) -> dict[str, Unhonoured]:
+    """The rows by name, each with its reason."""
+    return {
+        row[0]: Unhonoured(*row, reason) for reason, rows in rows_by_reason.items() for row in rows
+    }

@@ -1,0 +1,160 @@
+"""Settings of a topic: names, ranges, what they default to, and what one broker cannot honour.
+
+Kafka's LogConfig and ServerTopicConfigSynonyms. A topic stores only what was set for it, as text; the
+rest follows the broker's settings at the time of reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from oncelog_server.config import HONOURED, Settings
+from oncelog_server.settings.log import FOREVER
+from oncelog_server.settings.table import (
+    InvalidValue,
+    Kind,
+    Setting,
+    SettingValue,
+    at_least,
+    parse_value,
+)
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+
+
+def _retention_ms(settings: Settings) -> int:
+    if settings.log_retention_ms is not None:
+        time_ms = settings.log_retention_ms
+    elif settings.log_retention_minutes is not None:
+        time_ms = settings.log_retention_minutes * MINUTE_MS
+    else:
+        time_ms = settings.log_retention_hours * HOUR_MS
+    return -1 if time_ms < 0 else time_ms
+
+
+def _first(value: int | None, otherwise: int) -> int:
+    return otherwise if value is None else value
+
+
+# Topic settings whose default is more than one broker setting, in Kafka's order of precedence.
+_DERIVED: dict[str, tuple[tuple[str, ...], Callable[[Settings], SettingValue]]] = {
+    "retention.ms": (
+        ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+        _retention_ms,
+    ),
+    "segment.ms": (
+        ("log.roll.ms", "log.roll.hours"),
+        lambda settings: _first(settings.log_roll_ms, settings.log_roll_hours * HOUR_MS),
+    ),
+    "segment.jitter.ms": (
+        ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+        lambda settings: _first(
+            settings.log_roll_jitter_ms, settings.log_roll_jitter_hours * HOUR_MS
+        ),
+    ),
+    "flush.ms": (
+        ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+        lambda settings: _first(
+            settings.log_flush_interval_ms, settings.log_flush_scheduler_interval_ms
+        ),
+    ),
+}
+
+# A topic may be stricter than its broker setting says, or is a LONG where that is an INT.
+_OWN_RULES: dict[str, dict[str, Any]] = {
+    "retention.ms": {"kind": Kind.LONG, "check": at_least(-1), "default": 168 * HOUR_MS},
+    "segment.ms": {"kind": Kind.LONG, "default": 168 * HOUR_MS},
+    "segment.jitter.ms": {"kind": Kind.LONG, "default": 0},
+    "flush.ms": {"kind": Kind.LONG, "check": at_least(0), "default": FOREVER},
+}
+
+_NO_REMOTE = "remote (tiered) storage is not built"
+_NO_REPLICATION = "there is no replication to throttle on one broker"
+
+
+def _unset(reason: str, *harmless: SettingValue) -> Callable[[Any], str | None]:
+    return lambda value: None if value in harmless else f"refused: {reason}"
+
+
+# Topic settings that ask for what is not here: only the value that asks for nothing is accepted.
+_UNHONOURED = (
+    Setting("remote.storage.enable", Kind.BOOLEAN, False, _NO_REMOTE, _unset(_NO_REMOTE, False)),
+    Setting("remote.log.copy.disable", Kind.BOOLEAN, False, _NO_REMOTE, _unset(_NO_REMOTE, False)),
+    Setting(
+        "remote.log.delete.on.disable", Kind.BOOLEAN, False, _NO_REMOTE, _unset(_NO_REMOTE, False)
+    ),
+    Setting("local.retention.ms", Kind.LONG, -2, _NO_REMOTE, _unset(_NO_REMOTE, -2)),
+    Setting("local.retention.bytes", Kind.LONG, -2, _NO_REMOTE, _unset(_NO_REMOTE, -2)),
+    Setting(
+        "leader.replication.throttled.replicas",
+        Kind.LIST,
+        (),
+        _NO_REPLICATION,
+        _unset(_NO_REPLICATION, ()),
+    ),
+    Setting(
+        "follower.replication.throttled.replicas",
+        Kind.LIST,
+        (),
+        _NO_REPLICATION,
+        _unset(_NO_REPLICATION, ()),
+    ),
+)
+
+
+def _topic_settings() -> dict[str, Setting]:
+    table: dict[str, Setting] = {}
+    for row in HONOURED.values():
+        if row.topic is not None and row.topic not in table:
+            rules = _OWN_RULES.get(row.topic, {})
+            table[row.topic] = replace(row, name=row.topic, topic=None, **rules)
+    table.update((row.name, row) for row in _UNHONOURED)
+    return dict(sorted(table.items()))
+
+
+TOPIC_SETTINGS: dict[str, Setting] = _topic_settings()
+
+# The broker settings a topic setting defaults to, first the one that holds.
+SYNONYMS: dict[str, tuple[str, ...]] = {
+    **{row.topic: (row.name,) for row in HONOURED.values() if row.topic is not None},
+    **{name: names for name, (names, _) in _DERIVED.items()},
+}
+
+
+def topic_default(settings: Settings, name: str) -> SettingValue:
+    """What a topic setting is where the topic does not set it. Raises KeyError for an unknown name."""
+    if name in _DERIVED:
+        return _DERIVED[name][1](settings)
+    if name in SYNONYMS:
+        broker_row = HONOURED[SYNONYMS[name][0]]
+        return cast(SettingValue, getattr(settings, broker_row.attribute))
+    return TOPIC_SETTINGS[name].default
+
+
+def parse_overrides(overrides: Mapping[str, str | None]) -> dict[str, SettingValue]:
+    """Typed values of a topic's own settings. Raises InvalidValue, worded as Kafka does."""
+    values: dict[str, SettingValue] = {}
+    for name, text in overrides.items():
+        row = TOPIC_SETTINGS.get(name)
+        if row is None:
+            raise InvalidValue(f"Unknown topic config name: {name}")
+        if text is None:
+            raise InvalidValue(f"Null value not supported for topic configs: {name}")
+        values[name] = parse_value(row, text)
+    return values
+
+
+def topic_values(settings: Settings, overrides: Mapping[str, str]) -> dict[str, SettingValue]:
+    """The value in force of every topic setting. Raises InvalidValue for one that cannot be."""
+    values = {name: topic_default(settings, name) for name in TOPIC_SETTINGS}
+    values.update(parse_overrides(overrides))
+    lag_ms, longest_lag_ms = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
+    if cast(int, lag_ms) > cast(int, longest_lag_ms):
+        raise InvalidValue(
+            "conflict topic config setting min.compaction.lag.ms "
+            f"({lag_ms}) > max.compaction.lag.ms ({longest_lag_ms})"
+        )
+    return values
