@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from oncelog_protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
@@ -124,15 +125,21 @@ class Api:
 
     key: ApiKey
     name: str
-    request: type
-    response: type
+    request: type[Any]
+    response: type[Any]
     oldest: int
     latest: int
     flexible_since: int
 
     @property
     def versions(self) -> range:
+        """The versions spoken here."""
         return range(self.oldest, self.latest + 1)
+
+    def common_version(self, oldest: int, latest: int) -> int | None:
+        """The highest version that a peer speaking `oldest` to `latest` shares, if any."""
+        version = min(self.latest, latest)
+        return version if version >= max(self.oldest, oldest) else None
 
 
 def _api(key: ApiKey, request: type, response: type, oldest: int, latest: int) -> Api:
@@ -202,6 +209,9 @@ APIS: dict[int, Api] = {
         ),
     )
 }
+
+
+API_OF_REQUEST: dict[type, Api] = {api.request: api for api in APIS.values()}
 
 
 def request_header_version(key: int, version: int) -> int:

@@ -1,0 +1,76 @@
+"""Frames: a 4-byte size, then that many bytes. What every request and response travels in.
+
+No IO here: bytes in, frames out. The broker's connections read into buffers of their own instead.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence, Sized
+from typing import Any, Final
+
+from oncelog_protocol.codecs import Buffer
+from oncelog_protocol.errors import ProtocolError
+
+MAX_FRAME_SIZE: Final = 100 * 1024 * 1024
+"""Kafka's own limit on a request (`socket.request.max.bytes`)."""
+
+_SIZE = struct.Struct(">i")
+read_size = _SIZE.unpack_from
+write_size = _SIZE.pack
+
+
+def check_size(size: int, limit: int = MAX_FRAME_SIZE) -> int:
+    """The size of a frame, if one may take memory for it. Raises ProtocolError."""
+    if not 0 <= size <= limit:
+        raise ProtocolError(f"a frame of {size} bytes, allowed are {limit}")
+    return size
+
+
+def frame(parts: Sequence[Any]) -> list[Any]:
+    """The parts of a frame with its size before them; a part is anything with `__len__`."""
+    return [write_size(sum(map(len, parts))), *parts]
+
+
+def frame_size(parts: Sequence[Sized]) -> int:
+    """The bytes that `frame(parts)` puts on the wire."""
+    return _SIZE.size + sum(map(len, parts))
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames, however it arrives.
+
+    After ProtocolError the stream has no meaning any more: every further call raises it again.
+    """
+
+    __slots__ = ("_buffer", "_limit")
+
+    def __init__(self, limit: int = MAX_FRAME_SIZE) -> None:
+        self._limit = limit
+        self._buffer = bytearray()
+
+    @property
+    def pending(self) -> int:
+        """Bytes of a frame that is not complete yet: not 0 at the end of a stream means cut off."""
+        return len(self._buffer)
+
+    def receive_data(self, data: Buffer) -> Iterator[bytes]:
+        """The frames that are complete now, without their sizes, cut off as they are asked for.
+
+        The iterator raises ProtocolError at a negative size or one over the limit, before memory is
+        taken for it; the frames before it come first.
+        """
+        self._buffer += data
+        return self._cut()
+
+    def _cut(self) -> Iterator[bytes]:
+        buffer = self._buffer
+        while len(buffer) >= _SIZE.size:
+            (size,) = read_size(buffer)
+            stop = _SIZE.size + check_size(size, self._limit)
+            if stop > len(buffer):
+                return
+            with memoryview(buffer) as view, view[_SIZE.size : stop] as content:
+                complete = bytes(content)
+            del buffer[:stop]
+            yield complete

@@ -1,0 +1,111 @@
+"""Requests and their answers on one connection, without IO: for the client and the broker's links.
+
+A broker answers the requests of a connection in the order it got them, so an answer belongs to the
+oldest request without one, and must carry its correlation id.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from oncelog_protocol.apis import API_OF_REQUEST, Api, ApiKey
+from oncelog_protocol.codecs import Buffer, decode, encoder
+from oncelog_protocol.errors import ErrorCode, ProtocolError
+from oncelog_protocol.frames import MAX_FRAME_SIZE, FrameReader, frame
+from oncelog_protocol.headers import read_response_header, write_request_header
+
+_MAX_CORRELATION_ID = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A request on its way that will be answered."""
+
+    correlation_id: int
+    api: Api
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The response to one request: `message` is an instance of `api.response`."""
+
+    correlation_id: int
+    api: Api
+    version: int
+    message: Any
+
+
+class Requests:
+    """The requests in flight on one connection."""
+
+    __slots__ = ("_client_id", "_frames", "_next", "_waiting")
+
+    def __init__(self, client_id: str | None, *, max_frame_size: int = MAX_FRAME_SIZE) -> None:
+        self._client_id = client_id
+        self._frames = FrameReader(max_frame_size)
+        self._waiting: deque[Waiting] = deque()
+        self._next = 0
+
+    def __len__(self) -> int:
+        """How many requests wait for their answer."""
+        return len(self._waiting)
+
+    def send(
+        self, request: object, version: int, *, answered: bool = True
+    ) -> tuple[int, list[Any]]:
+        """The correlation id of a request and the parts to write, in order.
+
+        `answered=False` for the one request that has no answer: Produce with acks=0.
+        """
+        api = API_OF_REQUEST[type(request)]
+        correlation_id = self._next
+        parts: list[Any] = [write_request_header(api.key, version, correlation_id, self._client_id)]
+        encoder(type(request), version)(request, parts.append)
+        self._next = 0 if correlation_id == _MAX_CORRELATION_ID else correlation_id + 1
+        if answered:
+            self._waiting.append(Waiting(correlation_id, api, version))
+        return correlation_id, frame(parts)
+
+    def receive_data(self, data: Buffer) -> Iterator[Answer]:
+        """The answers that are complete now, in the order of their requests.
+
+        Raises ProtocolError for an answer to nothing, or one that cannot be decoded; the connection
+        is of no use after that.
+        """
+        return map(self._answer, self._frames.receive_data(data))
+
+    def abandon(self) -> list[Waiting]:
+        """The requests that will never be answered: the connection is gone."""
+        lost = list(self._waiting)
+        self._waiting.clear()
+        return lost
+
+    def _answer(self, body: bytes) -> Answer:
+        if not self._waiting:
+            raise ProtocolError("an answer without a request")
+        waiting = self._waiting[0]
+        api, version = waiting.api, waiting.version
+        correlation_id, position = read_response_header(api.key, version, body)
+        if correlation_id != waiting.correlation_id:
+            raise ProtocolError(
+                f"answer {correlation_id} where {waiting.correlation_id} ({api.name}) is due"
+            )
+        content = memoryview(body)[position:]
+        message = decode(api.response, _answered_version(api, version, content), content)
+        self._waiting.popleft()
+        return Answer(correlation_id, api, version, message)
+
+
+def _answered_version(api: Api, version: int, content: memoryview) -> int:
+    """The version of an answer: that of the request, but for one case.
+
+    A broker that does not speak this version of ApiVersions says so in version 0 (KIP-511).
+    """
+    if api.key != ApiKey.API_VERSIONS:
+        return version
+    refused = int.from_bytes(content[:2], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION
+    return 0 if refused else version
