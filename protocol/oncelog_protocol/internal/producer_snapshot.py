@@ -1,0 +1,70 @@
+"""The `.snapshot` file beside a segment: every producer's state at that offset.
+
+Source: Kafka's ProducerSnapshot and ProducerStateManager. Version, CRC32C of all that follows,
+entries.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from struct import Struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from oncelog_protocol.codecs import Buffer
+from oncelog_protocol.errors import ProtocolError
+
+from .versions import UnknownRecordVersion, read_version
+
+VERSION: Final = 1
+
+_HEADER: Final = Struct(">hIi")  # version, CRC, count
+_ENTRY: Final = Struct(">qhiqiqiq")
+_CRC_START: Final = 6
+
+
+class ProducerEntry(NamedTuple):
+    """One producer id's state: its last batch, and where its open transaction began (-1 for none).
+
+    `offset_delta` is that batch's last offset delta, `timestamp` its greatest in ms since 1970.
+    """
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    current_txn_first_offset: int
+
+
+def encode_producer_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
+    """The content of the file. Raises struct.error for a number that does not fit its field."""
+    body = b"".join([_ENTRY.pack(*entry) for entry in entries])
+    snapshot = bytearray(_HEADER.pack(VERSION, 0, len(body) // _ENTRY.size) + body)
+    crc = crc32c(memoryview(snapshot)[_CRC_START:])
+    struct.pack_into(">I", snapshot, 2, crc)
+    return bytes(snapshot)
+
+
+def decode_producer_snapshot(data: Buffer) -> list[ProducerEntry]:
+    """The entries of a file.
+
+    Raises UnknownRecordVersion, and ProtocolError when CRC or length are wrong: such a snapshot is
+    to be rebuilt from the log.
+    """
+    version = read_version("producer snapshot", data)
+    if version != VERSION:
+        raise UnknownRecordVersion("producer snapshot", version)
+    if len(data) < _HEADER.size:
+        raise ProtocolError(f"a producer snapshot of {len(data)} bytes")
+    _, crc, count = _HEADER.unpack_from(data)
+    view = memoryview(data)
+    if crc32c(view[_CRC_START:]) != crc:
+        raise ProtocolError("the CRC of a producer snapshot is wrong")
+    if len(data) != _HEADER.size + count * _ENTRY.size:
+        raise ProtocolError(f"a producer snapshot of {len(data)} bytes claims {count} entries")
+    return [ProducerEntry._make(row) for row in _ENTRY.iter_unpack(view[_HEADER.size :])]

@@ -1,0 +1,103 @@
+"""The records of `__transaction_state`: one per transactional id and transition.
+
+Source: Kafka's TransactionLogKey and TransactionLogValue (KIP-98, KIP-890).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from oncelog_protocol.codecs import Buffer
+from oncelog_protocol.schema import message, struct
+from oncelog_protocol.types import array, int8, int16, int32, int64, string
+
+from .versions import UnknownRecordVersion, decode_body, encode_versioned, read_version
+
+KEY_TYPE: Final = 0
+VALUE_VERSIONS: Final = range(0, 2)
+
+# Ours, from 10,000 up: Kafka's readers skip tags they do not know.
+LAST_PRODUCER_EPOCH_TAG: Final = 10_000
+
+
+class TransactionState(IntEnum):
+    """`transaction_status`: how far a transaction is."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def kafka_name(self) -> str:
+        """As the admin APIs and tools write it, such as `PrepareCommit`."""
+        return self.name.title().replace("_", "")
+
+
+@message(range(0, 1))
+class TransactionLogKey:
+    """Whose state the value is."""
+
+    transactional_id: str = string()
+
+
+@struct
+class PartitionsSchema:
+    """Partitions of one topic in a transaction."""
+
+    topic: str = string()
+    partition_ids: list[int] = array(int32)
+
+
+@message(VALUE_VERSIONS, flexible_since=1)
+class TransactionLogValue:
+    """The state after a transition. Kafka writes null for the partitions when it is EMPTY.
+
+    `last_producer_epoch` is ours: Kafka keeps it in memory only, and forgets it on a fail-over.
+    """
+
+    producer_id: int = int64()
+    previous_producer_id: int = int64(since=1, tag=0, default=-1)
+    next_producer_id: int = int64(since=1, tag=1, default=-1)
+    producer_epoch: int = int16()
+    next_producer_epoch: int = int16(since=1, tag=3, default=-1)
+    transaction_timeout_ms: int = int32()
+    transaction_status: int = int8()
+    transaction_partitions: list[PartitionsSchema] | None = array(
+        PartitionsSchema, nullable_since=0
+    )
+    transaction_last_update_timestamp_ms: int = int64()
+    transaction_start_timestamp_ms: int = int64()
+    client_transaction_version: int = int16(since=1, tag=2)
+    last_producer_epoch: int = int16(since=1, tag=LAST_PRODUCER_EPOCH_TAG, default=-1)
+
+
+def encode_transaction_log_key(key: TransactionLogKey) -> bytes:
+    """The record's key."""
+    return encode_versioned(key, 0, KEY_TYPE)
+
+
+def decode_transaction_log_key(data: Buffer) -> TransactionLogKey:
+    """Raises UnknownRecordVersion for a record of another type, ProtocolError for a damaged one."""
+    kind = read_version("TransactionLogKey", data)
+    if kind != KEY_TYPE:
+        raise UnknownRecordVersion("transaction log key", kind)
+    return decode_body(TransactionLogKey, 0, data)
+
+
+def encode_transaction_log_value(value: TransactionLogValue, version: int = 1) -> bytes:
+    """The record's value. Version 0, Kafka's below transaction.version 1, has no tagged fields."""
+    return encode_versioned(value, version)
+
+
+def decode_transaction_log_value(data: Buffer) -> TransactionLogValue:
+    """Raises UnknownRecordVersion for a newer version, ProtocolError for a damaged value."""
+    version = read_version("TransactionLogValue", data)
+    if version not in VALUE_VERSIONS:
+        raise UnknownRecordVersion("transaction log value", version)
+    return decode_body(TransactionLogValue, version, data)

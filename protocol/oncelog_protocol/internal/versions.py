@@ -1,0 +1,51 @@
+"""The int16 in front of every key and value of an internal topic.
+
+In a key it is the type of the record (Kafka's CoordinatorRecordType), in a value its version.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final, TypeVar
+
+from oncelog_protocol.codecs import Buffer, decoder, encoder
+from oncelog_protocol.errors import ProtocolError
+
+T = TypeVar("T")
+
+_PREFIX: Final = Struct(">h")
+
+
+class UnknownRecordVersion(ValueError):
+    """A record of a newer broker: to be skipped with a warning, as Kafka's loaders do.
+
+    `part` is "key" or "value" with the name of what was expected.
+    """
+
+    def __init__(self, part: str, version: int) -> None:
+        super().__init__(f"unknown version {version} of a {part}")
+        self.part = part
+        self.version = version
+
+
+def read_version(part: str, data: Buffer) -> int:
+    """The int16 at the beginning; raises ProtocolError without one."""
+    if len(data) < _PREFIX.size:
+        raise ProtocolError(f"a {part} of {len(data)} bytes")
+    version: int = _PREFIX.unpack_from(data)[0]
+    return version
+
+
+def encode_versioned(message: object, version: int, prefix: int | None = None) -> bytes:
+    """`message` behind its version, or behind `prefix` where that is another number (a key)."""
+    parts = [_PREFIX.pack(version if prefix is None else prefix)]
+    encoder(type(message), version)(message, parts.append)
+    return b"".join(parts)
+
+
+def decode_body(cls: type[T], version: int, data: Buffer, *, exact: bool = True) -> T:
+    """The message behind the int16. Raises ProtocolError, with `exact` also for bytes left over."""
+    message, position = decoder(cls, version)(data, _PREFIX.size)
+    if exact and position != len(data):
+        raise ProtocolError(f"{len(data) - position} bytes after a {cls.__name__} v{version}")
+    return message
