@@ -39,12 +39,13 @@ torture: $(READY)  ## KILLS=20 times kill -9 of the broker in a transactional co
 	$(BIN)/python -m tests.torture --kills $(KILLS)
 
 image-test: $(READY)  ## build the image, run it with podman-compose, kill it, count what is left
-	$(BIN)/python docker/image_test.py
+	$(BIN)/python -m tests.image
 
 pins: $(READY)  ## resolve requirements/ again from pyproject.toml
 	$(COMPILE) pyproject.toml -o requirements/client.txt
 	$(COMPILE) pyproject.toml --extra server -c requirements/client.txt -o requirements/server.txt
 	$(COMPILE) pyproject.toml --extra server --group dev -c requirements/server.txt -o requirements/dev.txt
+	echo hatchling | $(COMPILE) - -c requirements/dev.txt -o requirements/build.txt
 	echo uv | $(COMPILE) - -o requirements/uv.txt
 
 clean:  ## remove what the other targets made, but no data

@@ -1,0 +1,141 @@
+"""podman and buildah as a Docker engine of their own, apart from whatever the machine's own holds.
+
+Storage, settings and the base image live under ~/.cache/oncelog/containers. The base image is made
+from Debian's packages, so that no registry of images is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "oncelog" / "containers"
+BASE_IMAGE = "localhost/python:3.11-slim-bookworm"
+
+# command -> the Debian package that brings it
+TOOLS = {
+    "buildah": "buildah",
+    "podman": "podman",
+    "runc": "runc",
+    "iptables": "iptables",
+    "ip": "iproute2",
+    "dbus-daemon": "dbus",
+    "debootstrap": "debootstrap",
+}
+NETWORK_TOOLS = {  # not on PATH: podman's own helpers
+    "netavark": Path("/usr/lib/podman/netavark"),
+    "aardvark-dns": Path("/usr/lib/podman/aardvark-dns"),
+}
+# How the machine's own pip finds its packages, which a build has to do alike.
+PIP_VARIABLES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "PIP_DEFAULT_TIMEOUT")
+
+
+class Unavailable(Exception):
+    """What is missing on this machine, and the command that brings it."""
+
+
+def ensure_tools() -> None:
+    """Install what is missing with apt-get where we may; raises Unavailable where we may not."""
+    search = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
+    missing = [package for tool, package in TOOLS.items() if not shutil.which(tool, path=search)]
+    missing += [package for package, path in NETWORK_TOOLS.items() if not path.exists()]
+    if not missing:
+        return
+    install = ["apt-get", "install", "--yes", "--no-install-recommends", *missing]
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        raise Unavailable(f"{', '.join(missing)} missing; as root: {' '.join(install)}")
+    say(f"installing {' '.join(missing)}")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    subprocess.run(["apt-get", "update", "--quiet=2"], env=environment, check=True)
+    subprocess.run([*install, "--quiet=2"], env=environment, check=True, stdout=subprocess.DEVNULL)
+
+
+def say(what: str) -> None:
+    sys.stdout.write(f"image-test: {what}\n")
+    sys.stdout.flush()
+
+
+class Engine:
+    """Runs podman, buildah and podman-compose on our own storage."""
+
+    def __init__(self) -> None:
+        ensure_tools()
+        CACHE.mkdir(parents=True, exist_ok=True)
+        tools = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+        self.environment = {
+            **os.environ,
+            "PATH": os.pathsep.join((tools, "/usr/sbin", "/sbin")),
+            "CONTAINERS_CONF": str(CACHE / "containers.conf"),
+            "CONTAINERS_STORAGE_CONF": str(CACHE / "storage.conf"),
+        }
+        self._write_settings("overlay")
+        if self.run("podman", "info", check=False).returncode != 0:
+            self._write_settings("vfs")  # a file system on which overlays cannot stand: slower
+
+    def _write_settings(self, driver: str) -> None:
+        files, processes = (
+            f"{min(wanted, soft if soft >= 0 else wanted)}"
+            for wanted, soft in (
+                (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
+                (1024, resource.getrlimit(resource.RLIMIT_NPROC)[0]),
+            )
+        )
+        (CACHE / "containers.conf").write_text(
+            f"""[containers]
+default_ulimits = ["nofile={files}:{files}", "nproc={processes}:{processes}"]
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+"""
+        )
+        (CACHE / "storage.conf").write_text(
+            f"""[storage]
+driver = "{driver}"
+runroot = "{CACHE}/{driver}/run"
+graphroot = "{CACHE}/{driver}/graph"
+"""
+        )
+
+    def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run to the end; what it printed is shown when it fails and `check` is set."""
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
+        if check and done.returncode != 0:
+            sys.stderr.write(done.stdout + done.stderr)
+            raise SystemExit(f"image-test: {' '.join(command)} ended with {done.returncode}")
+        return done
+
+    def ensure_base_image(self) -> None:
+        """The official image's stand-in: Debian bookworm with its Python 3.11."""
+        if self.run("podman", "image", "exists", BASE_IMAGE, check=False).returncode == 0:
+            return
+        say("making the base image from Debian's packages, once")
+        root, archive = CACHE / "rootfs", CACHE / "rootfs.tar"
+        shutil.rmtree(root, ignore_errors=True)
+        packages = "python3,python3-venv,python3-pip,ca-certificates"
+        self.run("debootstrap", "--variant=minbase", f"--include={packages}", "bookworm", str(root))
+        self.run("tar", "--directory", str(root), "--create", "--file", str(archive), ".")
+        self.run("podman", "import", str(archive), BASE_IMAGE)
+        shutil.rmtree(root)
+        archive.unlink()
+
+    def build(self, context: Path, dockerfile: Path, tag: str, *, target: str = "") -> None:
+        """Build an image with the package index and certificates of this machine's pip."""
+        extra = [f"--target={target}"] if target else []
+        certificate = os.environ.get("PIP_CERT")
+        for path in (Path("/etc/pip.conf"), Path(certificate) if certificate else None):
+            if path is not None and path.exists():
+                extra.append(f"--volume={path}:{path}:ro")
+        if certificate:
+            extra.append(f"--env=PIP_CERT={certificate}")
+        extra += [
+            f"--env={name}={os.environ[name]}" for name in PIP_VARIABLES if name in os.environ
+        ]
+        self.run(
+            *("buildah", "bud", "--isolation=chroot", "--layers", "--pull=never"),
+            *("--format=docker", f"--file={dockerfile}", f"--tag={tag}", *extra, str(context)),
+        )

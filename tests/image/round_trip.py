@@ -1,0 +1,57 @@
+"""Transactions written and read through a client people know, from outside the container."""
+
+from __future__ import annotations
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+
+TRANSACTIONS = 20
+RECORDS = 50
+TIMEOUT_S = 30.0
+
+
+def write_transactions(address: str, topic: str) -> list[str]:
+    """Write `TRANSACTIONS` transactions, every fourth aborted; returns the committed values."""
+    producer = Producer({"bootstrap.servers": address, "transactional.id": f"image-test-{topic}"})
+    producer.init_transactions(TIMEOUT_S)
+    committed = []
+    for transaction in range(TRANSACTIONS):
+        producer.begin_transaction()
+        values = [f"{transaction}-{number}" for number in range(RECORDS)]
+        for value in values:
+            producer.produce(topic, value, partition=0)
+        if transaction % 4 == 3:
+            producer.flush(TIMEOUT_S)
+            producer.abort_transaction(TIMEOUT_S)
+        else:
+            producer.commit_transaction(TIMEOUT_S)
+            committed += values
+    return committed
+
+
+def read_committed(address: str, topic: str) -> list[str]:
+    """All committed values of partition 0 up to its last stable offset."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "image-test",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    values = []
+    try:
+        while True:
+            message = consumer.poll(TIMEOUT_S)
+            if message is None:
+                raise SystemExit(f"image-test: nothing read from {topic} in {TIMEOUT_S:.0f} s")
+            error = message.error()
+            if error is None:
+                values.append(message.value().decode())
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return values
+            else:
+                raise SystemExit(f"image-test: reading {topic}: {error}")
+    finally:
+        consumer.close()
