@@ -1,16 +1,17 @@
 """Settings of a topic: names, ranges, what they default to, and what one broker cannot honour.
 
-Kafka's LogConfig and ServerTopicConfigSynonyms. A topic stores only what was set for it, as text; the
-rest follows the broker's settings at the time of reading.
+Kafka's LogConfig and ServerTopicConfigSynonyms. A topic stores only what was set for it, as text;
+the rest follows the broker's settings at the time of reading.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, cast
 
 from oncelog_server.config import HONOURED, Settings
+from oncelog_server.log.config import LogConfig
 from oncelog_server.settings.log import FOREVER
 from oncelog_server.settings.table import (
     InvalidValue,
@@ -125,7 +126,7 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
 
 
 def topic_default(settings: Settings, name: str) -> SettingValue:
-    """What a topic setting is where the topic does not set it. Raises KeyError for an unknown name."""
+    """What a topic setting is where the topic does not set it. Raises KeyError if unknown."""
     if name in _DERIVED:
         return _DERIVED[name][1](settings)
     if name in SYNONYMS:
@@ -158,3 +159,11 @@ def topic_values(settings: Settings, overrides: Mapping[str, str]) -> dict[str, 
             f"({lag_ms}) > max.compaction.lag.ms ({longest_lag_ms})"
         )
     return values
+
+
+def topic_config(settings: Settings, overrides: Mapping[str, str]) -> LogConfig:
+    """The log's settings of a topic that set `overrides`. Raises InvalidValue."""
+    values: dict[str, Any] = dict(topic_values(settings, overrides))
+    values["cleanup.policy"] = frozenset(values["cleanup.policy"])
+    values["validate.records"] = settings.oncelog_validate_records
+    return LogConfig(**{one.name: values[one.name.replace("_", ".")] for one in fields(LogConfig)})

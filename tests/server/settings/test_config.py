@@ -1,0 +1,193 @@
+"""Where settings come from, which source wins, and what is said about those that cannot be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from oncelog_server.config import Settings, SettingsError, load_settings
+from oncelog_server.settings.sources import name_of_variable
+
+KRAFT_FILE = """
+# Licensed to the Apache Software Foundation (ASF)
+process.roles=broker,controller
+node.id=7
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,\\
+    SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+num.network.threads=3
+log.dirs=/tmp/kraft-combined-logs
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+"""
+
+
+def problems_of(*assignments: str, environment: dict[str, str] | None = None) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(assignments=assignments, environment=environment)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_nothing_needs_to_be_set() -> None:
+    loaded = load_settings()
+    assert loaded.settings == Settings()
+    assert loaded.settings.data_directory == "./oncelog-data"
+    assert loaded.warnings == ()
+
+
+def test_kafkas_own_file_can_be_used_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(KRAFT_FILE)
+    loaded = load_settings(config_file=file)
+    assert loaded.settings.node_id == 7
+    assert loaded.settings.data_directory == "/tmp/kraft-combined-logs"
+    assert "controller.quorum.bootstrap.servers" in loaded.without_effect
+    assert loaded.warnings == ()
+
+
+def test_each_source_wins_over_the_one_before(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=2\nmax.connections=2\nlog.roll.ms=2\nnode.id=2\n")
+    settings = load_settings(
+        config_file=file,
+        environment={
+            "KAFKA_MAX_CONNECTIONS": "3",
+            "KAFKA_LOG_ROLL_MS": "3",
+            "KAFKA_NODE_ID": "3",
+            "ONCELOG_LOG_ROLL_MS": "4",
+            "ONCELOG_NODE_ID": "4",
+        },
+        assignments=["node.id=5"],
+    ).settings
+    assert (settings.num_partitions, settings.max_connections) == (2, 3)
+    assert (settings.log_roll_ms, settings.node_id) == (4, 5)
+
+
+def test_the_options_of_serve_win() -> None:
+    settings = load_settings(
+        environment={"KAFKA_LOG_DIRS": "/var/lib/kafka"}, port=0, data="here"
+    ).settings
+    assert settings.data_directory == "here"
+    assert settings.listeners == ("PLAINTEXT://:0",)
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"),
+    [
+        ("LOG_RETENTION_MS", "log.retention.ms"),
+        ("A__B", "a_b"),
+        ("A___B", "a-b"),
+        ("A____B", "a-.b"),
+    ],
+)
+def test_variables_are_spelled_as_kafkas_image_spells_them(variable: str, name: str) -> None:
+    assert name_of_variable(variable) == name
+
+
+def test_our_own_settings_by_either_prefix() -> None:
+    for variable in ("ONCELOG_FLUSH_ON_ACK", "KAFKA_ONCELOG_FLUSH_ON_ACK"):
+        assert load_settings(environment={variable: "true"}).settings.oncelog_flush_on_ack
+
+
+def test_variables_of_the_image_and_of_kubernetes_are_no_settings() -> None:
+    loaded = load_settings(
+        environment={
+            "KAFKA_HEAP_OPTS": "-Xmx1g",
+            "KAFKA_OPTS": "-Dx",
+            "KAFKA_JMX_PORT": "9101",
+            "KAFKA_LOG4J_LOGGERS": "kafka=INFO",
+            "KAFKA_PORT_9092_TCP_ADDR": "10.0.0.1",
+            "KAFKA_SERVICE_HOST": "10.0.0.1",
+            "CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw",
+            "PATH": "/bin",
+        }
+    )
+    assert loaded.warnings == ()
+    assert loaded.settings == Settings()
+
+
+def test_unknown_variables_are_ignored_aloud_with_the_nearest_name() -> None:
+    (warning,) = load_settings(environment={"KAFKA_NUM_PARTITONS": "3"}).warnings
+    assert "KAFKA_NUM_PARTITONS" in warning
+    assert "did you mean num.partitions?" in warning
+
+
+def test_all_problems_are_told_at_once_with_name_value_source_and_nearest() -> None:
+    assert problems_of(
+        "num.partitons=3",
+        "max.connections=-1",
+        "sasl.enabled.mechanisms=PLAIN",
+        "log.dirs=a,b",
+        environment={"KAFKA_LOG_ROLL_MS": "x"},
+    ) == [
+        "num.partitons=3 (--set): unknown setting; did you mean num.partitions?",
+        "log.roll.ms=x (environment variable KAFKA_LOG_ROLL_MS): "
+        "Invalid value x for configuration log.roll.ms: Not a number of type LONG",
+        "max.connections=-1 (--set): "
+        "Invalid value -1 for configuration max.connections: Value must be at least 0",
+        "sasl.enabled.mechanisms=PLAIN (--set): "
+        "refused: TLS, SASL and delegation tokens are not built yet, only PLAINTEXT",
+        "log.dirs=a,b (--set): exactly one data directory can be used for now",
+    ]
+
+
+def test_what_asks_for_nothing_is_not_refused() -> None:
+    load_settings(
+        assignments=[
+            "authorizer.class.name=",
+            "ssl.client.auth=none",
+            "remote.log.storage.system.enable=false",
+        ]
+    )
+
+
+def test_passwords_are_never_shown() -> None:
+    (problem,) = problems_of("ssl.key.password=hunter2")
+    assert "hunter2" not in problem
+
+
+def test_spellings_of_kip_98_are_taken_with_a_warning(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "transaction.max.timeout.ms=2\nmax.transaction.timeout.ms=1\ntransactional.id.timeout.ms=3\n"
+    )
+    loaded = load_settings(config_file=file)
+    assert loaded.settings.transaction_max_timeout_ms == 2
+    assert loaded.settings.transactional_id_expiration_ms == 3
+    assert len(loaded.warnings) == 2
+
+
+def test_settings_that_kafka_4_forgot_are_ignored_aloud() -> None:
+    (warning,) = load_settings(assignments=["zookeeper.connect=zk:2181"]).warnings
+    assert "zookeeper.connect" in warning
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        "process.roles=controller",
+        "log.retention.hours=0",
+        "group.min.session.timeout.ms=2000000",
+        "queued.max.request.bytes=5",
+        "listener.name.internal.ssl.keystore.location=x",
+    ],
+)
+def test_settings_that_cannot_be_together(assignment: str) -> None:
+    (problem,) = problems_of(assignment)
+    assert problem.startswith(assignment)
+
+
+def test_the_older_name_of_the_broker_id() -> None:
+    assert load_settings(assignments=["broker.id=4"]).settings.node_id == 4
+    (problem,) = problems_of("broker.id=4", "node.id=5")
+    assert "must be the same as node.id" in problem
+
+
+def test_an_assignment_without_a_value_is_told() -> None:
+    (problem,) = problems_of("num.partitions")
+    assert "--set num.partitions: expected name=value" in problem

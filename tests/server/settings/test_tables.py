@@ -1,0 +1,184 @@
+"""Every setting of Kafka's has one place, and means what it means in Kafka."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncelog_server.config import HONOURED, KNOWN, Settings
+from oncelog_server.log.config import LogConfig
+from oncelog_server.settings.accepted import ACCEPTED
+from oncelog_server.settings.refused import REFUSED
+from oncelog_server.settings.table import (
+    InvalidValue,
+    Kind,
+    Setting,
+    at_least,
+    format_value,
+    parse_value,
+)
+from oncelog_server.settings.topics import (
+    SYNONYMS,
+    TOPIC_SETTINGS,
+    topic_config,
+    topic_default,
+    topic_values,
+)
+from tests.server.settings.kafka_settings import BROKER_SETTINGS, TOPIC_DEFAULTS
+
+NUMBER = Setting("n", Kind.INT, 0, "", at_least(1))
+
+
+def test_every_broker_setting_of_kafka_is_in_exactly_one_table() -> None:
+    tables = (HONOURED.keys(), ACCEPTED.keys(), REFUSED.keys())
+    for name in BROKER_SETTINGS:
+        assert sum(name in table for table in tables) == 1, name
+
+
+def test_what_is_not_kafkas_is_marked_as_ours() -> None:
+    assert all(name.startswith("oncelog.") for name in KNOWN - set(BROKER_SETTINGS))
+
+
+def test_every_honoured_setting_has_a_sentence_and_a_valid_default() -> None:
+    for row in HONOURED.values():
+        assert len(row.doc) > 10, row.name
+        assert getattr(Settings(), row.attribute) == row.default
+        if row.check is not None and row.default is not None:
+            assert row.check(row.default) is None, row.name
+
+
+def test_a_topic_has_exactly_kafkas_settings() -> None:
+    assert sorted(TOPIC_SETTINGS) == sorted(TOPIC_DEFAULTS)
+
+
+def test_topic_defaults_and_types_are_kafkas() -> None:
+    for name, (kind, default) in TOPIC_DEFAULTS.items():
+        assert TOPIC_SETTINGS[name].kind.name == kind, name
+        assert (format_value(Kind[kind], topic_default(Settings(), name)) or "") == default, name
+
+
+def test_synonyms_are_honoured_broker_settings() -> None:
+    for name, broker_names in SYNONYMS.items():
+        assert name in TOPIC_SETTINGS
+        assert all(HONOURED[broker_name].topic == name for broker_name in broker_names)
+
+
+def test_a_log_without_settings_is_a_topic_without_settings() -> None:
+    assert topic_config(Settings(), {}) == LogConfig()
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "value"),
+    [
+        (Settings(log_retention_hours=1), "retention.ms", 3_600_000),
+        (Settings(log_retention_hours=1, log_retention_minutes=1), "retention.ms", 60_000),
+        (Settings(log_retention_minutes=1, log_retention_ms=5), "retention.ms", 5),
+        (Settings(log_retention_minutes=-1), "retention.ms", -1),
+        (Settings(log_roll_hours=2), "segment.ms", 7_200_000),
+        (Settings(log_roll_hours=2, log_roll_ms=7), "segment.ms", 7),
+        (Settings(log_roll_jitter_hours=1), "segment.jitter.ms", 3_600_000),
+        (Settings(log_flush_scheduler_interval_ms=9), "flush.ms", 9),
+        (Settings(log_flush_scheduler_interval_ms=9, log_flush_interval_ms=8), "flush.ms", 8),
+        (Settings(message_max_bytes=77), "max.message.bytes", 77),
+        (Settings(log_cleaner_delete_retention_ms=3), "delete.retention.ms", 3),
+    ],
+)
+def test_a_topic_follows_the_broker_settings_in_kafkas_order(
+    settings: Settings, name: str, value: int
+) -> None:
+    assert topic_default(settings, name) == value
+
+
+def test_a_topics_own_settings_win() -> None:
+    config = topic_config(
+        Settings(log_retention_ms=5, oncelog_validate_records=True),
+        {"retention.ms": "-1", "cleanup.policy": "compact,delete", "segment.bytes": "1048576"},
+    )
+    assert (config.retention_ms, config.segment_bytes) == (-1, 1048576)
+    assert config.cleanup_policy == {"compact", "delete"}
+    assert config.validate_records
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("nonsense", "1", "Unknown topic config name: nonsense"),
+        ("retention.ms", "soon", "Not a number of type LONG"),
+        ("retention.ms", "-2", "Value must be at least -1"),
+        ("cleanup.policy", "shred", "String must be one of: compact, delete"),
+        ("compression.type", "brotli", "String must be one of"),
+        ("compression.gzip.level", "0", "Value must be between 1 and 9 or equal to -1"),
+        ("min.cleanable.dirty.ratio", "1.5", "Value must be no more than 1"),
+        ("remote.storage.enable", "true", "refused: remote (tiered) storage is not built"),
+        ("local.retention.ms", "5", "refused"),
+        ("leader.replication.throttled.replicas", "*", "refused: there is no replication"),
+        ("min.compaction.lag.ms", "9223372036854775807", ""),
+    ],
+)
+def test_topic_settings_are_refused_by_name(name: str, text: str, reason: str) -> None:
+    if not reason:
+        topic_values(Settings(), {name: text})
+        return
+    with pytest.raises(InvalidValue) as caught:
+        topic_values(Settings(), {name: text})
+    assert name in str(caught.value)
+    assert reason in str(caught.value)
+
+
+def test_lags_of_compaction_may_not_cross() -> None:
+    with pytest.raises(InvalidValue, match=r"min\.compaction\.lag\.ms \(5\) > max"):
+        topic_values(Settings(), {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"})
+
+
+@pytest.mark.parametrize("text", ["1_000", "1.0", "", "0x10", "٣", "2147483648", "9" * 5000, "1 2"])
+def test_what_java_does_not_read_as_an_int_is_none(text: str) -> None:
+    with pytest.raises(InvalidValue, match="Not a number of type INT"):
+        parse_value(NUMBER, text)
+
+
+def test_texts_are_trimmed_and_booleans_are_any_case() -> None:
+    assert parse_value(NUMBER, " +7 ") == 7
+    assert parse_value(Setting("b", Kind.BOOLEAN, False, ""), " TRUE ") is True
+    assert parse_value(Setting("l", Kind.LIST, (), ""), " a , b,c ") == ("a", "b", "c")
+    assert parse_value(Setting("l", Kind.LIST, (), ""), "") == ()
+    with pytest.raises(InvalidValue, match="Expected value to be either true or false"):
+        parse_value(Setting("b", Kind.BOOLEAN, False, ""), "yes")
+
+
+@given(st.sampled_from(sorted(HONOURED)), st.text(max_size=30))
+def test_any_text_is_a_value_or_an_invalid_value(name: str, text: str) -> None:
+    row = HONOURED[name]
+    try:
+        value = parse_value(row, text)
+    except InvalidValue:
+        return
+    shown = format_value(row.kind, value)
+    assert shown is not None
+    assert parse_value(row, shown) == value
+
+
+# Where our default is not Kafka's, and why.
+DIFFERENT = {
+    "node.id": "Kafka demands one",
+    "controller.listener.names": "Kafka demands them",
+    "process.roles": "Kafka demands them",
+    "log.dir": "a temporary folder is no place for data",
+    "max.connections": "descriptors run out before",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "a crash holds up readers",
+}
+
+
+def test_defaults_and_types_are_kafkas_but_where_said() -> None:
+    for name, (kind, default) in BROKER_SETTINGS.items():
+        if name in HONOURED:
+            row = HONOURED[name]
+            assert row.kind.name == kind, name
+            shown = format_value(row.kind, row.default)
+            assert (("null" if shown is None else shown) != default) == (name in DIFFERENT), name
+        else:
+            other = ACCEPTED.get(name) or REFUSED[name]
+            assert (other.kind.name, other.default) == (
+                kind,
+                None if default == "null" else default,
+            )
