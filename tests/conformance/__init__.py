@@ -1,0 +1,1 @@
+"""What clients see: the same scripts against oncelog and, as a control, against Apache Kafka."""

@@ -1,0 +1,20 @@
+"""Four clients of other makers behind one small interface, so that a script is written once."""
+
+from __future__ import annotations
+
+from tests.conformance.clients.aiokafka_client import Aiokafka
+from tests.conformance.clients.confluent import Confluent
+from tests.conformance.clients.interface import Client, Received, Record, Refused
+from tests.conformance.clients.java import Java
+from tests.conformance.clients.kafka_python import KafkaPython
+
+__all__ = [
+    "Aiokafka",
+    "Client",
+    "Confluent",
+    "Java",
+    "KafkaPython",
+    "Received",
+    "Record",
+    "Refused",
+]

@@ -1,0 +1,197 @@
+"""aiokafka behind the interface of the scripts: its loop runs in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+import aiokafka
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.errors import KafkaError
+from aiokafka.structs import OffsetAndMetadata
+
+from tests.conformance.clients.interface import ANSWER_TIMEOUT_S, Received, Record, Refused
+
+_ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
+_FENCED = {"ProducerFenced", "InvalidProducerEpoch", "FencedInstanceIdError"}
+
+T = TypeVar("T")
+
+
+class _Loop:
+    """One event loop in a daemon thread for all objects of the session."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def run(self, work: Coroutine[Any, Any, T], timeout_s: float = ANSWER_TIMEOUT_S) -> T:
+        """The result of `work` on the loop. Raises Refused, also when it takes too long."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, daemon=True, name="aiokafka").start()
+        bounded = asyncio.wait_for(work, timeout_s)
+        try:
+            return asyncio.run_coroutine_threadsafe(bounded, self._loop).result()
+        except KafkaError as error:
+            kind = type(error).__name__
+            raise Refused(kind, str(error), fenced=kind in _FENCED) from error
+        except TimeoutError as error:
+            raise Refused("TimeoutError", f"{timeout_s} s") from error
+
+
+class AiokafkaProducer:
+    """An idempotent, or with an id transactional, aiokafka producer."""
+
+    def __init__(self, loop: _Loop, settings: Mapping[str, Any]) -> None:
+        self._loop = loop
+
+        async def start() -> Any:
+            producer = aiokafka.AIOKafkaProducer(**settings)
+            if "transactional_id" not in settings:
+                await producer.start()
+            return producer
+
+        self._producer = loop.run(start())
+
+    def send(self, topic: str, records: Sequence[Record]) -> list[tuple[int, int]]:
+        return self._loop.run(self._send(topic, records))
+
+    async def _send(self, topic: str, records: Sequence[Record]) -> list[tuple[int, int]]:
+        sent = [
+            await self._producer.send(
+                topic,
+                value=record.value,
+                key=record.key,
+                partition=record.partition,
+                timestamp_ms=record.timestamp,
+                headers=list(record.headers),
+            )
+            for record in records
+        ]
+        await self._producer.flush()
+        places = [await future for future in sent]
+        return sorted((place.partition, place.offset) for place in places)
+
+    def init_transactions(self) -> None:
+        self._loop.run(self._producer.start())
+
+    def begin(self) -> None:
+        self._loop.run(self._producer.begin_transaction())
+
+    def commit(self) -> None:
+        self._loop.run(self._producer.commit_transaction())
+
+    def abort(self) -> None:
+        self._loop.run(self._producer.abort_transaction())
+
+    def send_offsets(self, offsets: Mapping[int, int], consumer: Any) -> None:
+        places = consumer.places(offsets)
+        self._loop.run(self._producer.send_offsets_to_transaction(places, consumer.group))
+
+    def close(self) -> None:
+        self._loop.run(self._producer.stop())
+
+
+class AiokafkaConsumer:
+    """An aiokafka consumer of one topic."""
+
+    def __init__(
+        self, loop: _Loop, settings: Mapping[str, Any], topic: str, partitions: Sequence[int]
+    ) -> None:
+        self._loop = loop
+        self._topic = topic
+        self.group = settings["group_id"]
+
+        async def start() -> Any:
+            consumer = aiokafka.AIOKafkaConsumer(**settings)
+            if partitions:
+                consumer.assign([aiokafka.TopicPartition(topic, one) for one in partitions])
+            else:
+                consumer.subscribe([topic])
+            await consumer.start()
+            return consumer
+
+        self.consumer = loop.run(start())
+
+    def poll(self, timeout_s: float) -> list[Received]:
+        timeout_ms = int(timeout_s * 1000)
+        batches = self._loop.run(self.consumer.getmany(timeout_ms=timeout_ms))
+        return [_received(one) for batch in batches.values() for one in batch]
+
+    def assignment(self) -> frozenset[int]:
+        return frozenset(one.partition for one in self.consumer.assignment())
+
+    def places(self, offsets: Mapping[int, int]) -> dict[Any, Any]:
+        """Offsets as aiokafka takes them."""
+        return {
+            aiokafka.TopicPartition(self._topic, partition): OffsetAndMetadata(offset, "")
+            for partition, offset in offsets.items()
+        }
+
+    def commit(self, offsets: Mapping[int, int]) -> None:
+        self._loop.run(self.consumer.commit(self.places(offsets)))
+
+    def close(self) -> None:
+        self._loop.run(self.consumer.stop())
+
+
+class Aiokafka:
+    """The asyncio client."""
+
+    name = "aiokafka"
+    strategies = frozenset(_ASSIGNORS)
+
+    def __init__(self) -> None:
+        self._loop = _Loop()
+
+    def producer(
+        self, address: str, *, codec: str = "none", transactional_id: str | None = None
+    ) -> AiokafkaProducer:
+        settings: dict[str, Any] = {
+            "bootstrap_servers": address,
+            "compression_type": None if codec == "none" else codec,
+            "enable_idempotence": True,
+            "request_timeout_ms": 10_000,
+        }
+        if transactional_id is not None:
+            settings |= {"transactional_id": transactional_id, "transaction_timeout_ms": 20_000}
+        return AiokafkaProducer(self._loop, settings)
+
+    def consumer(
+        self,
+        address: str,
+        topic: str,
+        *,
+        group: str | None = None,
+        partitions: Sequence[int] = (),
+        read_committed: bool = False,
+        strategy: str = "range",
+        instance_id: str | None = None,
+    ) -> AiokafkaConsumer:
+        settings: dict[str, Any] = {
+            "bootstrap_servers": address,
+            "group_id": group,
+            "group_instance_id": instance_id,
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+            "isolation_level": "read_committed" if read_committed else "read_uncommitted",
+            "partition_assignment_strategy": (_ASSIGNORS[strategy],),
+            "session_timeout_ms": 6000,
+            "heartbeat_interval_ms": 200,
+            "fetch_max_wait_ms": 100,
+        }
+        return AiokafkaConsumer(self._loop, settings, topic, partitions)
+
+
+def _received(record: Any) -> Received:
+    return Received(
+        partition=record.partition,
+        offset=record.offset,
+        timestamp=record.timestamp,
+        key=record.key,
+        value=record.value,
+        headers=tuple((name, value) for name, value in record.headers),
+    )

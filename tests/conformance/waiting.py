@@ -1,0 +1,45 @@
+"""Waiting for a condition with a deadline: what tests do instead of sleeping."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from tests.conformance.clients.interface import Consumer, Received
+
+DEADLINE_S = 30.0
+
+
+def wait_until(condition: Callable[[], object], what: str, deadline_s: float = DEADLINE_S) -> None:
+    """Return once `condition()` is true; fails the test after `deadline_s`."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
+        time.sleep(0.02)
+
+
+def read(consumer: Consumer, count: int, deadline_s: float = DEADLINE_S) -> list[Received]:
+    """The next `count` records, sorted by partition and offset; fails if fewer come."""
+    end = time.monotonic() + deadline_s
+    records: list[Received] = []
+    while len(records) < count:
+        assert time.monotonic() < end, f"{len(records)} of {count} records in {deadline_s} s"
+        records += consumer.poll(0.2)
+    return sorted(records, key=lambda record: (record.partition, record.offset))
+
+
+def poll_until(
+    consumers: Sequence[Consumer],
+    condition: Callable[[], object],
+    what: str,
+    deadline_s: float = DEADLINE_S,
+) -> list[Received]:
+    """Poll all in turn until `condition()`; what they read meanwhile."""
+    end = time.monotonic() + deadline_s
+    records: list[Received] = []
+    while not condition():
+        found = [sorted(consumer.assignment()) for consumer in consumers]
+        assert time.monotonic() < end, f"not within {deadline_s} s: {what}; assigned: {found}"
+        for consumer in consumers:
+            records += consumer.poll(0.1)
+    return records
