@@ -1,0 +1,66 @@
+"""Results as a table for people, aligned text for pipes, JSON for scripts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+Row = Sequence[Any]
+
+
+def show(columns: Sequence[str], rows: Sequence[Row], *, as_json: bool, title: str = "") -> None:
+    """Print rows: a drawn table on a terminal, aligned columns elsewhere, or one JSON array.
+
+    In JSON the columns become names in snake case and values keep their types; elsewhere None is a
+    dash and a list is joined by commas.
+    """
+    if as_json:
+        names = [column.lower().replace(" ", "_").replace("-", "_") for column in columns]
+        show_json([dict(zip(names, row, strict=True)) for row in rows])
+        return
+    texts = [[_text(value) for value in row] for row in rows]
+    if sys.stdout.isatty():
+        _draw(columns, texts, rows, title)
+    else:
+        _align(columns, texts)
+
+
+def show_json(value: Any) -> None:
+    """Print one JSON document on one line."""
+    click.echo(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, list | tuple):
+        return ",".join(_text(part) for part in value) or "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def _align(columns: Sequence[str], texts: list[list[str]]) -> None:
+    lines = [[column.upper() for column in columns], *texts]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    for line in lines:
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        click.echo("  ".join(cells).rstrip())
+
+
+def _draw(columns: Sequence[str], texts: list[list[str]], rows: Sequence[Row], title: str) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left")
+    for index, column in enumerate(columns):
+        numeric = bool(rows) and all(isinstance(row[index], int | None) for row in rows)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for line in texts:
+        table.add_row(*line)
+    Console().print(table)
