@@ -119,72 +119,88 @@ def decode_records(
         raise CorruptRecords(f"{len(data) - position} bytes after the last record")
     if records and records[-1].offset - base_offset > last_offset_delta:
         raise CorruptRecords("a record's offset is beyond the last offset of its batch")
+    if abs(base_timestamp) > INT64 - 0x80:  # only there can a delta of one byte overflow
+        for record in records:
+            _checked_timestamp(record.timestamp)
     return records
 
 
 def _decode_loop(
     data: bytes, count: int, base_offset: int, base_timestamp: int
 ) -> tuple[list[Record], int]:
-    # One pass with the one-byte varints inlined: a call per number would double the time. A slice
-    # cannot overrun, and what claims too much does not meet `end`.
+    # One pass with the usual varints inlined: a call for each would double the time. A slice cannot
+    # overrun its bytes, and a length that claims too much does not meet `end`.
     records: list[Record] = []
     append, new, zigzag = records.append, tuple.__new__, read_zigzag
     position, previous = 0, base_offset - 1
     for _ in range(count):
         if (number := data[position]) < 0x80:
             position += 1
+        elif (high := data[position + 1]) < 0x80:
+            number += (high << 7) - 0x80
+            position += 2
         else:
             number, position = zigzag(data, position, 32)
         end = -1 if number & 1 else position + (number >> 1)
-        position += 1  # a record's attributes: unused so far
-        if (number := data[position]) < 0x80:
-            position += 1
+        # The byte at `position` itself holds a record's attributes: unused so far.
+        if (number := data[position + 1]) < 0x80:
+            position += 2
             timestamp = base_timestamp + ((number >> 1) ^ -(number & 1))
         else:
-            number, position = zigzag(data, position, 64)
-            timestamp = base_timestamp + ((number >> 1) ^ -(number & 1))
-            if not -INT64 <= timestamp < INT64:
-                raise CorruptRecords("a timestamp is outside int64")
+            timestamp, position = _decode_timestamp(data, position + 1, base_timestamp)
         if (number := data[position]) < 0x80:
             position += 1
+        elif (high := data[position + 1]) < 0x80:
+            number += (high << 7) - 0x80
+            position += 2
         else:
             number, position = zigzag(data, position, 32)
         offset = base_offset + (number >> 1)
         if number & 1 or offset <= previous:
             raise CorruptRecords("offsets do not rise within the batch")
         previous = offset
-        key = value = None
         if (number := data[position]) < 0x80:
             position += 1
         else:
             number, position = zigzag(data, position, 32)
-        if number & 1:
-            if number != 1:
-                raise CorruptRecords("a record's key has a negative length")
-        else:
-            start = position
-            position += number >> 1
-            key = data[start:position]
+        start = position
+        position += number >> 1
+        key = _no_bytes(number) if number & 1 else data[start:position]
         if (number := data[position]) < 0x80:
             position += 1
+        elif (high := data[position + 1]) < 0x80:
+            number += (high << 7) - 0x80
+            position += 2
         else:
             number, position = zigzag(data, position, 32)
-        if number & 1:
-            if number != 1:
-                raise CorruptRecords("a record's value has a negative length")
-        else:
-            start = position
-            position += number >> 1
-            value = data[start:position]
-        headers: tuple[tuple[str, bytes | None], ...] = ()
-        if data[position]:
-            headers, position = _decode_headers(data, position, end)
-        else:
-            position += 1
+        start = position
+        position += number >> 1
+        value = _no_bytes(number) if number & 1 else data[start:position]
+        headers, position = (
+            _decode_headers(data, position, end) if data[position] else ((), position + 1)
+        )
         if position != end:
             raise CorruptRecords("a record's length does not match its content")
         append(new(Record, (offset, timestamp, key, value, headers)))
     return records, position
+
+
+def _decode_timestamp(data: bytes, position: int, base_timestamp: int) -> tuple[int, int]:
+    delta, position = read_varint(data, position, 64)
+    return _checked_timestamp(base_timestamp + delta), position
+
+
+def _checked_timestamp(timestamp: int) -> int:
+    if not -INT64 <= timestamp < INT64:
+        raise CorruptRecords("a timestamp is outside int64")
+    return timestamp
+
+
+def _no_bytes(zigzag_length: int) -> bytes | None:
+    """Null, whose length is -1."""
+    if zigzag_length != 1:
+        raise CorruptRecords("a key or value has a negative length")
+    return None
 
 
 def _decode_headers(
