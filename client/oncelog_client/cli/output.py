@@ -56,11 +56,12 @@ def _draw(columns: Sequence[str], texts: list[list[str]], rows: Sequence[Row], t
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left")
     for index, column in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[index], int | None) for row in rows)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for line in texts:
-        table.add_row(*line)
+        table.add_row(*map(Text, line))
     Console().print(table)

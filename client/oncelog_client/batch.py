@@ -1,0 +1,124 @@
+"""One batch on its way to a partition leader: records, their tickets, its identity and sequence.
+
+A ticket is whatever the caller wants back when the batch is done (the producer keeps a future there);
+nothing here looks into it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from oncelog_protocol.records.batch import HEADER_SIZE, add_to_sequence, build_batch
+from oncelog_protocol.records.compression import Compression
+from oncelog_protocol.records.record import NewRecord
+
+from .values import TopicPartition
+
+T = TypeVar("T")
+
+# Length, attributes, two deltas, two lengths and the header count of a record: the usual varint sizes.
+_RECORD_OVERHEAD: Final = 12
+_HEADER_OVERHEAD: Final = 4
+
+
+class ProducerIdentity(NamedTuple):
+    """A producer id with its epoch, as InitProducerId and EndTxn v5 hand them out."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+NO_IDENTITY: Final = ProducerIdentity(-1, -1)
+
+
+class BatchState(Enum):
+    """Where a batch is. OPEN and FULL wait for their first send, RETRY for the next one."""
+
+    OPEN = "open"
+    FULL = "full"
+    IN_FLIGHT = "in flight"
+    RETRY = "retry"
+    DONE = "done"
+
+
+def record_size(record: NewRecord) -> int:
+    """About how many bytes the record takes inside a batch, before compression."""
+    _, key, value, headers = record
+    size = _RECORD_OVERHEAD
+    if key is not None:
+        size += len(key)
+    if value is not None:
+        size += len(value)
+    for name, content in headers:
+        size += _HEADER_OVERHEAD + len(name) + (0 if content is None else len(content))
+    return size
+
+
+@dataclass(slots=True, eq=False)
+class Batch(Generic[T]):
+    """A batch. `serial` grows with creation (halves of a split batch keep it), times are in ms."""
+
+    partition: TopicPartition
+    serial: int
+    created_ms: float
+    records: list[NewRecord] = field(default_factory=list)
+    tickets: list[T] = field(default_factory=list)
+    size_bytes: int = HEADER_SIZE
+    state: BatchState = BatchState.OPEN
+    attempts: int = 0
+    retry_at_ms: float = 0.0
+    identity: ProducerIdentity = NO_IDENTITY
+    base_sequence: int = -1
+    wire: bytearray = field(default_factory=bytearray)
+
+    @property
+    def was_sent(self) -> bool:
+        """Whether a broker may have it: after a time-out its fate is unknown."""
+        return self.attempts > 0
+
+    def add(self, record: NewRecord, size_bytes: int, ticket: T) -> None:
+        self.records.append(record)
+        self.tickets.append(ticket)
+        self.size_bytes += size_bytes
+
+    def number(self, identity: ProducerIdentity, base_sequence: int) -> None:
+        """Give it an identity and a place in the partition's sequence; what was encoded is void."""
+        self.identity = identity
+        self.base_sequence = base_sequence
+        self.wire = bytearray()
+
+    def encode(
+        self, compression: Compression, level: int | None, *, transactional: bool
+    ) -> bytearray:
+        """The bytes to send; the same ones again for a retry."""
+        if not self.wire:
+            self.wire = build_batch(
+                self.records,
+                compression=compression,
+                level=level,
+                producer_id=self.identity.producer_id,
+                producer_epoch=self.identity.producer_epoch,
+                base_sequence=self.base_sequence,
+                is_transactional=transactional,
+            )
+        return self.wire
+
+    def halves(self) -> tuple[Batch[T], Batch[T]]:
+        """Two batches with the same records and sequences, for a broker that finds it too large."""
+        middle = len(self.records) // 2
+        return self._part(0, middle), self._part(middle, len(self.records))
+
+    def _part(self, start: int, end: int) -> Batch[T]:
+        part: Batch[T] = Batch(self.partition, self.serial, self.created_ms)
+        for record, ticket in zip(
+            self.records[start:end], self.tickets[start:end], strict=True
+        ):
+            part.add(record, record_size(record), ticket)
+        part.identity = self.identity
+        if self.base_sequence >= 0:
+            part.base_sequence = add_to_sequence(self.base_sequence, start)
+        part.attempts = self.attempts
+        part.state = BatchState.RETRY
+        return part

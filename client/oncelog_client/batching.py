@@ -1,0 +1,357 @@
+"""Records -> batches per partition, and which batch may leave when (KIP-98, KIP-360, KIP-679).
+
+Order is kept by two rules: what was sent and failed goes first and alone, and nothing new leaves a
+partition whose sequence is in doubt. Time is an argument; sockets are somebody else's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Generic, TypeVar
+
+from oncelog_protocol.errors import RETRIABLE, ErrorCode
+from oncelog_protocol.records.batch import HEADER_SIZE, add_to_sequence
+from oncelog_protocol.records.compression import Compression
+from oncelog_protocol.records.record import NewRecord
+
+from .backoff import Backoff
+from .batch import (
+    NO_IDENTITY,
+    Batch,
+    BatchState,
+    ProducerIdentity,
+    record_size,
+)
+from .values import TopicPartition
+
+T = TypeVar("T")
+
+# An idempotent producer bumps its own epoch up to here, then asks for a new producer id (KIP-360).
+_LAST_EPOCH: Final = (1 << 15) - 1
+
+_SEQUENCE_ERRORS: Final = frozenset(
+    {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchingConfig:
+    """The producer's settings that matter here, in ms and bytes."""
+
+    batch_size: int = 16_384
+    linger_ms: float = 5
+    buffer_memory: int = 33_554_432
+    delivery_timeout_ms: float = 120_000
+    retries: int = (1 << 31) - 1
+    backoff: Backoff = Backoff(100, 1_000)
+    max_in_flight: int = 5
+    compression: Compression = Compression.NONE
+    compression_level: int | None = None
+    idempotent: bool = True
+    transactional: bool = False
+
+
+class Fate(Enum):
+    """What became of a batch that came back with an error."""
+
+    RETRIED = "retried"
+    SPLIT = "split"
+    FAILED = "failed"
+
+
+class _Queue(Generic[T]):
+    """The batches of one partition: `sent` in order of their sequences, then `waiting`."""
+
+    __slots__ = ("identity", "in_doubt", "next_sequence", "sent", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[Batch[T]] = deque()
+        self.sent: list[Batch[T]] = []
+        self.identity: ProducerIdentity = NO_IDENTITY
+        self.next_sequence = 0
+        # A batch was lost or refused: the sequence has a hole, only a new epoch mends it.
+        self.in_doubt = False
+
+    @property
+    def has_in_flight(self) -> bool:
+        return any(batch.state is BatchState.IN_FLIGHT for batch in self.sent)
+
+    def next_batch(self, config: BatchingConfig, identity: ProducerIdentity) -> Batch[T] | None:
+        """The only batch that may leave next, whether or not its time has come; None for none."""
+        if any(batch.state is BatchState.RETRY for batch in self.sent):
+            first = self.sent[0]
+            held = self.in_doubt or first.state is not BatchState.RETRY
+            return None if held else first
+        if not self.waiting or len(self.sent) >= config.max_in_flight or self.in_doubt:
+            return None
+        if config.idempotent and (
+            identity == NO_IDENTITY or (self.sent and self.identity != identity)
+        ):
+            return None
+        return self.waiting[0]
+
+
+class Accumulator(Generic[T]):
+    """All batches of one producer that are not done yet."""
+
+    def __init__(self, config: BatchingConfig) -> None:
+        self.config = config
+        self.identity = NO_IDENTITY
+        self.buffered_bytes = 0
+        # How many callers wait for room or for a flush: with any, linger is over for all.
+        self.hurries = 0
+        # While a transaction is being aborted nothing is sent again.
+        self.aborting = False
+        self.last_serial = 0
+        self._queues: dict[TopicPartition, _Queue[T]] = {}
+        self._doubtful: set[TopicPartition] = set()
+        self._turn = 0
+
+    # -- filling
+
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether a record of that size fits into `buffer_memory`."""
+        return self.buffered_bytes + size_bytes <= self.config.buffer_memory
+
+    def append(
+        self, partition: TopicPartition, record: NewRecord, ticket: T, now_ms: float
+    ) -> bool:
+        """Buffer a record; True when this closed a batch, so that something is ready to leave."""
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = _Queue()
+        size = record_size(record)
+        self.buffered_bytes += size
+        closed = False
+        batch = queue.waiting[-1] if queue.waiting else None
+        if batch is None or batch.state is not BatchState.OPEN:
+            batch = None
+        elif batch.size_bytes + size > self.config.batch_size:
+            batch.state = BatchState.FULL
+            batch, closed = None, True
+        if batch is None:
+            self.last_serial += 1
+            batch = Batch(partition, self.last_serial, now_ms)
+            queue.waiting.append(batch)
+        batch.add(record, size, ticket)
+        if batch.size_bytes >= self.config.batch_size:
+            batch.state = BatchState.FULL
+            closed = True
+        return closed
+
+    def queued(self, partition: TopicPartition) -> int:
+        """How many batches of a partition have not been acknowledged."""
+        queue = self._queues.get(partition)
+        return 0 if queue is None else len(queue.waiting) + len(queue.sent)
+
+    def batches(self) -> Iterator[Batch[T]]:
+        """Every batch that is not done, partition by partition, in order."""
+        for queue in self._queues.values():
+            yield from queue.sent
+            yield from queue.waiting
+
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions with batches that are not done."""
+        return [key for key, queue in self._queues.items() if queue.sent or queue.waiting]
+
+    # -- leaving
+
+    def ready_at_ms(self, partition: TopicPartition, now_ms: float) -> float | None:
+        """When the partition's next batch may leave (now or in the past: at once); None for never
+        without another event."""
+        queue = self._queues.get(partition)
+        if queue is None:
+            return None
+        batch = queue.next_batch(self.config, self.identity)
+        if batch is None:
+            return None
+        if batch.state is BatchState.RETRY:
+            return batch.retry_at_ms
+        if batch.state is BatchState.FULL or len(queue.waiting) > 1 or self.hurries:
+            return now_ms
+        return batch.created_ms + self.config.linger_ms
+
+    def drain(
+        self, partitions: Iterable[TopicPartition], now_ms: float, max_bytes: int
+    ) -> list[Batch[T]]:
+        """At most one batch of each partition whose time has come, encoded, up to `max_bytes` (but
+        at least one). Each call begins one partition further on, so that none starves."""
+        keys = list(partitions)
+        if not keys:
+            return []
+        self._turn = (self._turn + 1) % len(keys)
+        drained: list[Batch[T]] = []
+        size = 0
+        for key in keys[self._turn :] + keys[: self._turn]:
+            ready_at_ms = self.ready_at_ms(key, now_ms)
+            if ready_at_ms is None or ready_at_ms > now_ms:
+                continue
+            queue = self._queues[key]
+            batch = queue.next_batch(self.config, self.identity)
+            if batch is None or (drained and size + batch.size_bytes > max_bytes):
+                continue
+            self._launch(queue, batch)
+            drained.append(batch)
+            size += len(batch.wire)
+        return drained
+
+    def _launch(self, queue: _Queue[T], batch: Batch[T]) -> None:
+        if batch.state is not BatchState.RETRY:
+            queue.waiting.popleft()
+            if self.config.idempotent:
+                if queue.identity != self.identity:
+                    queue.identity, queue.next_sequence = self.identity, 0
+                batch.number(queue.identity, queue.next_sequence)
+                queue.next_sequence = add_to_sequence(queue.next_sequence, len(batch.records))
+            queue.sent.append(batch)
+        batch.state = BatchState.IN_FLIGHT
+        batch.attempts += 1
+        config = self.config
+        batch.encode(
+            config.compression, config.compression_level, transactional=config.transactional
+        )
+
+    # -- coming back
+
+    def succeeded(self, batch: Batch[T]) -> None:
+        """The broker has the batch."""
+        self._finish(batch)
+
+    def failed(self, batch: Batch[T], code: ErrorCode, now_ms: float, chance: float) -> Fate:
+        """The batch came back with `code` (NETWORK_EXCEPTION when no answer did).
+
+        FAILED: the caller tells the tickets. `chance` (0..1) jitters the wait before a retry.
+        """
+        if batch.state is BatchState.DONE:
+            return Fate.FAILED
+        queue = self._queues[batch.partition]
+        if code == ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1 and not self.aborting:
+            position = queue.sent.index(batch)
+            queue.sent[position : position + 1] = batch.halves()
+            batch.state = BatchState.DONE
+            return Fate.SPLIT
+        if self._may_retry(queue, batch, code, now_ms):
+            delay_ms = 0.0
+            if code not in _SEQUENCE_ERRORS:
+                delay_ms = self.config.backoff.delay_ms(batch.attempts, chance)
+            batch.state = BatchState.RETRY
+            batch.retry_at_ms = now_ms + delay_ms
+            self._mend()
+            return Fate.RETRIED
+        self._finish(batch, lost=True)
+        return Fate.FAILED
+
+    def _may_retry(
+        self, queue: _Queue[T], batch: Batch[T], code: ErrorCode, now_ms: float
+    ) -> bool:
+        config = self.config
+        if self.aborting or now_ms >= batch.created_ms + config.delivery_timeout_ms:
+            return False
+        if config.idempotent and code in _SEQUENCE_ERRORS:
+            if queue.in_doubt or queue.sent[0] is not batch:
+                # Only because one before it is missing, which will be sent again first.
+                return True
+            if config.transactional:
+                return False
+            # The broker has lost this producer's state: begin anew with the next epoch (KIP-360).
+            self._doubt(batch.partition)
+            return True
+        return code in RETRIABLE and batch.attempts <= config.retries
+
+    def _finish(self, batch: Batch[T], *, lost: bool = False) -> None:
+        if batch.state is BatchState.DONE:
+            return
+        queue = self._queues[batch.partition]
+        if batch in queue.sent:
+            queue.sent.remove(batch)
+        else:
+            queue.waiting.remove(batch)
+        batch.state = BatchState.DONE
+        self.buffered_bytes -= batch.size_bytes - HEADER_SIZE
+        if lost and self.config.idempotent and batch.was_sent:
+            self._doubt(batch.partition)
+        self._mend()
+
+    def _doubt(self, partition: TopicPartition) -> None:
+        self._queues[partition].in_doubt = True
+        self._doubtful.add(partition)
+
+    def _mend(self) -> None:
+        """Without transactions, close a hole in a sequence by a new epoch of our own (KIP-360), once
+        nothing of the partition is in flight. With them, aborting does it (`adopt`)."""
+        if self.config.transactional:
+            return
+        for partition in tuple(self._doubtful):
+            queue = self._queues[partition]
+            if queue.has_in_flight:
+                continue
+            if queue.identity == self.identity:
+                producer_id, epoch = self.identity
+                self.identity = (
+                    ProducerIdentity(producer_id, epoch + 1) if epoch < _LAST_EPOCH else NO_IDENTITY
+                )
+            if self.identity != NO_IDENTITY:
+                self._renumber(partition, queue)
+
+    def _renumber(self, partition: TopicPartition, queue: _Queue[T]) -> None:
+        queue.identity, queue.next_sequence = self.identity, 0
+        queue.in_doubt = False
+        self._doubtful.discard(partition)
+        for batch in queue.sent:
+            batch.number(queue.identity, queue.next_sequence)
+            queue.next_sequence = add_to_sequence(queue.next_sequence, len(batch.records))
+
+    # -- giving up
+
+    def expire(self, now_ms: float) -> list[Batch[T]]:
+        """Give up the batches older than `delivery_timeout_ms`; the caller tells their tickets."""
+        limit = now_ms - self.config.delivery_timeout_ms
+        if all(batch.created_ms > limit for batch in self._oldest()):
+            return []
+        expired = [batch for batch in self.batches() if batch.created_ms <= limit]
+        for batch in expired:
+            self._finish(batch, lost=True)
+        return expired
+
+    def drop_unsent(self) -> list[Batch[T]]:
+        """Give up all that is not in flight, for an abort or a close without waiting."""
+        dropped = [batch for batch in self.batches() if batch.state is not BatchState.IN_FLIGHT]
+        for batch in dropped:
+            self._finish(batch, lost=True)
+        return dropped
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether a sequence has a hole, so that a transactional producer needs a new epoch."""
+        return bool(self._doubtful)
+
+    def adopt(self, identity: ProducerIdentity) -> None:
+        """Go on with the identity the broker gave. A new one starts every sequence at 0."""
+        self.identity = identity
+        if not self.config.transactional:
+            self._mend()
+            return
+        for partition, queue in self._queues.items():
+            if queue.identity != identity and not queue.sent:
+                self._renumber(partition, queue)
+
+    # -- time
+
+    def oldest_serial(self) -> int | None:
+        """The least serial of a batch that is not done: a flush waits for it to pass a mark."""
+        return min((batch.serial for batch in self._oldest()), default=None)
+
+    def next_expiry_ms(self) -> float | None:
+        """When `expire` has something to do."""
+        oldest = min((batch.created_ms for batch in self._oldest()), default=None)
+        return None if oldest is None else oldest + self.config.delivery_timeout_ms
+
+    def _oldest(self) -> Iterator[Batch[T]]:
+        for queue in self._queues.values():
+            if queue.sent:
+                yield queue.sent[0]
+            elif queue.waiting:
+                yield queue.waiting[0]

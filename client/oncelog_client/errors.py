@@ -1,0 +1,231 @@
+"""What can go wrong, as classes: retriable, abortable, fatal (KIP-1050's groups of errors).
+
+Every error carries Kafka's error code, and `error_for` is the one table from code to class.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from oncelog_protocol.errors import RETRIABLE, ErrorCode
+
+
+class KafkaError(Exception):
+    """Any failure of the client. `code` is Kafka's, the broker's own or the nearest to what happened.
+
+    A plain KafkaError is a refused call: repeating it as it is would be refused again, but nothing
+    else is affected.
+    """
+
+    default_code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
+
+    def __init__(self, message: str = "", code: ErrorCode | None = None) -> None:
+        self.code = self.default_code if code is None else code
+        self.message = message
+        super().__init__(f"{self.code.name}: {message}" if message else self.code.name)
+
+
+class RetriableError(KafkaError):
+    """May go away when tried again. The client has tried until its own deadline."""
+
+
+class AbortableError(KafkaError):
+    """The transaction cannot be committed any more: abort it, and do its work again."""
+
+
+class FatalError(KafkaError):
+    """The producer (or the static member) cannot go on: close it."""
+
+
+class ConfigError(KafkaError, ValueError):
+    """A setting, or two together, that cannot be honoured; raised before anything is connected."""
+
+    default_code = ErrorCode.INVALID_CONFIG
+
+
+class SettingsWarning(UserWarning):
+    """A setting silently given up because another one excludes it."""
+
+
+class IllegalStateError(KafkaError):
+    """A call that does not fit the state, such as a commit without a transaction."""
+
+    default_code = ErrorCode.INVALID_TXN_STATE
+
+
+class ClosedError(KafkaError):
+    """The producer, consumer or admin client has been closed."""
+
+
+class TimedOutError(RetriableError):
+    """No answer within the deadline; whether it took effect is unknown unless said otherwise."""
+
+    default_code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class DisconnectedError(RetriableError):
+    """The connection could not be made or broke. `sent` tells whether the request had left."""
+
+    default_code = ErrorCode.NETWORK_EXCEPTION
+
+    def __init__(self, message: str = "", code: ErrorCode | None = None, sent: bool = False) -> None:
+        super().__init__(message, code)
+        self.sent = sent
+
+
+class StaleLeaderError(RetriableError):
+    """The broker asked does not lead the partition (any more)."""
+
+
+class StaleCoordinatorError(RetriableError):
+    """The broker asked is not (yet, or any more) the coordinator."""
+
+
+class BufferExhaustedError(RetriableError):
+    """`buffer_memory` stayed full for `max_block_ms`."""
+
+    default_code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class RecordTooLargeError(KafkaError):
+    """A record above `max_request_size`, `buffer_memory` or the topic's `max.message.bytes`."""
+
+    default_code = ErrorCode.MESSAGE_TOO_LARGE
+
+
+class UnsupportedVersionError(KafkaError):
+    """The broker does not speak any version of the request that could carry what was asked."""
+
+    default_code = ErrorCode.UNSUPPORTED_VERSION
+
+
+class AuthorizationError(KafkaError):
+    """The principal may not do this."""
+
+    default_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+class OffsetOutOfRangeError(KafkaError):
+    """A position outside the log, with `auto_offset_reset="none"`."""
+
+    default_code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class NoOffsetForPartitionError(KafkaError):
+    """No committed offset, with `auto_offset_reset="none"`."""
+
+    default_code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class CommitFailedError(KafkaError):
+    """Offsets were refused: the group has rebalanced and the partitions are another member's."""
+
+    default_code = ErrorCode.UNKNOWN_MEMBER_ID
+
+
+class RebalanceInProgressError(KafkaError):
+    """The group is rebalancing: poll, then commit what is still assigned."""
+
+    default_code = ErrorCode.REBALANCE_IN_PROGRESS
+
+
+class FencedInstanceError(FatalError):
+    """Another member uses the same `group_instance_id`."""
+
+    default_code = ErrorCode.FENCED_INSTANCE_ID
+
+
+class ProducerFencedError(FatalError):
+    """A newer producer has taken this transactional id (or its producer id)."""
+
+    default_code = ErrorCode.PRODUCER_FENCED
+
+
+class TransactionAbortedError(AbortableError):
+    """The record was dropped because its transaction is being aborted."""
+
+    default_code = ErrorCode.TRANSACTION_ABORTABLE
+
+
+class CommitOutcomeUnknown(KafkaError):
+    """A commit was sent and the broker has not told its outcome.
+
+    The transaction may be committed or not; the client never aborts then. Unless `fatal`, calling
+    `commit_transaction()` again asks on, and is the only call allowed. When `fatal`, this producer
+    cannot learn the outcome any more (it was fenced while waiting): look at the committed offsets.
+    """
+
+    default_code = ErrorCode.REQUEST_TIMED_OUT
+
+    def __init__(
+        self, message: str = "", code: ErrorCode | None = None, *, fatal: bool = False
+    ) -> None:
+        super().__init__(message, code)
+        self.fatal = fatal
+
+
+_SPECIFIC: Final[dict[ErrorCode, type[KafkaError]]] = {
+    ErrorCode.OFFSET_OUT_OF_RANGE: OffsetOutOfRangeError,
+    ErrorCode.MESSAGE_TOO_LARGE: RecordTooLargeError,
+    ErrorCode.RECORD_LIST_TOO_LARGE: RecordTooLargeError,
+    ErrorCode.REQUEST_TIMED_OUT: TimedOutError,
+    ErrorCode.NETWORK_EXCEPTION: DisconnectedError,
+    ErrorCode.UNSUPPORTED_VERSION: UnsupportedVersionError,
+    # Where the answer says that somebody else should be asked.
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: StaleLeaderError,
+    ErrorCode.LEADER_NOT_AVAILABLE: StaleLeaderError,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: StaleLeaderError,
+    ErrorCode.REPLICA_NOT_AVAILABLE: StaleLeaderError,
+    ErrorCode.FENCED_LEADER_EPOCH: StaleLeaderError,
+    ErrorCode.UNKNOWN_LEADER_EPOCH: StaleLeaderError,
+    ErrorCode.KAFKA_STORAGE_ERROR: StaleLeaderError,
+    ErrorCode.UNKNOWN_TOPIC_ID: StaleLeaderError,
+    ErrorCode.INCONSISTENT_TOPIC_ID: StaleLeaderError,
+    ErrorCode.NOT_CONTROLLER: StaleLeaderError,
+    ErrorCode.NOT_COORDINATOR: StaleCoordinatorError,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: StaleCoordinatorError,
+    # Groups.
+    ErrorCode.ILLEGAL_GENERATION: CommitFailedError,
+    ErrorCode.UNKNOWN_MEMBER_ID: CommitFailedError,
+    ErrorCode.STALE_MEMBER_EPOCH: CommitFailedError,
+    ErrorCode.REBALANCE_IN_PROGRESS: RebalanceInProgressError,
+    ErrorCode.FENCED_INSTANCE_ID: FencedInstanceError,
+    # Transactions.
+    ErrorCode.TRANSACTION_ABORTABLE: AbortableError,
+    ErrorCode.INVALID_PRODUCER_EPOCH: ProducerFencedError,
+    ErrorCode.PRODUCER_FENCED: ProducerFencedError,
+    ErrorCode.INVALID_TXN_STATE: FatalError,
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: FatalError,
+    ErrorCode.TRANSACTION_COORDINATOR_FENCED: FatalError,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: AbortableError,
+    ErrorCode.UNKNOWN_PRODUCER_ID: AbortableError,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: AbortableError,
+    # Rights.
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: AuthorizationError,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: AuthorizationError,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: AuthorizationError,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: AuthorizationError,
+    ErrorCode.SASL_AUTHENTICATION_FAILED: AuthorizationError,
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: AuthorizationError,
+}
+
+ERROR_CLASSES: Final[dict[ErrorCode, type[KafkaError]]] = {
+    code: _SPECIFIC.get(code, RetriableError if code in RETRIABLE else KafkaError)
+    for code in ErrorCode
+    if code != ErrorCode.NONE
+}
+
+
+def error_for(code: int, message: str | None = "") -> KafkaError:
+    """The exception for an error code of an answer; an unknown code is UNKNOWN_SERVER_ERROR."""
+    try:
+        known = ErrorCode(code)
+    except ValueError:
+        return KafkaError(f"error code {code}, which this client does not know. {message or ''}")
+    return ERROR_CLASSES[known](message or "", known)
+
+
+def check(code: int, message: str | None = "") -> None:
+    """Raise the exception of `code` unless it is NONE."""
+    if code != 0:
+        raise error_for(code, message)

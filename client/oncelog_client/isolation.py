@@ -1,0 +1,96 @@
+"""What a reader may see of a fetch answer: aborted batches and control batches are dropped.
+
+Source: KIP-98 ("Consumer") and the Java client's CompletedFetch. Nothing is buffered: the broker
+bounds a read_committed answer by the last stable offset and lists the aborted transactions in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop
+from typing import NamedTuple
+
+from oncelog_protocol.records.batch import BatchHeader, read_records, split_batches
+from oncelog_protocol.records.control import read_marker
+from oncelog_protocol.records.record import Bytes, Record
+
+
+class AbortedRange(NamedTuple):
+    """An aborted transaction that overlaps the answer: its producer, and where it began."""
+
+    first_offset: int
+    producer_id: int
+
+
+class VisibleBatch(NamedTuple):
+    """One batch after filtering. `records` may be empty: the position moves to `next_offset`."""
+
+    records: list[Record]
+    next_offset: int
+    leader_epoch: int
+    timestamp_type: int
+
+
+def visible_batches(
+    buffer: Bytes,
+    fetch_offset: int,
+    *,
+    read_committed: bool,
+    aborted: Iterable[AbortedRange] = (),
+    max_batch_bytes: int,
+    check_crcs: bool = True,
+) -> Iterator[VisibleBatch]:
+    """The batches of a fetch answer as the application may see them, from `fetch_offset` on.
+
+    `max_batch_bytes` bounds what one compressed batch may grow to. Raises CorruptRecords (or
+    UnsupportedMagic) when the iterator reaches a broken batch; what came before is good.
+    """
+    aborted_transactions = _Aborted(aborted)
+    for position, header in split_batches(buffer, allow_partial=True):
+        if header.next_offset <= fetch_offset:
+            # Brokers answer whole batches: this one was read before, but its marker still counts.
+            if read_committed and header.has_producer_id:
+                aborted_transactions.hides(buffer, position, header)
+            continue
+        hidden = (
+            read_committed
+            and header.has_producer_id
+            and aborted_transactions.hides(buffer, position, header)
+        )
+        records: list[Record] = []
+        if not hidden and not header.is_control:
+            records = read_records(
+                buffer, position, max_bytes=max_batch_bytes, check_crc=check_crcs
+            )
+            if header.base_offset < fetch_offset:
+                records = [record for record in records if record.offset >= fetch_offset]
+        yield VisibleBatch(
+            records, header.next_offset, header.partition_leader_epoch, header.timestamp_type
+        )
+
+
+class _Aborted:
+    """Which producers are inside an aborted transaction at the place reached so far."""
+
+    def __init__(self, ranges: Iterable[AbortedRange]) -> None:
+        self._ahead = list(ranges)
+        heapify(self._ahead)
+        self._open: set[int] = set()
+
+    def hides(self, buffer: Bytes, position: int, header: BatchHeader) -> bool:
+        """Go on to this batch; True if it belongs to an aborted transaction."""
+        while self._ahead and self._ahead[0].first_offset <= header.last_offset:
+            self._open.add(heappop(self._ahead).producer_id)
+        if header.producer_id not in self._open:
+            return False
+        if header.is_control:
+            if _is_abort(buffer, position):
+                self._open.discard(header.producer_id)
+            return False
+        return header.is_transactional
+
+
+def _is_abort(buffer: Bytes, position: int) -> bool:
+    records = read_records(buffer, position, max_bytes=len(buffer), check_crc=False)
+    marker = read_marker(records[0]) if records else None
+    return marker is not None and not marker.committed

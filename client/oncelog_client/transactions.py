@@ -1,0 +1,335 @@
+"""The producer's side of a transaction: states as a table, broker answers as another.
+
+Sources: KIP-98 (TransactionManager of the Java client), KIP-360 (bump by InitProducerId), KIP-588
+(fenced is not invalid epoch), KIP-890 part 2 (the coordinator bumps at every end, partitions are
+implicit). Knows no sockets and no time: the edge asks what to send and tells what came back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Final
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import RETRIABLE, ErrorCode
+
+from .batch import NO_IDENTITY, ProducerIdentity
+from .errors import (
+    AbortableError,
+    FatalError,
+    IllegalStateError,
+    KafkaError,
+    ProducerFencedError,
+    error_for,
+)
+from .values import TopicPartition
+
+
+class State(Enum):
+    """Where a transactional producer is."""
+
+    UNINITIALIZED = "uninitialized"
+    INITIALIZING = "initializing"
+    READY = "ready"
+    IN_TRANSACTION = "in a transaction"
+    # commit was called, EndTxn has not left: records are still on their way, an abort is possible.
+    PREPARING_COMMIT = "preparing to commit"
+    # EndTxn(commit) may have left: only the coordinator knows the outcome.
+    COMMITTING = "committing"
+    COMMIT_UNKNOWN = "waiting for a commit to be retried"
+    ABORTING = "aborting"
+    ABORTABLE_ERROR = "waiting for an abort"
+    FATAL_ERROR = "fatally failed"
+
+
+class Event(Enum):
+    """What can happen to it."""
+
+    INIT = "init_transactions"
+    INITIALIZED = "initialized"
+    INIT_FAILED = "initialization failed"
+    BEGIN = "begin_transaction"
+    PREPARE_COMMIT = "commit_transaction"
+    SEND_COMMIT = "sending the commit"
+    COMMITTED = "committed"
+    OUTCOME_UNKNOWN = "commit outcome unknown"
+    ABORT = "abort_transaction"
+    ABORTED = "aborted"
+    ABORTABLE = "an abortable error"
+    FATAL = "a fatal error"
+
+
+_TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
+    (State.UNINITIALIZED, Event.INIT): State.INITIALIZING,
+    (State.INITIALIZING, Event.INITIALIZED): State.READY,
+    (State.INITIALIZING, Event.INIT_FAILED): State.UNINITIALIZED,
+    (State.READY, Event.BEGIN): State.IN_TRANSACTION,
+    (State.IN_TRANSACTION, Event.PREPARE_COMMIT): State.PREPARING_COMMIT,
+    (State.IN_TRANSACTION, Event.ABORT): State.ABORTING,
+    (State.IN_TRANSACTION, Event.ABORTABLE): State.ABORTABLE_ERROR,
+    # Waiting for the records timed out: the call may be repeated, or given up.
+    (State.PREPARING_COMMIT, Event.PREPARE_COMMIT): State.PREPARING_COMMIT,
+    (State.PREPARING_COMMIT, Event.SEND_COMMIT): State.COMMITTING,
+    (State.PREPARING_COMMIT, Event.ABORT): State.ABORTING,
+    (State.PREPARING_COMMIT, Event.ABORTABLE): State.ABORTABLE_ERROR,
+    # The coordinator says that it did not commit.
+    (State.COMMITTING, Event.ABORTABLE): State.ABORTABLE_ERROR,
+    (State.COMMITTING, Event.COMMITTED): State.READY,
+    (State.COMMITTING, Event.OUTCOME_UNKNOWN): State.COMMIT_UNKNOWN,
+    (State.COMMIT_UNKNOWN, Event.PREPARE_COMMIT): State.COMMIT_UNKNOWN,
+    (State.COMMIT_UNKNOWN, Event.SEND_COMMIT): State.COMMITTING,
+    (State.ABORTABLE_ERROR, Event.ABORT): State.ABORTING,
+    (State.ABORTABLE_ERROR, Event.ABORTABLE): State.ABORTABLE_ERROR,
+    (State.ABORTING, Event.ABORT): State.ABORTING,
+    (State.ABORTING, Event.ABORTABLE): State.ABORTING,
+    (State.ABORTING, Event.ABORTED): State.READY,
+    **{(state, Event.FATAL): State.FATAL_ERROR for state in State},
+}
+
+
+class Verdict(Enum):
+    """What an answer of a coordinator means for the one who asked."""
+
+    DONE = "done"
+    RETRY = "ask again"
+    FIND_COORDINATOR = "ask the new coordinator"
+    ABORTABLE = "abort"
+    # Abort, then get a new epoch from InitProducerId, for the sequences have to begin anew.
+    ABORTABLE_BUMP = "abort and bump"
+    # The epoch is not the current one: by a newer producer (fatal), or by the coordinator's own
+    # time-out of the transaction. InitProducerId(producer id, epoch) tells which.
+    FENCED = "fenced"
+    FATAL = "fatal"
+
+
+_EVERYWHERE: Final[dict[ErrorCode, Verdict]] = {
+    ErrorCode.NONE: Verdict.DONE,
+    ErrorCode.NOT_COORDINATOR: Verdict.FIND_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: Verdict.FIND_COORDINATOR,
+    ErrorCode.REQUEST_TIMED_OUT: Verdict.FIND_COORDINATOR,
+    **{
+        code: Verdict.RETRY
+        for code in RETRIABLE
+        - {
+            ErrorCode.NOT_COORDINATOR,
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            ErrorCode.REQUEST_TIMED_OUT,
+        }
+    },
+    ErrorCode.TRANSACTION_ABORTABLE: Verdict.ABORTABLE,
+    ErrorCode.PRODUCER_FENCED: Verdict.FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH: Verdict.FENCED,
+}
+
+_VERDICTS: Final[dict[ApiKey, dict[ErrorCode, Verdict]]] = {
+    ApiKey.FIND_COORDINATOR: {ErrorCode.GROUP_AUTHORIZATION_FAILED: Verdict.ABORTABLE},
+    # Being told so by InitProducerId itself is final.
+    ApiKey.INIT_PRODUCER_ID: {
+        ErrorCode.PRODUCER_FENCED: Verdict.FATAL,
+        ErrorCode.INVALID_PRODUCER_EPOCH: Verdict.FATAL,
+    },
+    ApiKey.ADD_PARTITIONS_TO_TXN: {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED: Verdict.ABORTABLE,
+        ErrorCode.OPERATION_NOT_ATTEMPTED: Verdict.ABORTABLE,
+        ErrorCode.UNKNOWN_PRODUCER_ID: Verdict.ABORTABLE_BUMP,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING: Verdict.ABORTABLE_BUMP,
+    },
+    ApiKey.ADD_OFFSETS_TO_TXN: {
+        ErrorCode.GROUP_AUTHORIZATION_FAILED: Verdict.ABORTABLE,
+        ErrorCode.UNKNOWN_PRODUCER_ID: Verdict.ABORTABLE_BUMP,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING: Verdict.ABORTABLE_BUMP,
+    },
+    ApiKey.TXN_OFFSET_COMMIT: {
+        ErrorCode.GROUP_AUTHORIZATION_FAILED: Verdict.ABORTABLE,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED: Verdict.ABORTABLE,
+        # KIP-447: this consumer is a zombie; the producer itself is not.
+        ErrorCode.ILLEGAL_GENERATION: Verdict.ABORTABLE,
+        ErrorCode.UNKNOWN_MEMBER_ID: Verdict.ABORTABLE,
+        ErrorCode.FENCED_INSTANCE_ID: Verdict.ABORTABLE,
+        ErrorCode.STALE_MEMBER_EPOCH: Verdict.ABORTABLE,
+        ErrorCode.OFFSET_METADATA_TOO_LARGE: Verdict.ABORTABLE,
+        ErrorCode.INVALID_COMMIT_OFFSET_SIZE: Verdict.ABORTABLE,
+        ErrorCode.UNKNOWN_PRODUCER_ID: Verdict.ABORTABLE_BUMP,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING: Verdict.ABORTABLE_BUMP,
+    },
+    ApiKey.END_TXN: {
+        ErrorCode.UNKNOWN_PRODUCER_ID: Verdict.ABORTABLE_BUMP,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING: Verdict.ABORTABLE_BUMP,
+    },
+}
+
+
+def verdict(api: ApiKey, code: int) -> Verdict:
+    """What `code` in an answer of `api` means; what no table names is fatal."""
+    try:
+        known = ErrorCode(code)
+    except ValueError:
+        return Verdict.FATAL
+    return _VERDICTS[api].get(known) or _EVERYWHERE.get(known, Verdict.FATAL)
+
+
+# What a producer batch may be refused with that leaves no hope for the producer itself.
+_FATAL_ON_PRODUCE: Final = frozenset(
+    {
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+_BUMP_ON_PRODUCE: Final = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+    }
+)
+
+
+class ProducerTransaction:
+    """One transactional producer's state, and what its current transaction contains.
+
+    `version` is the cluster's finalized `transaction.version`; from 2 on partitions and groups are
+    added by the brokers, and every end brings a new epoch (KIP-890).
+    """
+
+    def __init__(self) -> None:
+        self.state = State.UNINITIALIZED
+        self.error: KafkaError | None = None
+        self.identity: ProducerIdentity = NO_IDENTITY
+        self.version = 0
+        self.bump_needed = False
+        # Whether the coordinator may know of this transaction, so that it has to be ended there.
+        self.started = False
+        self._added: set[TopicPartition] = set()
+        self._to_add: set[TopicPartition] = set()
+        self._groups: set[str] = set()
+
+    def apply(self, event: Event) -> None:
+        """Take one transition. Raises the stored error, or IllegalStateError for a missing row."""
+        following = _TRANSITIONS.get((self.state, event))
+        if following is None:
+            if self.error is not None:
+                raise self.error
+            raise IllegalStateError(f"{event.value} is not possible while {self.state.value}")
+        self.state = following
+
+    # -- events that carry something
+
+    def initialized(self, identity: ProducerIdentity) -> None:
+        """InitProducerId answered, for the first time."""
+        self.apply(Event.INITIALIZED)
+        self.identity = identity
+
+    def begin(self, version: int) -> None:
+        """Start a transaction under the `transaction.version` that holds now."""
+        self.apply(Event.BEGIN)
+        self.version = version
+
+    def ended(self, event: Event, identity: ProducerIdentity | None) -> None:
+        """The coordinator has ended the transaction; `identity` is the new one, if it gave one."""
+        self.apply(event)
+        self.error = None
+        self.bump_needed = False
+        self.started = False
+        self._added.clear()
+        self._to_add.clear()
+        self._groups.clear()
+        if identity is not None:
+            self.identity = identity
+
+    def fail_abortable(self, error: KafkaError, *, bump: bool = False) -> KafkaError:
+        """The transaction can only be aborted now. The first error is kept; returns what to raise."""
+        self.apply(Event.ABORTABLE)
+        self.bump_needed = self.bump_needed or bump
+        if not isinstance(error, AbortableError):
+            abortable = AbortableError(error.message, error.code)
+            abortable.__cause__ = error
+            error = abortable
+        if self.error is None:
+            self.error = error
+        return error
+
+    def fail_fatal(self, error: KafkaError) -> KafkaError:
+        """The producer is done for. Returns what to raise."""
+        self.apply(Event.FATAL)
+        self.error = error
+        return error
+
+    def batch_failed(self, error: KafkaError) -> None:
+        """A batch of this transaction could not be written."""
+        if self.state is State.FATAL_ERROR:
+            return
+        if error.code in _FATAL_ON_PRODUCE:
+            self.fail_fatal(error)
+        else:
+            self.fail_abortable(error, bump=error.code in _BUMP_ON_PRODUCE)
+
+    def refused(self, api: ApiKey, code: int, message: str | None = "") -> KafkaError:
+        """A coordinator said no (a verdict that ends the call). Returns the exception to raise."""
+        error = error_for(code, message)
+        match verdict(api, code):
+            case Verdict.ABORTABLE:
+                return self.fail_abortable(error)
+            case Verdict.ABORTABLE_BUMP:
+                return self.fail_abortable(error, bump=True)
+            case _:
+                if not isinstance(error, FatalError):
+                    fatal = FatalError(error.message, error.code)
+                    fatal.__cause__ = error
+                    error = fatal
+                return self.fail_fatal(error)
+
+    # -- questions
+
+    def check_sendable(self) -> None:
+        """Raise unless records and offsets may be added to the transaction now."""
+        if self.state is State.IN_TRANSACTION:
+            return
+        if self.error is not None:
+            raise self.error
+        raise IllegalStateError(f"nothing can be sent while {self.state.value}")
+
+    @property
+    def implicit(self) -> bool:
+        """Whether brokers add partitions and groups by themselves (KIP-890 part 2)."""
+        return self.version >= 2
+
+    def want_partition(self, partition: TopicPartition) -> None:
+        """A record for this partition was buffered."""
+        if self.implicit:
+            self.started = True
+            self._added.add(partition)
+        elif partition not in self._added:
+            self._to_add.add(partition)
+
+    def may_send(self, partition: TopicPartition) -> bool:
+        """Whether a batch may go to this partition: it is part of the transaction."""
+        return partition in self._added and self.state is not State.FATAL_ERROR
+
+    def partitions_to_add(self) -> list[TopicPartition]:
+        """What AddPartitionsToTxn has to carry next."""
+        return sorted(self._to_add)
+
+    def partitions_added(self, partitions: Iterable[TopicPartition]) -> None:
+        """The coordinator has them."""
+        added = set(partitions)
+        self.started = True
+        self._to_add -= added
+        self._added |= added
+
+    def needs_group(self, group_id: str) -> bool:
+        """Whether AddOffsetsToTxn has to go before offsets of this group."""
+        return not self.implicit and group_id not in self._groups
+
+    def group_added(self, group_id: str) -> None:
+        """Offsets of this group are (or will be, under KIP-890) part of the transaction."""
+        self.started = True
+        self._groups.add(group_id)
+
+
+def fenced(message: str = "") -> ProducerFencedError:
+    """The error for a transactional id that a newer producer has taken."""
+    return ProducerFencedError(message or "a newer producer uses this transactional id")

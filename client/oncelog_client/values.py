@@ -1,0 +1,104 @@
+"""The values that cross the client's public API. Names as in the Java client.
+
+Named tuples where millions are made or hashed (their constructor and hash run in C), frozen
+dataclasses elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+Header = tuple[str, bytes | None]
+
+
+class TopicPartition(NamedTuple):
+    """One partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A position to commit: the offset of the *next* record to read, not of the last one read."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int | None = None
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """Answer of a look-up by time: the first record at or after it."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int | None = None
+
+
+class ConsumerRecord(NamedTuple):
+    """One record as it was read. `timestamp_type` is 0 for create time, 1 for log append time."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+    timestamp_type: int = 0
+    leader_epoch: int = -1
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record was written. `offset` is -1 when the broker did not say (acks=0, or an old
+    duplicate); `timestamp_ms` is the broker's under LogAppendTime, otherwise the record's own."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+class PartitionInfo(NamedTuple):
+    """One partition as the metadata tell it. `leader` is None while there is none."""
+
+    topic: str
+    partition: int
+    leader: int | None
+    leader_epoch: int = -1
+    replicas: tuple[int, ...] = ()
+    in_sync_replicas: tuple[int, ...] = ()
+
+
+class Node(NamedTuple):
+    """A broker as clients reach it."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMetadata:
+    """A consumer's place in its group, for `Producer.send_offsets_to_transaction` (KIP-447).
+
+    With the generation and member id the group coordinator refuses offsets of a zombie; the
+    defaults stand for "not a member", which is only checked against the transactional id.
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = field(default=None)
