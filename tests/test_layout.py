@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
-from tests.test_tidy import PACKAGES, ROOT, package_modules
+from tests.test_tidy import PACKAGES, ROOT, package_modules, parsed, shown
+
+# What each package may import besides the standard library: `pip install oncelog` brings the first
+# two lines, `oncelog[server]` the third.
+DEPENDENCIES = {
+    "oncelog_protocol": {"construct", "cramjam", "crc32c"},
+    "oncelog_client": {"click", "rich"},
+    "oncelog_server": {"click", "crc32c", "javaproperties", "msgspec", "structlog", "uvloop"},
+}
 
 
 def contracts() -> dict[str, dict[str, list[str]]]:
@@ -77,3 +87,32 @@ def test_client_and_server_cannot_see_each_other(tmp_path: Path) -> None:
         "oncelog_protocol -> oncelog_client",
     ):
         assert broken in result.stdout
+
+
+def imported(path: Path) -> set[str]:
+    """The top-level names of what a module imports, relative imports left out."""
+    names: set[str] = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            names.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names.add((node.module or "").partition(".")[0])
+    return names
+
+
+def test_packages_import_only_what_their_installation_brings() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    brought = {
+        "client": {re.split(r"[>=;]", text)[0] for text in declared["dependencies"]},
+        "server": {
+            re.split(r"[>=;]", text)[0] for text in declared["optional-dependencies"]["server"]
+        },
+    }
+    assert DEPENDENCIES["oncelog_protocol"] | DEPENDENCIES["oncelog_client"] == brought["client"]
+    assert DEPENDENCIES["oncelog_server"] - brought["client"] == brought["server"]
+    offences = []
+    for module, path in package_modules():
+        package = module.partition(".")[0]
+        allowed = DEPENDENCIES[package] | set(PACKAGES) | sys.stdlib_module_names
+        offences += [f"{shown(path)}: {name}" for name in sorted(imported(path) - allowed)]
+    assert not offences, offences

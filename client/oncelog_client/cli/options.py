@@ -56,7 +56,7 @@ def read_properties(path: Path | None) -> dict[str, Any]:
 
 
 def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
-    """`name=value` pairs under Kafka's names as settings of this client, with numbers as numbers."""
+    """`name=value` pairs under Kafka's names as settings of this client; numbers are numbers."""
     settings: dict[str, Any] = {}
     for pair in pairs:
         name, value = split_pair(pair)

@@ -1,0 +1,74 @@
+"""The frame of the command line: quick, complete, and honest about what is not installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from oncelog_client import cli
+from oncelog_client.cli import COMMANDS, EXTENSION_HELP, oncelog
+from oncelog_client.cli.options import parse_settings, read_properties
+
+
+def test_help_lists_every_command_without_importing_one() -> None:
+    code = (
+        "import sys; from oncelog_client.cli import main\n"
+        "sys.argv = ['oncelog', '--help']\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'rich', 'asyncio', 'cramjam', 'construct'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    *shown, imported = done.stdout.splitlines()
+    assert imported == "[]"
+    for name in (*COMMANDS, *EXTENSION_HELP):
+        assert any(line.split()[:1] == [name] for line in shown), name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str) -> None:
+    result = CliRunner().invoke(oncelog, [name, "--help"])
+    assert result.exit_code == 0, result.output
+    assert "--bootstrap-server" in result.output or "Commands:" in result.output
+
+
+def test_a_command_whose_package_is_missing_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    missing = EntryPoint("serve", "no_such_package:serve", cli.EXTENSIONS)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: (missing,))
+    result = CliRunner().invoke(oncelog, ["serve"])
+    assert result.exit_code == 1
+    assert "no_such_package" in result.output
+    assert "pip install 'oncelog[server]'" in result.output
+
+
+def test_an_unknown_command_is_a_usage_error() -> None:
+    assert CliRunner().invoke(oncelog, ["topiks"]).exit_code == 2
+
+
+def test_settings_come_under_kafkas_names_with_their_types() -> None:
+    assert parse_settings(["linger.ms=5", "acks=all", "enable.idempotence=true"]) == {
+        "linger_ms": 5,
+        "acks": "all",
+        "enable_idempotence": True,
+    }
+
+
+def test_a_settings_line_without_a_value_is_refused() -> None:
+    with pytest.raises(click.UsageError, match="name=value"):
+        parse_settings(["linger.ms"])
+
+
+def test_a_settings_file_may_hold_comments_and_the_only_security_protocol(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("# a comment\n\nsecurity.protocol=PLAINTEXT\nclient.id=x\n")
+    assert read_properties(path) == {"client_id": "x"}
