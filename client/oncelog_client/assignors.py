@@ -99,16 +99,16 @@ def assign_sticky(partitions: Mapping[str, int], members: Members) -> Assignment
     """As even as the subscriptions allow, moving as little as possible."""
     order = _in_order(members)
     everything = [
-        tp for tp in _all_partitions(partitions) if any(tp.topic in m.topics for m in members.values())
+        tp
+        for tp in _all_partitions(partitions)
+        if any(tp.topic in m.topics for m in members.values())
     ]
     owners = _valid_owners(frozenset(everything), members)
     held: dict[str, list[TopicPartition]] = {member_id: [] for member_id in order}
     for topic_partition in everything:
         if topic_partition in owners:
             held[owners[topic_partition]].append(topic_partition)
-    candidates = {
-        topic: [m for m in order if topic in members[m].topics] for topic in partitions
-    }
+    candidates = {topic: [m for m in order if topic in members[m].topics] for topic in partitions}
 
     def least(topic: str) -> str:
         return min(candidates[topic], key=lambda member_id: len(held[member_id]))

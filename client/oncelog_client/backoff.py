@@ -23,5 +23,6 @@ class Backoff:
         """
         if failures <= 0:
             return 0.0
-        delay = min(self.initial_ms * 2 ** min(failures - 1, _MOST_DOUBLINGS), self.max_ms)
+        doublings = min(failures - 1, _MOST_DOUBLINGS)
+        delay = min(self.initial_ms * (1 << doublings), self.max_ms)
         return delay * (1 + _JITTER * (2 * chance - 1))

@@ -1,7 +1,7 @@
 """One batch on its way to a partition leader: records, their tickets, its identity and sequence.
 
-A ticket is whatever the caller wants back when the batch is done (the producer keeps a future there);
-nothing here looks into it.
+A ticket is whatever the caller wants back when the batch is done (the producer keeps a future
+there); nothing here looks into it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .values import TopicPartition
 
 T = TypeVar("T")
 
-# Length, attributes, two deltas, two lengths and the header count of a record: the usual varint sizes.
+# Length, attributes, two deltas, two lengths and the header count of a record, as varints go.
 _RECORD_OVERHEAD: Final = 12
 _HEADER_OVERHEAD: Final = 4
 
@@ -112,9 +112,7 @@ class Batch(Generic[T]):
 
     def _part(self, start: int, end: int) -> Batch[T]:
         part: Batch[T] = Batch(self.partition, self.serial, self.created_ms)
-        for record, ticket in zip(
-            self.records[start:end], self.tickets[start:end], strict=True
-        ):
+        for record, ticket in zip(self.records[start:end], self.tickets[start:end], strict=True):
             part.add(record, record_size(record), ticket)
         part.identity = self.identity
         if self.base_sequence >= 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Generic, TypeVar
 
@@ -46,7 +46,7 @@ class BatchingConfig:
     buffer_memory: int = 33_554_432
     delivery_timeout_ms: float = 120_000
     retries: int = (1 << 31) - 1
-    backoff: Backoff = Backoff(100, 1_000)
+    backoff: Backoff = field(default_factory=lambda: Backoff(100, 1_000))
     max_in_flight: int = 5
     compression: Compression = Compression.NONE
     compression_level: int | None = None
@@ -244,9 +244,7 @@ class Accumulator(Generic[T]):
         self._finish(batch, lost=True)
         return Fate.FAILED
 
-    def _may_retry(
-        self, queue: _Queue[T], batch: Batch[T], code: ErrorCode, now_ms: float
-    ) -> bool:
+    def _may_retry(self, queue: _Queue[T], batch: Batch[T], code: ErrorCode, now_ms: float) -> bool:
         config = self.config
         if self.aborting or now_ms >= batch.created_ms + config.delivery_timeout_ms:
             return False
@@ -280,8 +278,8 @@ class Accumulator(Generic[T]):
         self._doubtful.add(partition)
 
     def _mend(self) -> None:
-        """Without transactions, close a hole in a sequence by a new epoch of our own (KIP-360), once
-        nothing of the partition is in flight. With them, aborting does it (`adopt`)."""
+        """Without transactions, close a hole in a sequence by a new epoch of our own (KIP-360),
+        once nothing of the partition is in flight. With them, aborting does it (`adopt`)."""
         if self.config.transactional:
             return
         for partition in tuple(self._doubtful):

@@ -227,8 +227,8 @@ def producer_config(
 ) -> ProducerConfig:
     """The settings that hold for a producer.
 
-    Raises ConfigError for a value or a conflict Kafka's producer refuses; warns with SettingsWarning
-    where idempotence, not asked for explicitly, is given up because of another setting.
+    Raises ConfigError for a value or a conflict Kafka's producer refuses; warns with
+    SettingsWarning where idempotence, not asked for explicitly, is given up for another setting.
     """
     values = _values(ProducerConfig, bootstrap_servers, settings)
     if values["acks"] not in _ACKS:

@@ -11,7 +11,7 @@ from oncelog_protocol.errors import RETRIABLE, ErrorCode
 
 
 class KafkaError(Exception):
-    """Any failure of the client. `code` is Kafka's, the broker's own or the nearest to what happened.
+    """Any failure of the client. `code` is Kafka's: the broker's own, or the nearest one.
 
     A plain KafkaError is a refused call: repeating it as it is would be refused again, but nothing
     else is affected.
@@ -68,7 +68,9 @@ class DisconnectedError(RetriableError):
 
     default_code = ErrorCode.NETWORK_EXCEPTION
 
-    def __init__(self, message: str = "", code: ErrorCode | None = None, sent: bool = False) -> None:
+    def __init__(
+        self, message: str = "", code: ErrorCode | None = None, sent: bool = False
+    ) -> None:
         super().__init__(message, code)
         self.sent = sent
 

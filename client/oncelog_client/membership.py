@@ -1,7 +1,7 @@
-"""A member of a classic group: join, sync, heartbeat as a state machine (KIP-62, 134, 345, 394, 429).
+"""A member of a classic group: join, sync, heartbeat as a state machine (KIP-62, 345, 394, 429).
 
-It says what to send and what an answer means; sockets, callbacks and clocks are the edge's. Times are
-in ms of one monotonic clock.
+It says what to send and what an answer means; sockets, callbacks and clocks are the edge's. Times
+are in ms of one monotonic clock.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final
 
 from oncelog_protocol.apis import ApiKey
-from oncelog_protocol.errors import ErrorCode, ProtocolError
+from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.internal import consumer_protocol
 from oncelog_protocol.internal.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -31,8 +31,9 @@ from oncelog_protocol.messages.sync_group import (
     SyncGroupResponse,
 )
 
-from .assignors import ASSIGNORS, MemberSubscription, cooperative, generation_in_user_data
+from .assignors import ASSIGNORS, cooperative
 from .errors import IllegalStateError, KafkaError
+from .group_protocol import decode_assignment, rows_by_topic
 from .values import ConsumerGroupMetadata, TopicPartition
 
 PROTOCOL_TYPE: Final = "consumer"
@@ -202,7 +203,7 @@ class Membership:
         self.rejoin_needed = False
         self._session_start_ms = now_ms
         reason, self.rejoin_reason = self.rejoin_reason, ""
-        held = _by_topic(owned)
+        held = rows_by_topic(owned)
         protocols = []
         for name in self.config.strategies:
             subscription = ConsumerProtocolSubscription(
@@ -256,7 +257,7 @@ class Membership:
             SyncGroupRequestAssignment(
                 member_id=member_id,
                 assignment=consumer_protocol.encode_assignment(
-                    ConsumerProtocolAssignment(assigned_partitions=_by_topic(assigned))
+                    ConsumerProtocolAssignment(assigned_partitions=rows_by_topic(assigned))
                 ),
             )
             for member_id, assigned in (assignments or {}).items()
@@ -364,48 +365,3 @@ class Membership:
             member_id=member_id,
             members=[MemberIdentity(member_id=member_id, reason=reason)],
         )
-
-
-def _by_topic(
-    partitions: Iterable[TopicPartition],
-) -> list[consumer_protocol.TopicPartition]:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        topics.setdefault(topic, []).append(partition)
-    return [
-        consumer_protocol.TopicPartition(topic=topic, partitions=numbers)
-        for topic, numbers in topics.items()
-    ]
-
-
-def _from_topics(rows: Iterable[consumer_protocol.TopicPartition]) -> tuple[TopicPartition, ...]:
-    return tuple(TopicPartition(row.topic, partition) for row in rows for partition in row.partitions)
-
-
-def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
-    """The partitions in a SyncGroup answer; no bytes are no partitions."""
-    if not data:
-        return ()
-    return _from_topics(consumer_protocol.decode_assignment(data).assigned_partitions)
-
-
-def decode_members(response: JoinGroupResponse) -> dict[str, MemberSubscription]:
-    """What every member of the group wants: the leader's input. Raises KafkaError for a member
-    whose subscription cannot be read."""
-    members: dict[str, MemberSubscription] = {}
-    for member in response.members:
-        try:
-            subscription = consumer_protocol.decode_subscription(member.metadata)
-        except ProtocolError as error:
-            message = f"the subscription of {member.member_id}: {error}"
-            raise KafkaError(message, ErrorCode.INCONSISTENT_GROUP_PROTOCOL) from error
-        generation_id = subscription.generation_id
-        if generation_id < 0:
-            generation_id = generation_in_user_data(subscription.user_data)
-        members[member.member_id] = MemberSubscription(
-            topics=frozenset(subscription.topics),
-            owned=_from_topics(subscription.owned_partitions),
-            generation_id=generation_id,
-            group_instance_id=member.group_instance_id,
-        )
-    return members

@@ -1,7 +1,7 @@
 """Which partition a record goes to: the choice of Kafka's Java client.
 
-Keyed records by murmur2 of the key; records without one stick to a partition until about a batch has
-been given to it, and the next is drawn by queue length (KIP-480, KIP-794 "Uniform Sticky Batch Size").
+Keyed records by murmur2 of the key; records without one stick to a partition until about a batch
+has been given to it, and the next is drawn by queue length (KIP-480, KIP-794).
 """
 
 from __future__ import annotations

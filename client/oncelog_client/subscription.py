@@ -1,6 +1,6 @@
 """What a consumer reads and from where: its subscription, its partitions, their positions.
 
-Source: SubscriptionState of the Java client. A position is the offset of the next record to hand out.
+Source: SubscriptionState of the Java client. A position is the offset of the next record to give.
 """
 
 from __future__ import annotations

@@ -108,15 +108,15 @@ _EVERYWHERE: Final[dict[ErrorCode, Verdict]] = {
     ErrorCode.NOT_COORDINATOR: Verdict.FIND_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: Verdict.FIND_COORDINATOR,
     ErrorCode.REQUEST_TIMED_OUT: Verdict.FIND_COORDINATOR,
-    **{
-        code: Verdict.RETRY
-        for code in RETRIABLE
+    **dict.fromkeys(
+        RETRIABLE
         - {
             ErrorCode.NOT_COORDINATOR,
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
             ErrorCode.REQUEST_TIMED_OUT,
-        }
-    },
+        },
+        Verdict.RETRY,
+    ),
     ErrorCode.TRANSACTION_ABORTABLE: Verdict.ABORTABLE,
     ErrorCode.PRODUCER_FENCED: Verdict.FENCED,
     ErrorCode.INVALID_PRODUCER_EPOCH: Verdict.FENCED,
@@ -241,7 +241,7 @@ class ProducerTransaction:
             self.identity = identity
 
     def fail_abortable(self, error: KafkaError, *, bump: bool = False) -> KafkaError:
-        """The transaction can only be aborted now. The first error is kept; returns what to raise."""
+        """The transaction can only be aborted now. Keeps the first error; returns what to raise."""
         self.apply(Event.ABORTABLE)
         self.bump_needed = self.bump_needed or bump
         if not isinstance(error, AbortableError):
