@@ -22,6 +22,13 @@ DEPENDENCIES = {
 }
 
 
+# Packages whose modules are tested as one thing, and where.
+TESTED_TOGETHER = {
+    "oncelog_protocol.messages": "every API and version against construct and kio: tests/protocol",
+    "oncelog_server.handlers": "through real clients: tests/kafka",
+}
+
+
 def contracts() -> dict[str, dict[str, list[str]]]:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     return {row["id"]: row for row in settings["tool"]["importlinter"]["contracts"]}
@@ -116,3 +123,31 @@ def test_packages_import_only_what_their_installation_brings() -> None:
         allowed = DEPENDENCIES[package] | set(PACKAGES) | sys.stdlib_module_names
         offences += [f"{shown(path)}: {name}" for name in sorted(imported(path) - allowed)]
     assert not offences, offences
+
+
+def test_every_module_is_named_by_a_test() -> None:
+    """By a file `test_<module>.py`, or by an import in a test."""
+    tests = [path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__)]
+    stems = {path.stem for path in tests}
+    named = {name for path in tests for name in imported_modules(path)}
+    offences = [
+        module
+        for module, path in package_modules()
+        if path.stem not in {"__init__", "__main__"}
+        and module.rpartition(".")[0] not in TESTED_TOGETHER
+        and f"test_{path.stem}" not in stems
+        and module not in named
+    ]
+    assert not offences, "\n".join(["modules without a test:", *offences])
+
+
+def imported_modules(path: Path) -> set[str]:
+    """`a.b` for `from a.b import c`, and `a.b.c` too, which may be a module."""
+    names: set[str] = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return names
