@@ -16,12 +16,14 @@ class Deferred(Generic[T]):
     """Completed exactly once with `complete`; `on_complete` may be called before or after that.
 
     `cancel` is called when nobody waits any more (the client hung up): `on_cancel` callbacks release
-    what the wait holds, and a later `complete` is ignored.
+    what the wait holds, and a later `complete` is ignored. `ordered` says that the request's effect has
+    already taken place and only its answer waits, so that the connection may serve the next request.
     """
 
-    __slots__ = ("_cancel_callbacks", "_callbacks", "_value", "cancelled", "done")
+    __slots__ = ("_cancel_callbacks", "_callbacks", "_value", "cancelled", "done", "ordered")
 
-    def __init__(self) -> None:
+    def __init__(self, *, ordered: bool = False) -> None:
+        self.ordered = ordered
         self.done = False
         self.cancelled = False
         self._value: T | None = None

@@ -1,0 +1,26 @@
+"""The two clocks of a broker, injected everywhere: nothing else reads time."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int:
+        """Wall clock, ms since the epoch: for timestamps that are stored or shown."""
+        ...
+
+    def monotonic_ms(self) -> int:
+        """Never goes back and ignores changes of the wall clock: for every time-out."""
+        ...
+
+
+class SystemClock:
+    """The operating system's clocks."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000

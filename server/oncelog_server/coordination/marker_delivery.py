@@ -1,0 +1,79 @@
+"""Sending a decided transaction's markers to the leaders of its partitions: one call, two ways (seam 4).
+
+A local leader is a short cut of the same request that another broker would get as WriteTxnMarkers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.coordination.routing import CONSUMER_OFFSETS
+from oncelog_server.partition.partition import Partition
+from oncelog_server.refusal import Refused
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.markers import MarkerWork
+
+MarkerSettled = Callable[[TopicPartition, ErrorCode], None]
+# (partition of __consumer_offsets, producer id, producer epoch, committed)
+OffsetsMarker = Callable[[int, int, int, bool], None]
+
+
+class MarkerSender(Protocol):
+    def send(
+        self, work: MarkerWork, partitions: list[TopicPartition], settled: MarkerSettled
+    ) -> None:
+        """`settled` is called once for each partition, when its marker is committed there or was refused;
+        before this returns if that is known by then."""
+        ...
+
+
+class LocalMarkers:
+    """Writes markers to partitions that this broker leads; also what serves WriteTxnMarkers requests."""
+
+    def __init__(
+        self,
+        find: Callable[[TopicPartition], Partition | None],
+        on_offsets_marker: OffsetsMarker,
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self._find = find
+        self._on_offsets_marker = on_offsets_marker
+        self._wall_ms = wall_ms
+
+    def send(
+        self, work: MarkerWork, partitions: list[TopicPartition], settled: MarkerSettled
+    ) -> None:
+        for topic_partition in partitions:
+            self._write(work, topic_partition, settled)
+
+    def _write(
+        self, work: MarkerWork, topic_partition: TopicPartition, settled: MarkerSettled
+    ) -> None:
+        partition = self._find(topic_partition)
+        if partition is None:
+            settled(topic_partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return
+        try:
+            appended = partition.append_marker(
+                work.producer_id,
+                work.producer_epoch,
+                committed=work.committed,
+                coordinator_epoch=work.coordinator_epoch,
+                transaction_version=work.transaction_version,
+                now_ms=self._wall_ms(),
+            )
+            if topic_partition.topic == CONSUMER_OFFSETS:
+                self._on_offsets_marker(
+                    topic_partition.partition,
+                    work.producer_id,
+                    work.producer_epoch,
+                    work.committed,
+                )
+        except Refused as refused:
+            settled(topic_partition, refused.code)
+            return
+        partition.when_committed(
+            appended.last_offset + 1, lambda code: settled(topic_partition, code)
+        )

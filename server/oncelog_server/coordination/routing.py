@@ -1,0 +1,23 @@
+"""Which partition of an internal topic owns an id (Java's String.hashCode, as every Kafka tool computes it)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+TRANSACTION_STATE: Final = "__transaction_state"
+INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
+
+
+def java_string_hash(text: str) -> int:
+    """`String.hashCode()` as a signed 32-bit number, over UTF-16 code units."""
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def partition_for(id_: str, partitions: int) -> int:
+    """`Utils.abs(id.hashCode()) % partitions`: `myProducer` is in 10 of 50."""
+    return (java_string_hash(id_) & 0x7FFFFFFF) % partitions

@@ -1,0 +1,182 @@
+"""Runs the shards of one internal topic: append a decision, park its answer until it is committed, replay.
+
+Inputs are leadership events of the topic's partitions (`lead`, `resign`) and decisions. Pure: the partition
+underneath does the writing, and calls back when the high watermark has moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Generic, TypeVar
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.record import NewRecord
+from oncelog_server.coordination.loading import replay_log
+from oncelog_server.coordination.shard import Decision, Shard
+from oncelog_server.deferred import Deferred
+from oncelog_server.log.log import Origin
+from oncelog_server.partition.partition import Partition
+from oncelog_server.refusal import Refused
+
+R = TypeVar("R")
+S = TypeVar("S", bound=Shard)
+
+# What a client of a coordinator is told when the append of a decision fails (KIP-98, GroupCoordinator).
+APPEND_ERRORS: Final[dict[ErrorCode, ErrorCode]] = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+class ReplayAt(Enum):
+    """When a decision becomes state: groups at the append, transactions once it is committed."""
+
+    APPEND = "append"
+    COMMIT = "commit"
+
+
+@dataclass(slots=True)
+class LoadedShard(Generic[S]):
+    """A shard in service and the partition that holds its records."""
+
+    partition: Partition
+    shard: S
+    epoch: int
+
+
+class ShardRuntime(Generic[S]):
+    """`new_shard(coordinator_epoch)` makes an empty one; `loaded(shard)` is called after its replay."""
+
+    def __init__(
+        self,
+        *,
+        replay_at: ReplayAt,
+        new_shard: Callable[[int], S],
+        on_loaded: Callable[[int, S], None],
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self._replay_at = replay_at
+        self._new_shard = new_shard
+        self._on_loaded = on_loaded
+        self._wall_ms = wall_ms
+        self._shards: dict[int, LoadedShard[S]] = {}
+        # Partitions whose load failed: refused until the next leadership event, never served half (S14).
+        self._refused: dict[int, str] = {}
+
+    # --- leadership ---------------------------------------------------------------------------------------
+
+    def lead(self, partition: Partition) -> None:
+        """Load the shard of a partition that this broker leads now. Raises ValueError or Refused if its log
+        cannot be read: the shard then answers COORDINATOR_NOT_AVAILABLE."""
+        index = partition.topic_partition.partition
+        loaded = self._shards.get(index)
+        if loaded is not None and loaded.epoch == partition.leader_epoch:
+            return
+        self.resign(index)
+        shard = self._new_shard(partition.leader_epoch)
+        try:
+            replay_log(partition.log, shard)
+        except (ValueError, Refused) as error:
+            self._refused[index] = str(error)
+            raise
+        self._shards[index] = LoadedShard(partition, shard, partition.leader_epoch)
+        self._on_loaded(index, shard)
+
+    def resign(self, index: int) -> None:
+        self._shards.pop(index, None)
+        self._refused.pop(index, None)
+
+    # --- look-ups -----------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._shards)
+
+    def shard(self, index: int) -> S:
+        """Raises Refused: NOT_COORDINATOR, or COORDINATOR_NOT_AVAILABLE where the load failed."""
+        loaded = self._shards.get(index)
+        if loaded is None:
+            if index in self._refused:
+                raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, self._refused[index])
+            raise Refused(ErrorCode.NOT_COORDINATOR)
+        return loaded.shard
+
+    def shards(self) -> Iterator[tuple[int, S]]:
+        """Every shard in service, in the order of its partition."""
+        for index in sorted(self._shards):
+            yield index, self._shards[index].shard
+
+    # --- decisions ----------------------------------------------------------------------------------------
+
+    def run(self, index: int, decision: Decision[R]) -> R | Deferred[R]:
+        """Append what was decided; the answer, or the Deferred that gets it once that is committed."""
+        if not decision.records:
+            return decision.response
+        loaded = self._shards[index]
+        try:
+            end_offset = self._append(loaded, decision)
+        except Refused as refused:
+            return self._failed(decision, refused.code)
+        parked: Deferred[R] = Deferred()
+
+        def settled(code: ErrorCode) -> None:
+            self._settled(loaded, decision, end_offset, code, parked)
+
+        loaded.partition.when_committed(end_offset, settled)
+        return parked.value if parked.done else parked
+
+    def _append(self, loaded: LoadedShard[S], decision: Decision[R]) -> int:
+        now_ms = self._wall_ms()
+        transaction = decision.transaction
+        batch = build_batch(
+            [NewRecord(now_ms, record.key, record.value) for record in decision.records],
+            producer_id=transaction.producer_id if transaction else -1,
+            producer_epoch=transaction.producer_epoch if transaction else -1,
+            base_sequence=-1 if transaction is None else 0,
+            is_transactional=transaction is not None,
+        )
+        appended = loaded.partition.append(batch, now_ms=now_ms, origin=Origin.COORDINATOR)
+        if self._replay_at is ReplayAt.APPEND:
+            self._replay(loaded, decision, appended.base_offset)
+        return appended.last_offset + 1
+
+    def _replay(self, loaded: LoadedShard[S], decision: Decision[R], base_offset: int) -> None:
+        for index, record in enumerate(decision.records):
+            loaded.shard.replay(
+                record, offset=base_offset + index, transaction=decision.transaction
+            )
+
+    def _failed(self, decision: Decision[R], code: ErrorCode) -> R | Deferred[R]:
+        if decision.on_failure is None:
+            return decision.response
+        return decision.on_failure(APPEND_ERRORS.get(code, code))
+
+    def _settled(
+        self,
+        loaded: LoadedShard[S],
+        decision: Decision[R],
+        end_offset: int,
+        code: ErrorCode,
+        parked: Deferred[R],
+    ) -> None:
+        """The high watermark passed the decision's records, or never will while this broker leads."""
+        if code is not ErrorCode.NONE:
+            response = self._failed(decision, code)
+        else:
+            if self._replay_at is ReplayAt.COMMIT:
+                self._replay(loaded, decision, end_offset - len(decision.records))
+            if decision.on_committed is not None:
+                decision.on_committed()
+            response = decision.response
+        if isinstance(response, Deferred):
+            response.on_complete(parked.complete)
+        else:
+            parked.complete(response)

@@ -1,0 +1,18 @@
+"""Doing something later, injected: the event loop's timers in production, the simulator's in tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Timers(Protocol):
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """In this turn's next round, after what is running now."""
+        ...
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer: ...

@@ -1,0 +1,255 @@
+"""The transaction coordinator of this broker: commands to shards, decided transactions to their end.
+
+For every decision: append PREPARE, and once it is committed send the markers, and once they all are written
+append COMPLETE. Where all leaders are local this happens within one turn of the loop, before EndTxn is
+answered; where one is not, the answer goes out after PREPARE (performance brief 7.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, Protocol
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.coordination.marker_delivery import MarkerSender
+from oncelog_server.coordination.routing import partition_for
+from oncelog_server.coordination.runtime import ReplayAt, ShardRuntime
+from oncelog_server.coordination.shard import Decision
+from oncelog_server.coordination.timers import Timers
+from oncelog_server.deferred import Deferred
+from oncelog_server.partition.partition import Partition
+from oncelog_server.refusal import Refused
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.add_partitions import AddPartitions, decide_add_partitions
+from oncelog_server.transaction.end_txn import EndTxn, decide_end_txn
+from oncelog_server.transaction.fencing import abort_overdue
+from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
+from oncelog_server.transaction.markers import MARKER_OUTCOMES, MarkerOutcome, MarkerWork
+from oncelog_server.transaction.results import TransactionResult
+from oncelog_server.transaction.shard import TransactionShard
+
+Answer = TransactionResult | Deferred[TransactionResult]
+
+# Back-off between attempts to write a marker that some leader could not take (T7: no busy loop).
+RETRY_MS: Final = 100
+RETRY_MAX_MS: Final = 2_000
+
+
+class Leaders(Protocol):
+    """Who leads a partition, by the newest metadata image."""
+
+    def marker_sender(self, partition: TopicPartition) -> MarkerSender | None:
+        """How to reach its leader; None while it has none."""
+        ...
+
+    def is_gone(self, partition: TopicPartition) -> bool:
+        """Whether the topic is known to be deleted; not merely unknown for now (N11)."""
+        ...
+
+    def is_local(self, partition: TopicPartition) -> bool: ...
+
+
+class TransactionCoordinator:
+    """`partition_count` gives the number of partitions of `__transaction_state` (0 while it is not created)."""
+
+    def __init__(
+        self,
+        *,
+        partition_count: Callable[[], int],
+        leaders: Leaders,
+        new_producer_id: Callable[[], int],
+        timers: Timers,
+        wall_ms: Callable[[], int],
+        monotonic_ms: Callable[[], int],
+        max_timeout_ms: int,
+    ) -> None:
+        self._partition_count = partition_count
+        self._leaders = leaders
+        self._new_producer_id = new_producer_id
+        self._timers = timers
+        self._wall_ms = wall_ms
+        self._monotonic_ms = monotonic_ms
+        self.runtime: ShardRuntime[TransactionShard] = ShardRuntime(
+            replay_at=ReplayAt.COMMIT,
+            new_shard=lambda epoch: TransactionShard(epoch, max_timeout_ms=max_timeout_ms),
+            on_loaded=self._on_loaded,
+            wall_ms=wall_ms,
+        )
+
+    # --- leadership -----------------------------------------------------------------------------------------
+
+    def lead(self, partition: Partition) -> None:
+        self.runtime.lead(partition)
+
+    def resign(self, index: int) -> None:
+        self.runtime.resign(index)
+
+    def _on_loaded(self, index: int, shard: TransactionShard) -> None:
+        shard.on_loaded(now_ms=self._monotonic_ms(), wall_ms=self._wall_ms())
+        for transactional_id in list(shard.prepared):
+            # Not now: other partitions of this broker may not have been taken over yet.
+            self._finish_later(index, shard, transactional_id, 0)
+
+    # --- commands -------------------------------------------------------------------------------------------
+
+    def owner(self, transactional_id: str) -> tuple[int, TransactionShard]:
+        """Raises Refused (NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE)."""
+        count = self._partition_count()
+        if count == 0:
+            raise Refused(ErrorCode.NOT_COORDINATOR)
+        index = partition_for(transactional_id, count)
+        return index, self.runtime.shard(index)
+
+    def init_producer_id(self, command: InitProducerId) -> Answer:
+        """Raises Refused."""
+        index, shard = self.owner(command.transactional_id)
+        decision = decide_init_producer_id(
+            shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
+        )
+        return self._run(index, shard, command.transactional_id, decision)
+
+    def add_partitions(self, command: AddPartitions) -> Answer:
+        """Raises Refused."""
+        index, shard = self.owner(command.transactional_id)
+        decision = decide_add_partitions(
+            shard, command, now_ms=self._monotonic_ms(), wall_ms=self._wall_ms()
+        )
+        return self.runtime.run(index, decision)
+
+    def end_txn(self, command: EndTxn) -> Answer:
+        """Raises Refused."""
+        index, shard = self.owner(command.transactional_id)
+        decision = decide_end_txn(
+            shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
+        )
+        return self._run(index, shard, command.transactional_id, decision)
+
+    def abort_overdue(self) -> list[str]:
+        """Abort every transaction that is past its time-out; their ids, for the log."""
+        aborted: list[str] = []
+        for index, shard in self.runtime.shards():
+            overdue = abort_overdue(
+                shard, now_ms=self._monotonic_ms(), wall_ms=self._wall_ms()
+            )
+            for transactional_id, decision in overdue:
+                self._run(index, shard, transactional_id, decision)
+                aborted.append(transactional_id)
+        return aborted
+
+    def _run(
+        self,
+        index: int,
+        shard: TransactionShard,
+        transactional_id: str,
+        decision: Decision[TransactionResult],
+    ) -> Answer:
+        """Run a decision that may leave markers to write."""
+        if not decision.records:
+            return decision.response
+        finishing = replace(
+            decision, on_committed=lambda: self._finish(index, shard, transactional_id)
+        )
+        return self.runtime.run(index, finishing)
+
+    # --- from PREPARE to COMPLETE -----------------------------------------------------------------------------
+
+    def _finish(
+        self, index: int, shard: TransactionShard, transactional_id: str, attempt: int = 0
+    ) -> None:
+        work = shard.marker_work(transactional_id)
+        if work is None:
+            return
+        _Finishing(self, index, shard, work, attempt).start()
+
+    def _finish_later(
+        self, index: int, shard: TransactionShard, transactional_id: str, attempt: int
+    ) -> None:
+        delay_ms = min(RETRY_MS << min(attempt, 8), RETRY_MAX_MS) if attempt else 0
+
+        def again() -> None:
+            if self._in_service(index, shard):
+                self._finish(index, shard, transactional_id, attempt)
+
+        self._timers.call_later(delay_ms, again)
+
+    def _in_service(self, index: int, shard: TransactionShard) -> bool:
+        """Whether that shard has not been dropped or reloaded meanwhile."""
+        try:
+            return self.runtime.shard(index) is shard
+        except Refused:
+            return False
+
+
+class _Finishing:
+    """One attempt to get all markers of one transaction written."""
+
+    def __init__(
+        self,
+        coordinator: TransactionCoordinator,
+        index: int,
+        shard: TransactionShard,
+        work: MarkerWork,
+        attempt: int,
+    ) -> None:
+        self.coordinator = coordinator
+        self.index = index
+        self.shard = shard
+        self.work = work
+        self.attempt = attempt
+        self.unsettled = len(work.partitions)
+        self.retry = False
+        self.stale = False
+
+    def start(self) -> None:
+        if not self.work.partitions:
+            self._all_settled()
+            return
+        if not all(self.coordinator._leaders.is_local(p) for p in self.work.partitions):
+            self.shard.release(self.work.transactional_id)
+        for partition in self.work.partitions:
+            sender = self.coordinator._leaders.marker_sender(partition)
+            if sender is not None:
+                sender.send(self.work, [partition], self._settled)
+            elif self.coordinator._leaders.is_gone(partition):
+                self._settled(partition, ErrorCode.NONE)
+            else:
+                self._settled(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _settled(self, partition: TopicPartition, code: ErrorCode) -> None:
+        outcome = MARKER_OUTCOMES[code]
+        if outcome is MarkerOutcome.WRITTEN:
+            self.shard.marker_written(self.work, partition)
+        elif outcome is MarkerOutcome.RETRY:
+            self.retry = True
+        else:
+            self.stale = True
+        self.unsettled -= 1
+        if self.unsettled == 0:
+            self._all_settled()
+
+    def _all_settled(self) -> None:
+        coordinator, transactional_id = self.coordinator, self.work.transactional_id
+        if not coordinator._in_service(self.index, self.shard):
+            return
+        if self.retry:
+            self.shard.release(transactional_id)
+            coordinator._finish_later(
+                self.index, self.shard, transactional_id, self.attempt + 1
+            )
+        elif not self.stale:
+            decision = self.shard.complete(transactional_id, coordinator._wall_ms())
+            if decision is None:
+                return
+            coordinator.runtime.run(self.index, decision)
+            if self.shard.marker_work(transactional_id) is not None:
+                self._complete_failed()
+
+    def _complete_failed(self) -> None:
+        """COMPLETE is not committed yet, or could not be appended: then it is tried again."""
+        live = self.shard.get(self.work.transactional_id)
+        if live is not None and live.pending is None:
+            self.shard.release(self.work.transactional_id)
+            self.coordinator._finish_later(
+                self.index, self.shard, self.work.transactional_id, self.attempt + 1
+            )

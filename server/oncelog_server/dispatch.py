@@ -1,0 +1,130 @@
+"""(api key, version) -> decode, handle, encode: the table is made of the handlers' own declarations."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any, Final, Protocol, cast
+
+from oncelog_protocol.apis import APIS, ApiKey
+from oncelog_protocol.codecs import Decoder, Encoder, decoder, encoder
+from oncelog_protocol.errors import ProtocolError
+from oncelog_protocol.headers import read_request_header, response_header
+from oncelog_server.deferred import Deferred
+from oncelog_server.network.connection import Answer, Parts
+from oncelog_server.network.request_context import Peer, RequestContext
+from oncelog_server.node import Node
+
+_LENGTH: Final = struct.Struct(">i")
+# Answers with fewer bytes than this leave as one buffer.
+JOIN_BYTES: Final = 16 << 10
+
+Handle = Callable[[Node, RequestContext, Any], Any]
+
+
+class Handler(Protocol):
+    """What a module in `handlers` declares."""
+
+    API: ApiKey
+    VERSIONS: range
+    handle: Handle
+
+
+class _Route:
+    """One API in one version, ready to serve."""
+
+    __slots__ = ("decode", "encode", "handle", "key", "version")
+
+    def __init__(self, key: int, version: int, handle: Handle) -> None:
+        api = APIS[key]
+        self.key = key
+        self.version = version
+        self.handle = handle
+        self.decode: Decoder[Any] = decoder(api.request, version)
+        self.encode: Encoder[Any] = encoder(api.response, version)
+
+
+class Dispatch:
+    """Serves frames. A request that cannot be read closes its connection; so does a version that was not
+    advertised, except that ApiVersions itself is then answered in version 0 (KIP-511)."""
+
+    def __init__(self, node: Node, handlers: Iterable[ModuleType]) -> None:
+        self._node = node
+        self._handlers: dict[int, Handler] = {}
+        for module in handlers:
+            handler = cast(Handler, module)
+            if handler.API in self._handlers:
+                raise ValueError(f"two handlers for {handler.API.name}")
+            self._handlers[handler.API] = handler
+        # Routes are made at first use: generating all codecs would cost 120 ms at every start.
+        self._routes: dict[tuple[int, int], _Route] = {}
+        node.versions = {key: handler.VERSIONS for key, handler in self._handlers.items()}
+
+    def serve(self, frame: memoryview, peer: Peer) -> Answer:
+        """The answer's parts, one that comes later, or None where the client wants none. Raises
+        ProtocolError."""
+        header, position = read_request_header(frame)
+        key, version = header.api_key, header.api_version
+        route = self._routes.get((key, version)) or self._route(key, version)
+        context = RequestContext(
+            peer, key, version, header.correlation_id, header.client_id or ""
+        )
+        if route is None:
+            return self._unsupported_version(context)
+        request, end = route.decode(frame, position)
+        if end != len(frame):
+            raise ProtocolError(f"{len(frame) - end} bytes after the request")
+        response = route.handle(self._node, context, request)
+        if response is None:
+            return None
+        if isinstance(response, Deferred):
+            if response.done:
+                response = response.value
+                return None if response is None else _encode(route, context, response)
+            return _parked(route, context, response)
+        return _encode(route, context, response)
+
+    def _route(self, key: int, version: int) -> _Route | None:
+        """None for an ApiVersions request of an unknown version."""
+        handler = self._handlers.get(key)
+        if handler is None:
+            raise ProtocolError(f"unknown API {key}")
+        if version not in handler.VERSIONS:
+            if key == ApiKey.API_VERSIONS:
+                return None
+            raise ProtocolError(f"{ApiKey(key).name} v{version} is not supported")
+        route = self._routes[key, version] = _Route(key, version, handler.handle)
+        return route
+
+    def _unsupported_version(self, context: RequestContext) -> Parts:
+        handler = self._handlers[ApiKey.API_VERSIONS]
+        answered = RequestContext(
+            context.peer, context.api_key, context.api_version, context.correlation_id, ""
+        )
+        response = handler.handle(self._node, answered, None)
+        route = self._route(ApiKey.API_VERSIONS, 0)
+        assert route is not None
+        return _encode(route, context, response)
+
+
+def _parked(
+    route: _Route, context: RequestContext, response: Deferred[Any]
+) -> Deferred[Parts]:
+    parts: Deferred[Parts] = Deferred(ordered=response.ordered)
+    response.on_complete(
+        lambda value: parts.complete([] if value is None else _encode(route, context, value))
+    )
+    parts.on_cancel(response.cancel)
+    return parts
+
+
+def _encode(route: _Route, context: RequestContext, response: Any) -> Parts:
+    """Length, header and body. File ranges stay what they are: the outbox sends them."""
+    parts: Parts = [b"", response_header(route.key, route.version, context.correlation_id)]
+    route.encode(response, parts.append)
+    size = sum(map(len, parts))
+    parts[0] = _LENGTH.pack(size)
+    if size < JOIN_BYTES and all(isinstance(part, bytes) for part in parts):
+        return [b"".join(cast("list[bytes]", parts))]
+    return parts

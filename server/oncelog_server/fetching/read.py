@@ -1,0 +1,80 @@
+"""Reading many partitions under one limit of bytes (KIP-74): the first batch always fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
+from oncelog_server.partition.partition import Isolation, Partition, PartitionRead
+from oncelog_server.refusal import Refused
+
+Find = Callable[[PartitionKey], Partition]
+
+
+@dataclass(slots=True)
+class PartitionResult:
+    """`read` is None where `code` is an error; `diverging` is set where the reader must truncate (KIP-595)."""
+
+    wanted: FetchedPartition
+    code: ErrorCode
+    read: PartitionRead | None = None
+    diverging: tuple[int, int] | None = None
+
+
+@dataclass(slots=True)
+class FetchResult:
+    partitions: list[PartitionResult]
+    size: int
+    has_error: bool
+
+
+def read_partitions(
+    wanted: list[FetchedPartition], find: Find, isolation: Isolation, max_bytes: int
+) -> FetchResult:
+    """One pass, in order. `find` raises Refused for a partition that is not served here."""
+    results: list[PartitionResult] = []
+    size = 0
+    has_error = False
+    for partition in wanted:
+        try:
+            result = _read_one(partition, find(partition.key), isolation, max_bytes - size, size)
+        except Refused as refused:
+            result = PartitionResult(partition, refused.code)
+            has_error = True
+        else:
+            if result.read is not None and result.read.records is not None:
+                size += len(result.read.records)
+            has_error = has_error or result.diverging is not None
+        results.append(result)
+    return FetchResult(results, size, has_error)
+
+
+def _read_one(
+    wanted: FetchedPartition, partition: Partition, isolation: Isolation, left: int, size: int
+) -> PartitionResult:
+    partition.check_leader(wanted.current_leader_epoch)
+    diverging = None
+    if wanted.last_fetched_epoch >= 0:
+        diverging = _divergence(wanted, partition)
+    read = partition.read(
+        wanted.fetch_offset,
+        max(min(wanted.max_bytes, left), 0),
+        isolation,
+        at_least_one=size == 0,
+    )
+    if diverging is not None:
+        read.records = None
+    return PartitionResult(wanted, ErrorCode.NONE, read, diverging)
+
+
+def _divergence(wanted: FetchedPartition, partition: Partition) -> tuple[int, int] | None:
+    """(epoch, end offset) where the log that the reader has seen and ours part (KIP-595, KIP-320)."""
+    found = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
+    if found is None:
+        raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
+    epoch, end_offset = found
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+        return epoch, end_offset
+    return None

@@ -1,0 +1,166 @@
+"""Fetch sessions (KIP-227): a reader names its partitions once and then only what changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.refusal import Refused
+
+NO_SESSION: Final = 0
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+_MAX_INT32: Final = 2**31 - 1
+# A session used within this time is not evicted for another one of the same kind (Kafka's minimum).
+MIN_EVICTION_MS: Final = 120_000
+
+
+class PartitionKey(NamedTuple):
+    """`topic` is a topic id (16 bytes) from v13 on, a name before."""
+
+    topic: str | bytes
+    partition: int
+
+
+@dataclass(slots=True)
+class FetchedPartition:
+    """What a reader wants of one partition, and what it was told last."""
+
+    key: PartitionKey
+    fetch_offset: int
+    max_bytes: int
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    told_high_watermark: int = -1
+    told_log_start_offset: int = -1
+    told_last_stable_offset: int = -1
+    told_error: bool = False
+
+
+@dataclass(slots=True)
+class FetchSession:
+    id: int
+    uses_topic_ids: bool
+    created_ms: int
+    used_ms: int
+    epoch: int = 1
+    # In the order in which they are read; who got data goes to the end, so that nobody starves.
+    partitions: dict[PartitionKey, FetchedPartition] = field(default_factory=dict)
+
+    def to_end(self, key: PartitionKey) -> None:
+        wanted = self.partitions.pop(key, None)
+        if wanted is not None:
+            self.partitions[key] = wanted
+
+
+@dataclass(frozen=True, slots=True)
+class FetchScope:
+    """The partitions one Fetch is about. `session` is None outside sessions; `is_incremental`: only what
+    has changed is answered."""
+
+    partitions: list[FetchedPartition]
+    session: FetchSession | None = None
+    is_incremental: bool = False
+
+    @property
+    def session_id(self) -> int:
+        return self.session.id if self.session is not None else NO_SESSION
+
+
+class FetchSessions:
+    """At most `slots` sessions (max.incremental.fetch.session.cache.slots); a reader who gets none fetches
+    in full every time. `new_id` gives random positive numbers."""
+
+    def __init__(self, slots: int, new_id: Callable[[], int]) -> None:
+        self._slots = slots
+        self._new_id = new_id
+        # Least recently used first.
+        self._sessions: dict[int, FetchSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def scope(
+        self,
+        session_id: int,
+        session_epoch: int,
+        wanted: list[FetchedPartition],
+        forgotten: Iterable[PartitionKey],
+        *,
+        uses_topic_ids: bool,
+        now_ms: int,
+    ) -> FetchScope:
+        """Raises Refused: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
+        FETCH_SESSION_TOPIC_ID_ERROR."""
+        if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._sessions.pop(session_id, None)
+            if session_epoch == FINAL_EPOCH or not wanted:
+                return FetchScope(wanted)
+            return FetchScope(wanted, self._create(wanted, uses_topic_ids, now_ms))
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise Refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != session_epoch:
+            raise Refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            raise Refused(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        self._use(session, now_ms)
+        session.epoch = 1 if session.epoch == _MAX_INT32 else session.epoch + 1
+        for key in forgotten:
+            session.partitions.pop(key, None)
+        for partition in wanted:
+            _update(session, partition)
+        if not session.partitions:
+            self._sessions.pop(session.id, None)
+            return FetchScope([])
+        return FetchScope(list(session.partitions.values()), session, is_incremental=True)
+
+    def _use(self, session: FetchSession, now_ms: int) -> None:
+        session.used_ms = now_ms
+        self._sessions[session.id] = self._sessions.pop(session.id)
+
+    def _create(
+        self, wanted: list[FetchedPartition], uses_topic_ids: bool, now_ms: int
+    ) -> FetchSession | None:
+        if len(self._sessions) >= self._slots and not self._evict(len(wanted), now_ms):
+            return None
+        new_id = self._new_id()
+        while new_id in self._sessions or new_id == NO_SESSION:
+            new_id = self._new_id()
+        session = FetchSession(new_id, uses_topic_ids, now_ms, now_ms)
+        session.partitions = {partition.key: partition for partition in wanted}
+        self._sessions[new_id] = session
+        return session
+
+    def _evict(self, size: int, now_ms: int) -> bool:
+        """Make room: the least recently used if it is stale, else a smaller one that is not young."""
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None:
+            return False
+        victim: FetchSession | None = None
+        if now_ms - oldest.used_ms > MIN_EVICTION_MS:
+            victim = oldest
+        else:
+            smallest = min(self._sessions.values(), key=lambda one: len(one.partitions))
+            if (
+                len(smallest.partitions) < size
+                and now_ms - smallest.created_ms > MIN_EVICTION_MS
+            ):
+                victim = smallest
+        if victim is None:
+            return False
+        del self._sessions[victim.id]
+        return True
+
+
+def _update(session: FetchSession, wanted: FetchedPartition) -> None:
+    known = session.partitions.get(wanted.key)
+    if known is None:
+        session.partitions[wanted.key] = wanted
+        return
+    known.fetch_offset = wanted.fetch_offset
+    known.max_bytes = wanted.max_bytes
+    known.current_leader_epoch = wanted.current_leader_epoch
+    known.last_fetched_epoch = wanted.last_fetched_epoch

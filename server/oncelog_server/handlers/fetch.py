@@ -1,0 +1,212 @@
+"""Fetch v4-18: records, with the aborted transactions among them for read_committed readers.
+
+v4 isolation level, last stable offset, aborted transactions. v5 log start offset. v7 sessions (KIP-227).
+v9 leader epoch of the reader (KIP-320). v11 rack. v12 flexible; diverging epoch. v13 topic ids (KIP-516).
+v15 replica state instead of replica id. v16 endpoints of new leaders. v17 directory id. v18 high watermark of
+followers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from oncelog_server.deferred import Deferred
+from oncelog_server.fetching.parked import ParkedFetch
+from oncelog_server.fetching.read import FetchResult, PartitionResult, read_partitions
+from oncelog_server.fetching.sessions import FetchedPartition, FetchScope, PartitionKey
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.partition.partition import Isolation, Partition
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+
+API = ApiKey.FETCH
+VERSIONS = range(4, 19)
+
+TOPIC_IDS_SINCE: Final = 13
+NO_OFFSET: Final = -1
+
+
+def handle(
+    node: Node, context: RequestContext, request: FetchRequest
+) -> FetchResponse | Deferred[FetchResponse]:
+    try:
+        scope = _scope(node, context, request)
+        isolation = Isolation(request.isolation_level)
+    except Refused as refused:
+        return FetchResponse(error_code=refused.code)
+    except ValueError:
+        return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
+    max_bytes = min(request.max_bytes, node.settings.fetch_max_bytes)
+    finder = _Finder(node, context)
+
+    def read() -> FetchResult:
+        return read_partitions(scope.partitions, finder.find, isolation, max_bytes)
+
+    result = read()
+    min_bytes = min(request.min_bytes, max_bytes)
+    if (
+        result.size >= min_bytes
+        or result.has_error
+        or request.max_wait_ms <= 0
+        or not scope.partitions
+    ):
+        return _response(context, scope, result)
+    parked = ParkedFetch(
+        finder.found,
+        read,
+        min_bytes=min_bytes,
+        max_wait_ms=request.max_wait_ms,
+        timers=node.timers,
+    )
+    answer: Deferred[FetchResponse] = Deferred()
+    parked.answer.on_complete(lambda found: answer.complete(_response(context, scope, found)))
+    answer.on_cancel(parked.answer.cancel)
+    return answer
+
+
+class _Finder:
+    """Partitions of one request, looked up and authorised once."""
+
+    def __init__(self, node: Node, context: RequestContext) -> None:
+        self._node = node
+        self._context = context
+        self._by_key: dict[PartitionKey, Partition] = {}
+
+    @property
+    def found(self) -> list[Partition]:
+        return list(self._by_key.values())
+
+    def find(self, key: PartitionKey) -> Partition:
+        partition = self._by_key.get(key)
+        if partition is None:
+            partition = self._by_key[key] = self._look_up(key)
+        return partition
+
+    def _look_up(self, key: PartitionKey) -> Partition:
+        node = self._node
+        if isinstance(key.topic, bytes):
+            name = node.metadata.image.topic_name(key.topic)
+            if name is None:
+                raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
+        else:
+            name = key.topic
+        resource = Resource(ResourceType.TOPIC, name)
+        if not node.authorizer.authorise(self._context.principal, Operation.READ, resource):
+            raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return node.partitions.require(name, key.partition)
+
+
+def _scope(node: Node, context: RequestContext, request: FetchRequest) -> FetchScope:
+    """Raises Refused."""
+    by_id = context.api_version >= TOPIC_IDS_SINCE
+    wanted = [
+        FetchedPartition(
+            PartitionKey(topic.topic_id if by_id else topic.topic, partition.partition),
+            partition.fetch_offset,
+            partition.partition_max_bytes,
+            partition.current_leader_epoch,
+            partition.last_fetched_epoch,
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    forgotten = [
+        PartitionKey(topic.topic_id if by_id else topic.topic, partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+    return node.fetch_sessions.scope(
+        request.session_id,
+        request.session_epoch,
+        wanted,
+        forgotten,
+        uses_topic_ids=by_id,
+        now_ms=node.clock.monotonic_ms(),
+    )
+
+
+def _response(context: RequestContext, scope: FetchScope, result: FetchResult) -> FetchResponse:
+    by_id = context.api_version >= TOPIC_IDS_SINCE
+    topics: dict[str | bytes, FetchableTopicResponse] = {}
+    for found in result.partitions:
+        if scope.is_incremental and not _is_news(found):
+            continue
+        key = found.wanted.key
+        topic = topics.get(key.topic)
+        if topic is None:
+            topic = topics[key.topic] = FetchableTopicResponse()
+            if by_id:
+                topic.topic_id = key.topic  # type: ignore[assignment]  # bytes from v13 on
+            else:
+                topic.topic = key.topic  # type: ignore[assignment]  # str before
+        topic.partitions.append(_partition(found))
+        if scope.session is not None:
+            _remember(found)
+            if found.read is not None and found.read.records is not None:
+                scope.session.to_end(key)
+    return FetchResponse(session_id=scope.session_id, responses=list(topics.values()))
+
+
+def _is_news(found: PartitionResult) -> bool:
+    """Whether an incremental answer has to mention the partition (KIP-227)."""
+    read, wanted = found.read, found.wanted
+    if read is None or found.diverging is not None:
+        return True
+    return (
+        read.records is not None
+        or wanted.told_error
+        or read.high_watermark != wanted.told_high_watermark
+        or read.last_stable_offset != wanted.told_last_stable_offset
+        or read.log_start_offset != wanted.told_log_start_offset
+    )
+
+
+def _remember(found: PartitionResult) -> None:
+    wanted, read = found.wanted, found.read
+    wanted.told_error = read is None
+    if read is not None:
+        wanted.told_high_watermark = read.high_watermark
+        wanted.told_last_stable_offset = read.last_stable_offset
+        wanted.told_log_start_offset = read.log_start_offset
+
+
+def _partition(found: PartitionResult) -> PartitionData:
+    read = found.read
+    if read is None:
+        return PartitionData(
+            partition_index=found.wanted.key.partition,
+            error_code=found.code,
+            high_watermark=NO_OFFSET,
+            last_stable_offset=NO_OFFSET,
+            log_start_offset=NO_OFFSET,
+            aborted_transactions=None,
+            records=b"",
+        )
+    data = PartitionData(
+        partition_index=found.wanted.key.partition,
+        high_watermark=read.high_watermark,
+        last_stable_offset=read.last_stable_offset,
+        log_start_offset=read.log_start_offset,
+        aborted_transactions=None
+        if read.aborted is None
+        else [
+            AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+            for one in read.aborted
+        ],
+        records=b"" if read.records is None else read.records,
+    )
+    if found.diverging is not None:
+        epoch, end_offset = found.diverging
+        data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return data

@@ -1,0 +1,267 @@
+"""One client: frames in, answers out in the order of the requests, with back-pressure in both directions."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import socket
+from collections import deque
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+import structlog
+
+from oncelog_protocol.errors import ProtocolError
+from oncelog_server.deferred import Deferred
+from oncelog_server.network.frame_reader import FrameReader, SharedBuffer
+from oncelog_server.network.outbox import Outbox, Part
+from oncelog_server.network.request_context import Peer
+from oncelog_server.security.authorizer import ANONYMOUS
+
+log = structlog.get_logger("oncelog.network")
+
+Parts = list[Part]
+# The parts of an answer, an answer that comes later, or None where the client wants none (acks=0).
+Answer = Parts | Deferred[Parts] | None
+
+# Requests of one connection that may be in the broker at once, when their effects are done and only their
+# answers wait. Kafka's clients have at most five in flight.
+MAX_UNANSWERED: Final = 16
+_HUNG_UP: Final = getattr(select, "POLLRDHUP", 0)
+
+
+class Server(Protocol):
+    """What a connection needs of the broker behind it."""
+
+    shared_buffer: SharedBuffer
+    max_request_bytes: int
+
+    def serve(self, frame: memoryview, peer: Peer) -> Answer:
+        """Raises ProtocolError to have the connection closed."""
+        ...
+
+    def connection_opened(self, connection: Connection) -> bool:
+        """False: there are too many, close it."""
+        ...
+
+    def connection_closed(self, connection: Connection) -> None: ...
+
+    def monotonic_ms(self) -> int: ...
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Requests are handled synchronously, one after the other. A request whose answer must wait parks the
+    connection (nothing more is read until it is answered), unless its effect has already taken place
+    (`Deferred.ordered`): then the next ones are served and only the answers wait for their turn."""
+
+    def __init__(
+        self, server: Server, listener: str, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._server = server
+        self._listener = listener
+        self._loop = loop
+        self._frames = FrameReader(server.shared_buffer, server.max_request_bytes)
+        self._transport: asyncio.Transport | None = None
+        self._outbox: Outbox | None = None
+        self.peer: Peer | None = None
+        # Answers owed, oldest first: a list once known, a Deferred before.
+        self._owed: deque[Parts | Deferred[Parts]] = deque()
+        self._parked: Deferred[Parts] | None = None
+        # Frames that arrived behind a parked request.
+        self._backlog = bytearray()
+        self._write_paused = False
+        self._reading = True
+        self._draining = False
+        self.last_active_ms = 0
+        self.frame_started_ms: int | None = None
+
+    # --- life -----------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        name = transport.get_extra_info("peername")
+        address = f"/{name[0]}" if isinstance(name, tuple) else "/unknown"
+        self.peer = Peer(ANONYMOUS, address, self._listener, self._has_hung_up)
+        self._outbox = Outbox(transport, self._loop)
+        self.last_active_ms = self._server.monotonic_ms()
+        if not self._server.connection_opened(self):
+            transport.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._server.connection_closed(self)
+        if self._outbox is not None:
+            self._outbox.close()
+        owed, self._owed = self._owed, deque()
+        for answer in owed:
+            if isinstance(answer, Deferred):
+                answer.cancel()
+        self._parked = None
+        self._backlog = bytearray()
+        self._transport = None
+
+    def close(self, reason: str) -> None:
+        """End the connection now; one log line says why."""
+        if self._transport is not None:
+            log.info("connection closed", peer=self._address(), reason=reason)
+            self._transport.abort()
+
+    def drain(self) -> None:
+        """Take no more requests; close once what is owed is answered (a clean stop)."""
+        self._draining = True
+        self._pause_reading()
+        if self._transport is not None and not self._owed:
+            self._transport.close()
+
+    def _address(self) -> str:
+        return self.peer.address if self.peer is not None else "unknown"
+
+    def _has_hung_up(self) -> bool:
+        """Whether the peer has closed its side, so that nobody will read the answer (brief 8, KAFKA-17754)."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return True
+        sock = transport.get_extra_info("socket")
+        if sock is None or not _HUNG_UP:
+            return False
+        poll = select.poll()
+        poll.register(sock.fileno(), _HUNG_UP)
+        return bool(poll.poll(0))
+
+    @property
+    def held_bytes(self) -> int:
+        return self._frames.held_bytes + len(self._backlog)
+
+    # --- in -------------------------------------------------------------------------------------------------
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        now_ms = self._server.monotonic_ms()
+        self.last_active_ms = now_ms
+        self._handle(self._frames.received(nbytes))
+        if not self._frames.is_within_frame:
+            self.frame_started_ms = None
+        elif self.frame_started_ms is None:
+            self.frame_started_ms = now_ms
+
+    def eof_received(self) -> bool:
+        return False
+
+    def _handle(self, frames: Iterable[memoryview]) -> None:
+        """Serve frames until one parks the connection; put the rest aside."""
+        ready: Parts = []
+        peer = self.peer
+        serve = self._server.serve
+        try:
+            for frame in frames:
+                if self._parked is not None or self._write_paused or self._draining:
+                    self._put_aside(frame)
+                    continue
+                assert peer is not None
+                answer = serve(frame, peer)
+                if answer is None:
+                    continue
+                if isinstance(answer, Deferred):
+                    self._owe(answer)
+                elif self._owed:
+                    self._owed.append(answer)
+                else:
+                    ready += answer
+        except ProtocolError as error:
+            self._send(ready)
+            self.close(str(error)[:200])
+            return
+        except Exception:
+            # A defect of ours: the client finds out by the closed connection, the operator by this line.
+            log.exception("request failed", peer=self._address())
+            self.close("a request failed")
+            return
+        if ready:
+            self._send(ready)
+
+    def _put_aside(self, frame: memoryview) -> None:
+        self._backlog += len(frame).to_bytes(4, "big")
+        self._backlog += frame
+        self._pause_reading()
+
+    def _resume(self) -> None:
+        """Serve what was put aside, then read on."""
+        if self._parked is not None or self._write_paused or self._draining:
+            return
+        if self._backlog:
+            backlog, self._backlog = self._backlog, bytearray()
+            self._handle(_frames_of(memoryview(backlog)))
+            if self._backlog:
+                return
+        self._resume_reading()
+
+    def _pause_reading(self) -> None:
+        if self._reading and self._transport is not None:
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if not self._reading and self._transport is not None and not self._transport.is_closing():
+            self._reading = True
+            self._transport.resume_reading()
+
+    # --- out ------------------------------------------------------------------------------------------------
+
+    def _owe(self, answer: Deferred[Parts]) -> None:
+        self._owed.append(answer)
+        if not answer.ordered or len(self._owed) >= MAX_UNANSWERED:
+            self._parked = answer
+            self._pause_reading()
+        answer.on_complete(lambda parts: self._answered(answer))
+
+    def _answered(self, answer: Deferred[Parts]) -> None:
+        """Send whatever is at its turn now."""
+        ready: Parts = []
+        owed = self._owed
+        while owed:
+            first = owed[0]
+            if isinstance(first, Deferred):
+                if not first.done:
+                    break
+                ready += first.value
+            else:
+                ready += first
+            owed.popleft()
+        if self._parked is answer:
+            self._parked = None
+        if ready:
+            self._send(ready)
+        if self._draining:
+            if not owed and self._transport is not None:
+                self._transport.close()
+        elif self._parked is None and not self._reading:
+            # Not from inside the core that has just completed the answer.
+            self._loop.call_soon(self._resume)
+
+    def _send(self, parts: Parts) -> None:
+        if parts and self._outbox is not None:
+            self._outbox.send(parts)
+
+    def pause_writing(self) -> None:
+        """The peer does not read: serve nothing more until it does (N4)."""
+        self._write_paused = True
+        self._pause_reading()
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        self._resume()
+
+
+def _frames_of(data: memoryview) -> Iterable[memoryview]:
+    position = 0
+    while position < len(data):
+        size = int.from_bytes(data[position : position + 4], "big")
+        position += 4
+        yield data[position : position + size]
+        position += size
+

@@ -1,0 +1,108 @@
+"""Frames out of a connection's bytes, without copying the ones that arrive whole.
+
+One buffer is shared by all connections of a loop: `get_buffer` and `buffer_updated` of asyncio's
+BufferedProtocol come back to back, so nobody else writes into it between them. A frame that is not complete
+moves to a buffer of its own, which grows with what has *arrived*, never with what its length field claims.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from oncelog_protocol.errors import ProtocolError
+
+_LENGTH: Final = struct.Struct(">i")
+SHARED_BYTES: Final = 256 << 10
+# Up to here a frame gets its whole buffer at once; above it the buffer doubles as bytes arrive (H3).
+EXACT_BYTES: Final = 2 << 20
+
+
+class SharedBuffer:
+    """The read buffer of one event loop."""
+
+    def __init__(self, size: int = SHARED_BYTES) -> None:
+        self.bytes = bytearray(size)
+        self.view = memoryview(self.bytes)
+
+
+class FrameReader:
+    """`buffer()` -> where the next bytes go; `received(n)` -> complete frames, without their length."""
+
+    __slots__ = ("_frame", "_frame_size", "_head", "_limit", "_received", "_shared")
+
+    def __init__(self, shared: SharedBuffer, max_frame_bytes: int) -> None:
+        self._shared = shared
+        self._limit = max_frame_bytes
+        # Bytes of a length field that came in pieces.
+        self._head = b""
+        self._frame: bytearray | None = None
+        self._frame_size = 0
+        self._received = 0
+
+    @property
+    def is_within_frame(self) -> bool:
+        return self._frame is not None or bool(self._head)
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory that an incomplete frame takes."""
+        return len(self._frame) if self._frame is not None else 0
+
+    def buffer(self) -> memoryview:
+        frame = self._frame
+        if frame is not None:
+            if self._received == len(frame):
+                self._grow(frame)
+            return memoryview(frame)[self._received :]
+        head = self._head
+        if head:
+            self._shared.view[: len(head)] = head
+            return self._shared.view[len(head) :]
+        return self._shared.view
+
+    def _grow(self, frame: bytearray) -> None:
+        size = min(self._frame_size, 2 * len(frame))
+        frame.extend(bytes(size - len(frame)))
+
+    def received(self, count: int) -> Iterator[memoryview]:
+        """Frames in order; each view is valid until the next one is asked for, unless the frame had a
+        buffer of its own. Raises ProtocolError for a length that no frame may have."""
+        frame = self._frame
+        if frame is not None:
+            self._received += count
+            if self._received == self._frame_size:
+                self._frame = None
+                yield memoryview(frame)[: self._frame_size]
+            return
+        view = self._shared.view
+        end = len(self._head) + count
+        self._head = b""
+        position = 0
+        while end - position >= 4:
+            size = self._size_at(position)
+            start = position + 4
+            if end - start < size:
+                self._keep(view[start:end], size)
+                return
+            position = start + size
+            yield view[start:position]
+        self._head = bytes(view[position:end])
+
+    def _size_at(self, position: int) -> int:
+        (size,) = _LENGTH.unpack_from(self._shared.bytes, position)
+        self._check(size)
+        return int(size)
+
+    def _check(self, size: int) -> None:
+        if not 0 < size <= self._limit:
+            raise ProtocolError(f"a frame of {size} bytes; the limit is {self._limit}")
+
+    def _keep(self, part: memoryview, size: int) -> None:
+        """The beginning of a frame that is not complete."""
+        frame = bytearray(size if size <= EXACT_BYTES else max(EXACT_BYTES, len(part)))
+        frame[: len(part)] = part
+        self._frame = frame
+        self._frame_size = size
+        self._received = len(part)

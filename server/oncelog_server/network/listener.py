@@ -1,0 +1,137 @@
+"""Accepts connections on the configured addresses, keeps their number and their idleness within limits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import structlog
+
+from oncelog_server.clock import Clock
+from oncelog_server.network.connection import Answer, Connection
+from oncelog_server.network.frame_reader import SharedBuffer
+from oncelog_server.network.request_context import Peer
+
+log = structlog.get_logger("oncelog.network")
+
+# A frame that has begun must be whole within this time, however slowly its bytes come (H6).
+FRAME_DEADLINE_MS: Final = 30_000
+SWEEP_MS: Final = 5_000
+
+
+class Requests(Protocol):
+    def serve(self, frame: memoryview, peer: Peer) -> Answer: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`queued_max_request_bytes` bounds the memory of requests that are not served yet, over all
+    connections; -1 is no bound, as in Kafka."""
+
+    max_connections: int
+    max_connections_per_address: int
+    per_address_overrides: Mapping[str, int]
+    max_request_bytes: int
+    queued_max_request_bytes: int
+    max_idle_ms: int
+    backlog: int
+
+
+class Listener:
+    """All sockets of one broker."""
+
+    def __init__(self, requests: Requests, limits: Limits, clock: Clock) -> None:
+        self._requests = requests
+        self._limits = limits
+        self._clock = clock
+        self.shared_buffer = SharedBuffer()
+        self.max_request_bytes = limits.max_request_bytes
+        self.connections: dict[Connection, None] = {}
+        self._per_address: Counter[str] = Counter()
+        self._servers: list[asyncio.Server] = []
+        self._sweep: asyncio.TimerHandle | None = None
+        self._stopping = False
+
+    async def listen(self, name: str, host: str | None, port: int) -> tuple[str, int]:
+        """Bind one listener; the address it got (port 0 picks a free one). Raises OSError."""
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(
+            lambda: Connection(self, name, loop),
+            host or None,
+            port,
+            backlog=self._limits.backlog,
+            reuse_address=True,
+        )
+        self._servers.append(server)
+        if self._sweep is None:
+            self._sweep = loop.call_later(SWEEP_MS / 1000, self._close_idle)
+        bound = server.sockets[0].getsockname()
+        return str(bound[0]), int(bound[1])
+
+    def serve(self, frame: memoryview, peer: Peer) -> Answer:
+        return self._requests.serve(frame, peer)
+
+    def monotonic_ms(self) -> int:
+        return self._clock.monotonic_ms()
+
+    def connection_opened(self, connection: Connection) -> bool:
+        self.connections[connection] = None
+        assert connection.peer is not None
+        address = connection.peer.address
+        self._per_address[address] += 1
+        limits = self._limits
+        allowed = limits.per_address_overrides.get(
+            address.removeprefix("/"), limits.max_connections_per_address
+        )
+        if len(self.connections) > limits.max_connections:
+            log.warning("too many connections", limit=limits.max_connections, peer=address)
+            return False
+        if self._per_address[address] > allowed:
+            log.warning("too many connections of one address", limit=allowed, peer=address)
+            return False
+        return not self._stopping
+
+    def connection_closed(self, connection: Connection) -> None:
+        if self.connections.pop(connection, False) is None and connection.peer is not None:
+            address = connection.peer.address
+            self._per_address[address] -= 1
+            if not self._per_address[address]:
+                del self._per_address[address]
+
+    def _close_idle(self) -> None:
+        """Close who has been silent too long, who never ends a frame, and, where the memory of unfinished
+        requests is over its bound, who holds most of it."""
+        now_ms = self._clock.monotonic_ms()
+        held = 0
+        for connection in list(self.connections):
+            held += connection.held_bytes
+            started = connection.frame_started_ms
+            if started is not None and now_ms - started > FRAME_DEADLINE_MS:
+                connection.close("a request was not complete in time")
+            elif 0 <= self._limits.max_idle_ms < now_ms - connection.last_active_ms:
+                connection.close("idle")
+        bound = self._limits.queued_max_request_bytes
+        if 0 < bound < held:
+            greedy = max(self.connections, key=lambda one: one.held_bytes)
+            greedy.close(f"unfinished requests hold {held} bytes; the limit is {bound}")
+        if not self._stopping:
+            loop = asyncio.get_running_loop()
+            self._sweep = loop.call_later(SWEEP_MS / 1000, self._close_idle)
+
+    async def stop(self, grace_s: float) -> None:
+        """Accept nobody more, answer what was asked, close; after `grace_s` close whoever is left."""
+        self._stopping = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for server in self._servers:
+            server.close()
+        for connection in list(self.connections):
+            connection.drain()
+        deadline = asyncio.get_running_loop().time() + grace_s
+        while self.connections and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.005)
+        for connection in list(self.connections):
+            connection.close("the broker stops")

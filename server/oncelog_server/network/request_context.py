@@ -1,0 +1,42 @@
+"""Who asks, over which connection, in which version: what a handler knows besides the request itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from oncelog_server.security.authorizer import Principal
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One connection, for its whole life. `has_hung_up` asks the socket, without waiting."""
+
+    principal: Principal
+    address: str
+    listener: str
+    has_hung_up: Callable[[], bool]
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """One request."""
+
+    peer: Peer
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str
+
+    @property
+    def principal(self) -> Principal:
+        return self.peer.principal
+
+    @property
+    def client_address(self) -> str:
+        """As Kafka shows it: `/127.0.0.1`."""
+        return self.peer.address
+
+    @property
+    def listener_name(self) -> str:
+        return self.peer.listener

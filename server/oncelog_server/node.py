@@ -1,0 +1,50 @@
+"""The parts of this broker as its handlers see them. Made by `broker`, which alone knows how they are built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from oncelog_server.deferred import Deferred
+
+if TYPE_CHECKING:
+    from oncelog_server.clock import Clock
+    from oncelog_server.cluster.metadata import ClusterMetadata
+    from oncelog_server.config import Settings
+    from oncelog_server.coordination.groups import GroupCoordinator
+    from oncelog_server.coordination.marker_delivery import LocalMarkers
+    from oncelog_server.coordination.timers import Timers
+    from oncelog_server.coordination.transactions import TransactionCoordinator
+    from oncelog_server.fetching.sessions import FetchSessions
+    from oncelog_server.partition.registry import Partitions
+    from oncelog_server.security.authorizer import Authorizer
+
+T = TypeVar("T")
+
+
+class Spawn(Protocol):
+    def __call__(self, work: Coroutine[Any, Any, T], /) -> Deferred[T]: ...
+
+
+@dataclass(slots=True)
+class Node:
+    """`spawn` runs a coroutine and gives the Deferred of its result: for admin requests only, which wait for
+    the metadata store. `new_producer_id` raises Refused while the next block is on its way."""
+
+    broker_id: int
+    cluster_id: str
+    settings: Settings
+    clock: Clock
+    timers: Timers
+    authorizer: Authorizer
+    metadata: ClusterMetadata
+    partitions: Partitions
+    transactions: TransactionCoordinator
+    groups: GroupCoordinator
+    fetch_sessions: FetchSessions
+    local_markers: LocalMarkers
+    new_producer_id: Callable[[], int]
+    spawn: Spawn
+    # What each API is served in, set by the dispatch from the handlers themselves.
+    versions: dict[int, range] = field(default_factory=dict)

@@ -1,0 +1,264 @@
+"""A topic-partition: leader or not, its high watermark, its last stable offset, and who waits on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.log.log import Appended, FileRange, Origin, PartitionLog
+from oncelog_server.log.txn_index import AbortedTransaction
+from oncelog_server.partition.verification import VerificationGuard, VerificationGuards
+from oncelog_server.partition.waiting import CommitWaiters, ReadWaiters, Settled
+from oncelog_server.refusal import Refused
+from oncelog_server.storage.files import StorageError
+from oncelog_server.topic_partition import TopicPartition
+
+
+class Isolation(IntEnum):
+    """Codes as on the wire."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+@dataclass(slots=True)
+class PartitionRead:
+    """What one partition contributes to a Fetch answer. Offsets are those of the moment of the read."""
+
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    records: FileRange | None
+    aborted: list[AbortedTransaction] | None
+
+
+class Partition:
+    """Every append and read of one partition goes through here.
+
+    `request_flush` is given where an answer must wait for the disk (oncelog.flush.on.ack): the high watermark
+    then moves with `on_flushed` instead of with the append. Invariant: log_start_offset <=
+    last_stable_offset <= high_watermark <= log_end_offset.
+    """
+
+    __slots__ = (
+        "_high_watermark",
+        "_request_flush",
+        "commit_waiters",
+        "guards",
+        "is_leader",
+        "isr",
+        "leader_epoch",
+        "leader_id",
+        "log",
+        "offline",
+        "read_waiters",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        log: PartitionLog,
+        request_flush: Callable[[Partition], None] | None = None,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.log = log
+        self.leader_id = -1
+        self.leader_epoch = -1
+        self.isr: tuple[int, ...] = ()
+        self.is_leader = False
+        # Why the partition serves nothing any more (a failed disk), or None.
+        self.offline: str | None = None
+        self.commit_waiters = CommitWaiters()
+        self.read_waiters = ReadWaiters()
+        self.guards = VerificationGuards()
+        self._request_flush = request_flush
+        self._high_watermark = log.log_end_offset
+
+    # --- leadership (cluster brief, seam 1) -------------------------------------------------------------
+
+    def become_leader(self, broker_id: int, leader_epoch: int, isr: tuple[int, ...]) -> None:
+        """Serve. An older epoch than the one known is ignored."""
+        if leader_epoch < self.leader_epoch:
+            return
+        if leader_epoch > self.leader_epoch or not self.is_leader:
+            self.log.leader_epochs.assign(leader_epoch, self.log.log_end_offset)
+        self.leader_id, self.leader_epoch, self.isr = broker_id, leader_epoch, isr
+        self.is_leader = True
+
+    def become_follower(self, leader_id: int, leader_epoch: int) -> None:
+        if leader_epoch < self.leader_epoch:
+            return
+        self.leader_id, self.leader_epoch = leader_id, leader_epoch
+        self.resign()
+
+    def resign(self) -> None:
+        """Stop serving: whoever waits for a commit that this broker can no longer promise is told so."""
+        self.is_leader = False
+        self.commit_waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.read_waiters.poke_all()
+
+    def fail(self, reason: str) -> None:
+        """The disk cannot be trusted any more: refuse everything, acknowledge nothing that waits (S16)."""
+        self.offline = reason
+        self.commit_waiters.fail(ErrorCode.KAFKA_STORAGE_ERROR)
+        self.read_waiters.poke_all()
+
+    def check_leader(self, current_leader_epoch: int = -1) -> None:
+        """Raises Refused unless this broker serves the partition in the epoch the client believes in
+        (KIP-320; -1: the client does not say)."""
+        if self.offline is not None:
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, self.offline)
+        if not self.is_leader:
+            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if current_leader_epoch != -1 and current_leader_epoch != self.leader_epoch:
+            if current_leader_epoch < self.leader_epoch:
+                raise Refused(ErrorCode.FENCED_LEADER_EPOCH)
+            raise Refused(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+    # --- watermarks -------------------------------------------------------------------------------------
+
+    @property
+    def high_watermark(self) -> int:
+        return self._high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Everything below is decided and committed: the end for read_committed readers."""
+        unstable = self.log.first_unstable_offset(self._high_watermark)
+        if unstable is None:
+            return self._high_watermark
+        return max(min(self._high_watermark, unstable), self.log.log_start_offset)
+
+    def end_offset(self, isolation: Isolation) -> int:
+        """The first offset that a reader of this isolation may not see."""
+        if isolation is Isolation.READ_COMMITTED:
+            return self.last_stable_offset
+        return self._high_watermark
+
+    def on_flushed(self, log_end_offset: int) -> None:
+        """All below `log_end_offset` is on disk."""
+        self._advance(log_end_offset)
+
+    def _advance(self, high_watermark: int) -> None:
+        if high_watermark > self._high_watermark:
+            self._high_watermark = high_watermark
+            self.log.on_high_watermark(high_watermark)
+            if self.commit_waiters:
+                self.commit_waiters.advance(high_watermark)
+            if self.read_waiters:
+                self.read_waiters.poke_all()
+
+    def when_committed(self, end_offset: int, settled: Settled) -> None:
+        """Call `settled(NONE)` once all below `end_offset` is committed: at once if it already is."""
+        if self._high_watermark >= end_offset:
+            settled(ErrorCode.NONE)
+        else:
+            self.commit_waiters.wait(end_offset, settled)
+
+    # --- appends ----------------------------------------------------------------------------------------
+
+    def append(
+        self, records: bytearray | memoryview, *, now_ms: int, origin: Origin = Origin.CLIENT
+    ) -> Appended:
+        """Exactly one batch, which is patched in place. Raises Refused with the partition's error code."""
+        self.check_leader()
+        try:
+            appended = self.log.append(
+                records, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin
+            )
+        except StorageError as error:
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        if not appended.duplicate:
+            self._appended()
+        return appended
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        committed: bool,
+        coordinator_epoch: int,
+        transaction_version: int,
+        now_ms: int,
+    ) -> Appended:
+        """End a producer's transaction here. There is no await between the marker and what it decides: the
+        abort's index row and the last stable offset change in this call."""
+        self.check_leader()
+        self.guards.clear(producer_id)
+        try:
+            appended = self.log.append_marker(
+                producer_id,
+                producer_epoch,
+                committed=committed,
+                coordinator_epoch=coordinator_epoch,
+                transaction_version=transaction_version,
+                leader_epoch=self.leader_epoch,
+                now_ms=now_ms,
+            )
+        except StorageError as error:
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        self._appended()
+        return appended
+
+    def _appended(self) -> None:
+        if self._request_flush is None:
+            self._advance(self.log.log_end_offset)
+        else:
+            self._request_flush(self)
+
+    # --- transactions that come without AddPartitionsToTxn (KIP-890) --------------------------------------
+
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether this producer's current transaction already has a batch here."""
+        entry = self.log.producers.entry(producer_id)
+        return (
+            entry is not None
+            and entry.producer_epoch == producer_epoch
+            and entry.current_txn_first_offset is not None
+        )
+
+    def begin_verification(self, producer_id: int) -> VerificationGuard:
+        return self.guards.begin(producer_id)
+
+    def check_guard(self, producer_id: int, guard: VerificationGuard) -> None:
+        """Raises Refused if the transaction that was asked about has ended meanwhile."""
+        if not self.guards.holds(producer_id, guard):
+            raise Refused(
+                ErrorCode.TRANSACTION_ABORTABLE, "the transaction ended while it was looked up"
+            )
+        self.guards.clear(producer_id)
+
+    # --- reads ------------------------------------------------------------------------------------------
+
+    def read(
+        self, offset: int, max_bytes: int, isolation: Isolation, *, at_least_one: bool
+    ) -> PartitionRead:
+        """Raises Refused (OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR). `at_least_one`: one whole batch even
+        if it is larger than `max_bytes`, so that no reader is stuck (KIP-74)."""
+        log = self.log
+        stable = self.last_stable_offset
+        limit = stable if isolation is Isolation.READ_COMMITTED else self._high_watermark
+        if not log.log_start_offset <= offset <= log.log_end_offset:
+            raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
+        try:
+            records: FileRange | None = None
+            aborted: list[AbortedTransaction] | None = None
+            if offset < limit:
+                found = log.read(offset, max_bytes, limit=limit, at_least_one=at_least_one)
+                records = found.records
+                if isolation is Isolation.READ_COMMITTED:
+                    aborted = log.aborted_transactions(offset, found.end_offset)
+            elif isolation is Isolation.READ_COMMITTED:
+                aborted = []
+        except StorageError as error:
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        return PartitionRead(
+            self._high_watermark, stable, log.log_start_offset, records, aborted
+        )

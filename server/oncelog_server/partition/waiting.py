@@ -1,0 +1,67 @@
+"""Requests that wait on a partition: acks for the high watermark, readers for something new to read.
+
+One list per partition for everything that waits until an offset is committed (Produce with acks=all,
+coordinator decisions, markers), because all of them wait for the same thing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from oncelog_protocol.errors import ErrorCode
+
+Settled = Callable[[ErrorCode], None]
+Poke = Callable[[], None]
+
+
+class CommitWaiters:
+    """Those who wait until the high watermark has reached an offset, in the order of their appends."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        # Offsets never go down: appends come in order.
+        self._waiting: deque[tuple[int, Settled]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def wait(self, offset: int, settled: Settled) -> None:
+        """Call `settled(NONE)` once the high watermark is at least `offset` (exclusive end of the append)."""
+        self._waiting.append((offset, settled))
+
+    def advance(self, high_watermark: int) -> None:
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= high_watermark:
+            waiting.popleft()[1](ErrorCode.NONE)
+
+    def fail(self, code: ErrorCode) -> None:
+        """The partition is not led from here any more, or its disk failed: what is not committed now may
+        never be, and must not be acknowledged."""
+        waiting, self._waiting = self._waiting, deque()
+        for _, settled in waiting:
+            settled(code)
+
+
+class ReadWaiters:
+    """Parked fetches: each is poked when there may be something new (KIP-227 sessions included)."""
+
+    __slots__ = ("_pokes",)
+
+    def __init__(self) -> None:
+        # A dict, not a set: pokes go out in the order of arrival, the same in every run.
+        self._pokes: dict[Poke, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._pokes)
+
+    def add(self, poke: Poke) -> None:
+        self._pokes[poke] = None
+
+    def discard(self, poke: Poke) -> None:
+        self._pokes.pop(poke, None)
+
+    def poke_all(self) -> None:
+        for poke in list(self._pokes):
+            poke()

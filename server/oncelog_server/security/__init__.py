@@ -1,0 +1,1 @@
+"""Who asks and whether they may. There is no authentication yet: everyone is ANONYMOUS and may do all."""

@@ -1,0 +1,67 @@
+"""The one question every handler asks before it does anything (reliability brief 9.1, KIP-11)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+
+class Operation(IntEnum):
+    """Codes as in Kafka's AclOperation."""
+
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    TWO_PHASE_COMMIT = 15
+
+
+class ResourceType(IntEnum):
+    """Codes as in Kafka's ResourceType."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    type: ResourceType
+    name: str
+
+
+CLUSTER = Resource(ResourceType.CLUSTER, "kafka-cluster")
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who a connection speaks for, as Kafka writes it: `User:ANONYMOUS`."""
+
+    type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"
+
+
+ANONYMOUS = Principal("User", "ANONYMOUS")
+
+
+class Authorizer(Protocol):
+    def authorise(self, principal: Principal, operation: Operation, resource: Resource) -> bool: ...
+
+
+class AllowAll:
+    """Until there are rules (a later issue) every request is allowed."""
+
+    def authorise(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
+        return True

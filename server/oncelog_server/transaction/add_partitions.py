@@ -1,0 +1,70 @@
+"""AddPartitionsToTxn, AddOffsetsToTxn, and the same by the leader that received the data (KIP-890 part 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.coordination.shard import Decision
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.results import (
+    BUSY,
+    FENCED,
+    INVALID_REQUEST,
+    INVALID_STATE,
+    SUCCESS,
+    UNKNOWN_PRODUCER,
+    TransactionResult,
+)
+from oncelog_server.transaction.shard import TransactionShard
+from oncelog_server.transaction.states import ADD_PARTITIONS, State, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    """`verify_only`: say whether the partitions are in the transaction, add nothing (KIP-890 part 1)."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: frozenset[TopicPartition]
+    client_transaction_version: int = 0
+    verify_only: bool = False
+
+
+def decide_add_partitions(
+    shard: TransactionShard, command: AddPartitions, *, now_ms: int, wall_ms: int
+) -> Decision[TransactionResult]:
+    """Durable before acknowledged; a subset of what is there appends nothing (R13). `now_ms` is monotonic."""
+    if not command.transactional_id:
+        return Decision(INVALID_REQUEST)
+    live = shard.get(command.transactional_id)
+    if live is None:
+        return Decision(UNKNOWN_PRODUCER)
+    metadata = live.metadata
+    # First of all (KAFKA-18660): while a change of producer id is pending, the producer may already use
+    # the new one.
+    if live.pending is not None or ADD_PARTITIONS.get(metadata.state) is Verdict.BUSY:
+        return Decision(BUSY)
+    if metadata.producer_id != command.producer_id:
+        return Decision(UNKNOWN_PRODUCER)
+    if metadata.producer_epoch != command.producer_epoch:
+        return Decision(FENCED)
+    ongoing = metadata.state is State.ONGOING
+    if ongoing and command.partitions <= metadata.partitions:
+        return Decision(SUCCESS)
+    if command.verify_only:
+        return Decision(TransactionResult(ErrorCode.TRANSACTION_ABORTABLE))
+    if metadata.state not in ADD_PARTITIONS:
+        return Decision(INVALID_STATE)
+    target = replace(
+        metadata,
+        state=State.ONGOING,
+        partitions=metadata.partitions | command.partitions,
+        start_ms=metadata.start_ms if ongoing else wall_ms,
+        last_update_ms=wall_ms,
+        client_transaction_version=command.client_transaction_version,
+    )
+    if not ongoing:
+        live.deadline_ms = now_ms + metadata.timeout_ms
+    return shard.decide(live, target, SUCCESS, TransactionResult)

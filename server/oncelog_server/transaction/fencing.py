@@ -1,0 +1,49 @@
+"""Aborting a transaction against its producer's will: a newer producer came, or its time is up (KIP-98, 588)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from oncelog_server.coordination.shard import Decision
+from oncelog_server.transaction.metadata import NO_PRODUCER_EPOCH
+from oncelog_server.transaction.results import FENCED, TransactionResult
+from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
+from oncelog_server.transaction.states import State
+
+
+def fence(
+    shard: TransactionShard,
+    live: LiveTransaction,
+    response: TransactionResult,
+    *,
+    wall_ms: int,
+    keep_owner: bool,
+) -> Decision[TransactionResult]:
+    """PREPARE_ABORT with the next epoch, so that nothing late of the old one is accepted anywhere.
+
+    `keep_owner`: the producer may come back for the bumped epoch by naming its old one (its transaction
+    timed out, KIP-588); false when a newer instance has taken over. If the append fails nothing has
+    changed, so fencing again cannot run through the epochs (KAFKA-9666).
+    """
+    metadata = live.metadata
+    target = replace(
+        metadata,
+        state=State.PREPARE_ABORT,
+        producer_epoch=metadata.producer_epoch + 1,
+        last_producer_epoch=metadata.producer_epoch if keep_owner else NO_PRODUCER_EPOCH,
+        last_update_ms=wall_ms,
+    )
+    return shard.decide(live, target, response, TransactionResult)
+
+
+def abort_overdue(
+    shard: TransactionShard, *, now_ms: int, wall_ms: int
+) -> list[tuple[str, Decision[TransactionResult]]]:
+    """Abort every transaction that is past its time-out: the scan of
+    `transaction.abort.timed.out.transaction.cleanup.interval.ms`."""
+    aborts = []
+    for transactional_id in shard.overdue(now_ms):
+        live = shard.ongoing[transactional_id]
+        decision = fence(shard, live, FENCED, wall_ms=wall_ms, keep_owner=True)
+        aborts.append((transactional_id, decision))
+    return aborts

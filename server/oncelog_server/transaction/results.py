@@ -1,0 +1,26 @@
+"""What the coordinator answers, before a handler puts it into a version's words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.transaction.metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionResult:
+    """`producer_id` and `producer_epoch` are what the producer uses from now on (InitProducerId, EndTxn v5)."""
+
+    code: ErrorCode
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+SUCCESS: Final = TransactionResult(ErrorCode.NONE)
+BUSY: Final = TransactionResult(ErrorCode.CONCURRENT_TRANSACTIONS)
+FENCED: Final = TransactionResult(ErrorCode.PRODUCER_FENCED)
+UNKNOWN_PRODUCER: Final = TransactionResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+INVALID_STATE: Final = TransactionResult(ErrorCode.INVALID_TXN_STATE)
+INVALID_REQUEST: Final = TransactionResult(ErrorCode.INVALID_REQUEST)

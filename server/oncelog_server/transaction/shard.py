@@ -1,0 +1,206 @@
+"""The state of one partition of `__transaction_state`: every transactional id that hashes to it.
+
+Inputs are commands with the time; outputs are `Decision`s. `replay` alone changes what is durable; a
+decision whose record is not committed yet only marks its id as pending, and the next command on that id is
+told CONCURRENT_TRANSACTIONS (the error is part of the protocol, so nothing ever has to be rolled back).
+The commands themselves are in `init_producer_id`, `add_partitions`, `end_txn` and `timeouts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.internal import transaction_log
+from oncelog_protocol.internal.transaction_log import TransactionState
+from oncelog_server.coordination.shard import CoordinatorRecord, Decision, TransactionOfRecords
+from oncelog_server.deferred import Deferred
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.markers import MarkerWork
+from oncelog_server.transaction.metadata import TransactionMetadata, from_value, to_record
+from oncelog_server.transaction.results import TransactionResult
+from oncelog_server.transaction.states import COMPLETED
+
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class LiveTransaction:
+    """A transactional id and what is only true while this coordinator lives."""
+
+    metadata: TransactionMetadata
+    # Decided, but its record is not committed: nothing else may be decided for this id.
+    pending: TransactionMetadata | None = None
+    # Monotonic ms at which an ongoing transaction is aborted; counted from its first partition.
+    deadline_ms: int | None = None
+    # Partitions that have not got their marker yet. Not empty only while PREPARE_*.
+    markers_left: set[TopicPartition] = field(default_factory=set)
+    # EndTxn answers that wait until the transaction is complete.
+    waiting: list[Deferred[TransactionResult]] = field(default_factory=list)
+
+    @property
+    def is_busy(self) -> bool:
+        return self.pending is not None or self.metadata.is_prepared
+
+
+class TransactionShard:
+    """`coordinator_epoch` is the leader epoch of the shard's partition; every marker carries it."""
+
+    def __init__(self, coordinator_epoch: int, *, max_timeout_ms: int) -> None:
+        self.coordinator_epoch = coordinator_epoch
+        self.max_timeout_ms = max_timeout_ms
+        self.transactions: dict[str, LiveTransaction] = {}
+        # Ids in PREPARE_*: what a new coordinator has to finish, in the order they were decided.
+        self.prepared: dict[str, LiveTransaction] = {}
+        self.ongoing: dict[str, LiveTransaction] = {}
+
+    def get(self, transactional_id: str) -> LiveTransaction | None:
+        return self.transactions.get(transactional_id)
+
+    def decide(
+        self,
+        live: LiveTransaction,
+        target: TransactionMetadata,
+        response: R | Deferred[R],
+        failed: Callable[[ErrorCode], R],
+    ) -> Decision[R]:
+        """Make `target` the pending state of `live`; `failed` gives the answer if it cannot be appended."""
+        live.pending = target
+
+        def on_failure(code: int) -> R:
+            live.pending = None
+            self._forget_if_new(live)
+            return failed(ErrorCode(code))
+
+        return Decision(response, (to_record(target),), on_failure=on_failure)
+
+    def _forget_if_new(self, live: LiveTransaction) -> None:
+        """An id whose very first record was not written never existed."""
+        if live.metadata.last_update_ms < 0:
+            self.transactions.pop(live.metadata.transactional_id, None)
+
+    # --- replay: live and at load -------------------------------------------------------------------------
+
+    def replay(
+        self, record: CoordinatorRecord, *, offset: int, transaction: TransactionOfRecords | None
+    ) -> None:
+        """Raises ValueError for a value that cannot be read: the shard must then be refused (S14)."""
+        key = transaction_log.decode_key(record.key)
+        transactional_id = key.transactional_id
+        if record.value is None:
+            live = self.transactions.pop(transactional_id, None)
+            self.prepared.pop(transactional_id, None)
+            self.ongoing.pop(transactional_id, None)
+            if live is not None:
+                _release(live, TransactionResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+            return
+        self._assign(from_value(transactional_id, transaction_log.decode_value(record.value)))
+
+    def replay_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
+        """There are no transactions in the transaction log itself."""
+        raise ValueError("a control record in __transaction_state")
+
+    def _assign(self, metadata: TransactionMetadata) -> None:
+        transactional_id = metadata.transactional_id
+        live = self.transactions.get(transactional_id)
+        if live is None:
+            live = self.transactions[transactional_id] = LiveTransaction(metadata)
+        live.metadata = metadata
+        live.pending = None
+        if metadata.state is TransactionState.ONGOING:
+            self.ongoing[transactional_id] = live
+            return
+        live.deadline_ms = None
+        self.ongoing.pop(transactional_id, None)
+        if metadata.is_prepared:
+            live.markers_left = set(metadata.partitions)
+            self.prepared[transactional_id] = live
+            return
+        live.markers_left.clear()
+        self.prepared.pop(transactional_id, None)
+        _release(
+            live,
+            TransactionResult(ErrorCode.NONE, metadata.producer_id, metadata.producer_epoch),
+        )
+
+    def on_loaded(self, *, now_ms: int, wall_ms: int) -> None:
+        """Give reloaded transactions what is left of their time-out, never a fresh one (T5)."""
+        for live in self.ongoing.values():
+            timeout_ms = live.metadata.timeout_ms
+            elapsed_ms = wall_ms - live.metadata.start_ms
+            live.deadline_ms = now_ms + min(max(timeout_ms - elapsed_ms, 0), timeout_ms)
+
+    # --- markers --------------------------------------------------------------------------------------------
+
+    def marker_work(self, transactional_id: str) -> MarkerWork | None:
+        """The markers that id still owes, or None if it owes none."""
+        live = self.prepared.get(transactional_id)
+        if live is None:
+            return None
+        metadata = live.metadata
+        return MarkerWork(
+            transactional_id=transactional_id,
+            producer_id=metadata.producer_id,
+            producer_epoch=metadata.producer_epoch,
+            committed=metadata.state is TransactionState.PREPARE_COMMIT,
+            coordinator_epoch=self.coordinator_epoch,
+            transaction_version=metadata.client_transaction_version,
+            partitions=tuple(sorted(live.markers_left)),
+        )
+
+    def marker_written(self, work: MarkerWork, partition: TopicPartition) -> None:
+        """That partition has its marker (or is gone for good). Ignored if the work is out of date."""
+        live = self.prepared.get(work.transactional_id)
+        if live is not None and live.metadata.producer_epoch == work.producer_epoch:
+            live.markers_left.discard(partition)
+
+    def complete(self, transactional_id: str, wall_ms: int) -> Decision[None] | None:
+        """The COMPLETE record, once every marker is written; None while some are missing."""
+        live = self.prepared.get(transactional_id)
+        if live is None or live.markers_left or live.pending is not None:
+            return None
+        target = live.metadata.completed(COMPLETED[live.metadata.state], wall_ms)
+        return self.decide(live, target, None, lambda code: None)
+
+    def release(self, transactional_id: str) -> None:
+        """Answer EndTxn now: the decision is durable, some marker needs longer (another broker, a retry)."""
+        live = self.prepared.get(transactional_id)
+        if live is not None:
+            _release(live, decided(live.metadata))
+
+    # --- time ------------------------------------------------------------------------------------------------
+
+    def next_timer(self) -> int | None:
+        return min((due for _, due in self._deadlines()), default=None)
+
+    def overdue(self, now_ms: int) -> list[str]:
+        """Ids whose transaction is older than its time-out and not being decided right now (T3)."""
+        return [
+            transactional_id
+            for transactional_id, due in self._deadlines()
+            if due <= now_ms and self.ongoing[transactional_id].pending is None
+        ]
+
+    def _deadlines(self) -> Iterator[tuple[str, int]]:
+        for transactional_id, live in self.ongoing.items():
+            if live.deadline_ms is not None:
+                yield transactional_id, live.deadline_ms
+
+    def expire(self, now_ms: int) -> list[Decision[None]]:
+        """The runtime asks `timeouts.abort_overdue` instead, which needs the wall clock too."""
+        return []
+
+
+def decided(metadata: TransactionMetadata) -> TransactionResult:
+    """What the producer is told once PREPARE is committed: the ids it goes on with (EndTxn v5)."""
+    if metadata.next_producer_id >= 0:
+        return TransactionResult(ErrorCode.NONE, metadata.next_producer_id, 0)
+    return TransactionResult(ErrorCode.NONE, metadata.producer_id, metadata.producer_epoch)
+
+
+def _release(live: LiveTransaction, result: TransactionResult) -> None:
+    waiting, live.waiting = live.waiting, []
+    for deferred in waiting:
+        deferred.complete(result)

@@ -1,0 +1,94 @@
+"""The life of a transactional id as tables (KIP-98 "Transaction Coordinator", KIP-890 "Abort semantics").
+
+Rules of this file:
+1. It knows states and verdicts only: no epochs, no clock, no log. Whoever asks has already checked that the
+   request speaks for the current producer (`fencing.py`).
+2. A pair that is not in a table is INVALID_TXN_STATE. There is no other default.
+3. A transactional id whose last record is not committed yet, or whose markers are still being written, is
+   busy: every command but a retry is CONCURRENT_TRANSACTIONS. PREPARE_* rows say so.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from oncelog_protocol.internal.transaction_log import TransactionState
+
+State = TransactionState
+
+
+class Verdict(Enum):
+    """What to do with a command in a state."""
+
+    INITIALISE = "bump the epoch and start empty"
+    FENCE = "abort what the older producer left open; the caller comes back"
+    ADD = "remember the partitions"
+    PREPARE = "decide the transaction"
+    PREPARE_EMPTY = "abort nothing, only bump the epoch (KIP-890)"
+    DONE = "it was decided just so before"
+    BUSY = "CONCURRENT_TRANSACTIONS"
+    FENCED = "PRODUCER_FENCED"
+
+
+INIT_PRODUCER_ID: Final[dict[State, Verdict]] = {
+    State.EMPTY: Verdict.INITIALISE,
+    State.ONGOING: Verdict.FENCE,
+    State.PREPARE_COMMIT: Verdict.BUSY,
+    State.PREPARE_ABORT: Verdict.BUSY,
+    State.COMPLETE_COMMIT: Verdict.INITIALISE,
+    State.COMPLETE_ABORT: Verdict.INITIALISE,
+}
+
+ADD_PARTITIONS: Final[dict[State, Verdict]] = {
+    State.EMPTY: Verdict.ADD,
+    State.ONGOING: Verdict.ADD,
+    State.PREPARE_COMMIT: Verdict.BUSY,
+    State.PREPARE_ABORT: Verdict.BUSY,
+    State.COMPLETE_COMMIT: Verdict.ADD,
+    State.COMPLETE_ABORT: Verdict.ADD,
+}
+
+# EndTxn v0-4: the epoch stays the same for the next transaction, so a retry looks like a first call.
+END_SAME_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
+    (State.ONGOING, True): Verdict.PREPARE,
+    (State.ONGOING, False): Verdict.PREPARE,
+    (State.PREPARE_COMMIT, True): Verdict.BUSY,
+    (State.PREPARE_COMMIT, False): Verdict.BUSY,
+    (State.PREPARE_ABORT, True): Verdict.BUSY,
+    (State.PREPARE_ABORT, False): Verdict.BUSY,
+    (State.COMPLETE_COMMIT, True): Verdict.DONE,
+    (State.COMPLETE_ABORT, False): Verdict.DONE,
+}
+
+# EndTxn v5+ that carries the stored epoch: a first call (KIP-890: every decision bumps the epoch).
+END_CURRENT_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
+    (State.EMPTY, False): Verdict.PREPARE_EMPTY,
+    (State.ONGOING, True): Verdict.PREPARE,
+    (State.ONGOING, False): Verdict.PREPARE,
+    (State.PREPARE_COMMIT, True): Verdict.BUSY,
+    (State.PREPARE_COMMIT, False): Verdict.BUSY,
+    (State.PREPARE_ABORT, True): Verdict.BUSY,
+    (State.PREPARE_ABORT, False): Verdict.BUSY,
+    (State.COMPLETE_COMMIT, False): Verdict.PREPARE_EMPTY,
+    (State.COMPLETE_ABORT, False): Verdict.PREPARE_EMPTY,
+}
+
+# EndTxn v5+ that carries the epoch before the stored one: the retry of a call whose answer was lost. A commit
+# that finds an abort lost a race against the coordinator (time-out): fenced, not a broken state (KAFKA-20785).
+END_PREVIOUS_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
+    (State.PREPARE_COMMIT, True): Verdict.BUSY,
+    (State.PREPARE_COMMIT, False): Verdict.BUSY,
+    (State.PREPARE_ABORT, True): Verdict.BUSY,
+    (State.PREPARE_ABORT, False): Verdict.BUSY,
+    (State.COMPLETE_COMMIT, True): Verdict.DONE,
+    (State.COMPLETE_ABORT, False): Verdict.DONE,
+    (State.COMPLETE_ABORT, True): Verdict.FENCED,
+}
+
+PREPARED: Final[dict[bool, State]] = {True: State.PREPARE_COMMIT, False: State.PREPARE_ABORT}
+
+COMPLETED: Final[dict[State, State]] = {
+    State.PREPARE_COMMIT: State.COMPLETE_COMMIT,
+    State.PREPARE_ABORT: State.COMPLETE_ABORT,
+}
