@@ -1,1 +1,1 @@
-""""""
+"""Who leads what: the metadata store, the image that brokers see, and what changes it."""

@@ -1,0 +1,55 @@
+"""The changes of a store in this process, for its watchers: in revision order, bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+
+from oncelog_server.cluster.store import Changes, Compacted
+
+KEPT_REVISIONS = 10_000
+
+
+class Feed:
+    """`revision` is the latest published; changes up to `_compacted` are not kept any more."""
+
+    def __init__(self, revision: int, kept: int = KEPT_REVISIONS) -> None:
+        self.revision = revision
+        self._compacted = revision
+        self._kept: deque[Changes] = deque()
+        self._limit = kept
+        self._published = asyncio.Event()
+
+    def publish(self, changes: Changes) -> None:
+        """Revisions only grow: a change out of order is a fault of the store."""
+        if changes.revision <= self.revision:
+            raise RuntimeError(f"revision {changes.revision} follows {self.revision}")
+        self.revision = changes.revision
+        self._kept.append(changes)
+        if len(self._kept) > self._limit:
+            self._compacted = self._kept.popleft().revision
+        self._published.set()
+        self._published = asyncio.Event()
+
+    async def watch(self, prefix: str, from_revision: int) -> AsyncIterator[Changes]:
+        following = from_revision
+        while True:
+            if following <= self._compacted:
+                raise Compacted(f"revision {following} is older than {self._compacted + 1}")
+            published = self._published
+            for changes in self._since(following):
+                following = changes.revision + 1
+                events = tuple(one for one in changes.events if one.key.startswith(prefix))
+                if events:
+                    yield Changes(changes.revision, events)
+            if following > self.revision:
+                await published.wait()
+
+    def _since(self, revision: int) -> list[Changes]:
+        found: list[Changes] = []
+        for changes in reversed(self._kept):
+            if changes.revision < revision:
+                break
+            found.append(changes)
+        return found[::-1]

@@ -1,0 +1,103 @@
+"""The simulator's MetadataStore: a dictionary; a test can make the next transactions fail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from oncelog_server.cluster.feed import Feed
+from oncelog_server.cluster.store import (
+    Changes,
+    Compare,
+    Created,
+    Delete,
+    Entry,
+    Event,
+    Operation,
+    Put,
+    Snapshot,
+    TxnResult,
+    check_limits,
+)
+
+
+class MemoryStore:
+    def __init__(self, *, kept: int = 10_000) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.feed = Feed(0, kept)
+        self.transactions = 0
+        self.fail_next: list[OSError] = []
+        self._leases: dict[int, set[str]] = {}
+
+    async def get(self, key: str) -> Entry | None:
+        await asyncio.sleep(0)
+        return self.entries.get(key)
+
+    async def range(self, prefix: str) -> Snapshot:
+        await asyncio.sleep(0)
+        found = [self.entries[key] for key in sorted(self.entries) if key.startswith(prefix)]
+        return Snapshot(self.feed.revision, tuple(found))
+
+    async def txn(self, compare: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
+        check_limits(compare, operations)
+        await asyncio.sleep(0)
+        if self.fail_next:
+            raise self.fail_next.pop()
+        if not all(map(self._holds, compare)):
+            return TxnResult(False, self.feed.revision)
+        revision = self.feed.revision + 1
+        events = [event for one in operations if (event := self._operate(one, revision))]
+        if events:
+            self.transactions += 1
+            self.feed.publish(Changes(revision, tuple(events)))
+        return TxnResult(True, self.feed.revision)
+
+    def watch(self, prefix: str, from_revision: int) -> AsyncIterator[Changes]:
+        return self.feed.watch(prefix, from_revision)
+
+    async def lease(self, ttl_ms: int) -> MemoryLease:
+        lease_id = len(self._leases) + 1
+        self._leases[lease_id] = set()
+        return MemoryLease(self, lease_id)
+
+    async def end_lease(self, lease_id: int) -> None:
+        keys = self._leases.pop(lease_id, set())
+        await self.txn((), [Delete(key) for key in sorted(keys)])
+
+    def leased(self, lease_id: int) -> bool:
+        return lease_id in self._leases
+
+    async def close(self) -> None:
+        await asyncio.sleep(0)
+
+    def _holds(self, condition: Compare) -> bool:
+        entry = self.entries.get(condition.key)
+        if isinstance(condition, Created):
+            return (entry.create_revision if entry else 0) == condition.create_revision
+        return (entry.mod_revision if entry else 0) == condition.mod_revision
+
+    def _operate(self, operation: Operation, revision: int) -> Event | None:
+        before = self.entries.get(operation.key)
+        for keys in self._leases.values():
+            keys.discard(operation.key)
+        if isinstance(operation, Put):
+            created = before.create_revision if before else revision
+            entry = Entry(operation.key, operation.value, created, revision)
+            self.entries[operation.key] = entry
+            if operation.lease_id:
+                self._leases[operation.lease_id].add(operation.key)
+            return Event(operation.key, entry)
+        self.entries.pop(operation.key, None)
+        return Event(operation.key, None) if before else None
+
+
+class MemoryLease:
+    def __init__(self, store: MemoryStore, lease_id: int) -> None:
+        self._store = store
+        self.id = lease_id
+
+    async def keep_alive(self) -> bool:
+        return self._store.leased(self.id)
+
+    async def revoke(self) -> None:
+        await self._store.end_lease(self.id)

@@ -1,0 +1,245 @@
+"""One contract for every MetadataStore: sqlite's, the simulator's, and later etcd's."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from oncelog_server.cluster.sqlite_store import SqliteStore
+from oncelog_server.cluster.store import (
+    MAX_OPERATIONS,
+    Changes,
+    Compacted,
+    Created,
+    Delete,
+    Entry,
+    Event,
+    MetadataStore,
+    Put,
+    Written,
+)
+from tests.server.cluster.memory_store import MemoryStore
+
+
+@pytest.fixture(params=["sqlite", "memory"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MetadataStore]:
+    opened: MetadataStore
+    if request.param == "sqlite":
+        opened = await SqliteStore.open(tmp_path / "metadata.sqlite")
+    else:
+        opened = MemoryStore()
+    yield opened
+    await opened.close()
+
+
+async def collect(store: MetadataStore, prefix: str, start: int, count: int) -> list[Changes]:
+    found: list[Changes] = []
+    async with asyncio.timeout(5):
+        async for changes in store.watch(prefix, start):
+            found.append(changes)
+            if len(found) == count:
+                break
+    return found
+
+
+async def test_what_is_written_is_read_with_its_revisions(store: MetadataStore) -> None:
+    first = await store.txn((), [Put("a", b"1"), Put("b", b"2")])
+    second = await store.txn((), [Put("a", b"3")])
+    assert (first.succeeded, second.revision) == (True, first.revision + 1)
+    assert await store.get("a") == Entry("a", b"3", first.revision, second.revision)
+    assert await store.get("b") == Entry("b", b"2", first.revision, first.revision)
+    assert await store.get("c") is None
+
+
+async def test_a_range_is_one_prefix_in_order_at_one_revision(store: MetadataStore) -> None:
+    await store.txn((), [Put("t/b", b""), Put("t/a", b""), Put("u", b""), Put("t", b"")])
+    last = await store.txn((), [Put("s", b"")])
+    snapshot = await store.range("t/")
+    assert [entry.key for entry in snapshot.entries] == ["t/a", "t/b"]
+    assert snapshot.revision == last.revision
+    assert len((await store.range("")).entries) == 5
+
+
+async def test_a_key_that_comes_back_was_created_anew(store: MetadataStore) -> None:
+    first = await store.txn((), [Put("a", b"")])
+    await store.txn((), [Delete("a")])
+    again = await store.txn((), [Put("a", b"")])
+    entry = await store.get("a")
+    assert entry is not None
+    assert entry.create_revision == again.revision == first.revision + 2
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        (Written("a", 2), True),
+        (Written("a", 1), False),
+        (Written("a", 0), False),
+        (Written("none", 0), True),
+        (Created("a", 1), True),
+        (Created("a", 2), False),
+        (Created("none", 0), True),
+        (Created("none", 1), False),
+    ],
+)
+async def test_conditions(store: MetadataStore, condition: Written | Created, holds: bool) -> None:
+    await store.txn((), [Put("a", b"1")])
+    last = await store.txn((), [Put("a", b"2")])
+    result = await store.txn([condition], [Put("x", b"")])
+    assert result.succeeded is holds
+    assert (await store.get("x") is not None) is holds
+    assert result.revision == last.revision + holds
+
+
+async def test_one_condition_that_fails_changes_nothing(store: MetadataStore) -> None:
+    result = await store.txn([Created("a", 0), Created("b", 7)], [Put("a", b""), Put("c", b"")])
+    assert not result.succeeded
+    assert (await store.range("")).entries == ()
+
+
+async def test_deleting_nothing_is_no_revision(store: MetadataStore) -> None:
+    first = await store.txn((), [Put("a", b"")])
+    result = await store.txn((), [Delete("none")])
+    assert (result.succeeded, result.revision) == (True, first.revision)
+
+
+async def test_limits_are_etcds(store: MetadataStore) -> None:
+    puts = [Put(f"k{number}", b"") for number in range(MAX_OPERATIONS)]
+    assert (await store.txn((), puts)).succeeded
+    with pytest.raises(ValueError, match="more than 128"):
+        await store.txn((), [*puts, Put("one more", b"")])
+    with pytest.raises(ValueError, match="more than 128"):
+        await store.txn([Created(str(number), 0) for number in range(129)], ())
+    with pytest.raises(ValueError, match="two operations"):
+        await store.txn((), [Put("a", b""), Delete("a")])
+
+
+async def test_a_watch_sees_every_change_of_its_prefix_in_order(store: MetadataStore) -> None:
+    one = await store.txn((), [Put("t/a", b"1"), Put("u", b"1"), Put("t/b", b"1")])
+    two = await store.txn((), [Put("u", b"2")])
+    three = await store.txn((), [Delete("t/a"), Put("t/b", b"3")])
+    assert await collect(store, "t/", one.revision, 2) == [
+        Changes(
+            one.revision,
+            (
+                Event("t/a", Entry("t/a", b"1", one.revision, one.revision)),
+                Event("t/b", Entry("t/b", b"1", one.revision, one.revision)),
+            ),
+        ),
+        Changes(
+            three.revision,
+            (
+                Event("t/a", None),
+                Event("t/b", Entry("t/b", b"3", one.revision, three.revision)),
+            ),
+        ),
+    ]
+    assert len(await collect(store, "u", two.revision, 1)) == 1
+
+
+async def test_a_watch_waits_for_what_comes(store: MetadataStore) -> None:
+    start = (await store.range("")).revision + 1
+    watching = asyncio.create_task(collect(store, "a", start, 20))
+    await asyncio.gather(*(store.txn((), [Put(f"a{number}", b"")]) for number in range(20)))
+    revisions = [changes.revision for changes in await watching]
+    assert revisions == list(range(start, start + 20))
+
+
+async def test_concurrent_writers_lose_to_each_other_but_never_both(store: MetadataStore) -> None:
+    results = await asyncio.gather(
+        *(store.txn([Created("once", 0)], [Put("once", b"%d" % number)]) for number in range(10))
+    )
+    assert sum(result.succeeded for result in results) == 1
+
+
+async def test_a_cancelled_caller_hides_no_change_from_the_watchers(store: MetadataStore) -> None:
+    start = (await store.range("")).revision + 1
+    for number in range(10):
+        task = asyncio.create_task(store.txn((), [Put(f"k{number}", b"")]))
+        await asyncio.sleep(0)
+        task.cancel()
+    last = await store.txn((), [Put("end", b"")])
+    expected = [entry.mod_revision for entry in (await store.range("")).entries]
+    seen = await collect(store, "", start, len(expected))
+    assert [changes.revision for changes in seen] == sorted(expected)
+    assert seen[-1].revision == last.revision
+
+
+async def test_a_lease_takes_its_keys_along(store: MetadataStore) -> None:
+    lease = await store.lease(10_000)
+    other = await store.lease(10_000)
+    assert lease.id != other.id
+    await store.txn(
+        (), [Put("mine", b"", lease.id), Put("theirs", b"", other.id), Put("free", b"")]
+    )
+    await store.txn((), [Put("freed", b"", lease.id)])
+    last = await store.txn((), [Put("freed", b"")])
+    assert await lease.keep_alive()
+    await lease.revoke()
+    assert not await lease.keep_alive()
+    assert [entry.key for entry in (await store.range("")).entries] == ["free", "freed", "theirs"]
+    (changes,) = await collect(store, "", last.revision + 1, 1)
+    assert changes.events == (Event("mine", None),)
+
+
+async def test_a_watch_from_a_forgotten_revision_says_so() -> None:
+    store = MemoryStore(kept=2)
+    for number in range(5):
+        await store.txn((), [Put("a", b"%d" % number)])
+    assert len(await collect(store, "", 4, 2)) == 2
+    with pytest.raises(Compacted):
+        await collect(store, "", 3, 1)
+
+
+async def test_sqlite_keeps_everything_but_leases_over_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.sqlite"
+    store = await SqliteStore.open(path)
+    lease = await store.lease(1000)
+    await store.txn((), [Put("leased", b"", lease.id), Put("kept", b"1")])
+    last = await store.txn((), [Put("kept", b"2")])
+    await store.close()
+    again = await SqliteStore.open(path)
+    assert await again.get("leased") is None
+    kept = await again.get("kept")
+    assert kept == Entry("kept", b"2", last.revision - 1, last.revision)
+    following = await again.txn((), [Put("new", b"")])
+    assert following.revision > last.revision
+    assert (await again.lease(1000)).id != lease.id
+    await again.close()
+
+
+async def test_sqlite_is_durable_when_it_answers(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.sqlite"
+    store = await SqliteStore.open(path)
+    await store.txn((), [Put("a", b"1")])
+    other = sqlite3.connect(path)
+    assert other.execute("SELECT value FROM records").fetchall() == [(b"1",)]
+    other.close()
+    await store.close()
+
+
+async def test_a_file_that_is_no_store_is_an_os_error(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.sqlite"
+    path.write_bytes(b"this is not a database, and long enough to be seen as none" * 20)
+    with pytest.raises(OSError, match="not a database"):
+        await SqliteStore.open(path)
+    newer = sqlite3.connect(tmp_path / "newer.sqlite")
+    newer.execute("PRAGMA user_version=99")
+    newer.close()
+    with pytest.raises(OSError, match="another version"):
+        await SqliteStore.open(tmp_path / "newer.sqlite")
+
+
+async def test_a_closed_store_is_an_os_error(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    executor = ThreadPoolExecutor(1)
+    store = await SqliteStore.open(tmp_path / "metadata.sqlite", executor)
+    await store.close()
+    with pytest.raises(OSError, match="closed"):
+        await store.get("a")
+    executor.shutdown()
