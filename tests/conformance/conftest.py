@@ -54,8 +54,8 @@ def java_driver(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture(scope="session")
 def python_clients() -> dict[str, Client]:
-    """The three clients that need no JVM."""
-    clients: tuple[Client, ...] = (Confluent(), Aiokafka(), KafkaPython())
+    """The three clients that need no JVM; aiokafka first: its start waits for the whole group."""
+    clients: tuple[Client, ...] = (Aiokafka(), Confluent(), KafkaPython())
     return {client.name: client for client in clients}
 
 

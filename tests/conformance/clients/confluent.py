@@ -44,7 +44,7 @@ class ConfluentProducer:
                 on_delivery=lambda error, message: outcomes.append((error, message)),
                 **stamp,
             )
-        left = self._producer.flush(ANSWER_TIMEOUT_S)
+        left = _raising(self._producer.flush, ANSWER_TIMEOUT_S)
         for error, _ in outcomes:
             if error is not None:
                 raise _refused(error)

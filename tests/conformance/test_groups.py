@@ -1,0 +1,130 @@
+"""Consumer groups of the classic protocol as each client does them: KIP-345, KIP-429, KIP-62."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.conformance.clients import Client, Record, Refused
+from tests.conformance.clients.interface import Consumer
+from tests.conformance.conftest import CLIENTS, Target, create_topic
+from tests.conformance.waiting import poll_until, read
+from tests.kafka.tools import start_tool
+
+STRATEGIES = ("range", "roundrobin", "cooperative-sticky")
+
+
+def shared_out(members: Sequence[Consumer], partitions: int) -> bool:
+    """Whether every partition has exactly one owner and every member something to do."""
+    owned = [member.assignment() for member in members]
+    flat = [partition for one in owned for partition in one]
+    return all(owned) and sorted(flat) == list(range(partitions))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_members_share_the_partitions_and_inherit_them(
+    target: Target, client: Client, topic: str, strategy: str
+) -> None:
+    """Two members join, one leaves: at every time each partition has one owner."""
+    if strategy not in client.strategies:
+        assert client.name == "aiokafka"  # which has no cooperative assignor
+        return
+    first = client.consumer(target.address, topic, group=topic, strategy=strategy)
+    poll_until([first], lambda: shared_out([first], 3), "the first owns all")
+    second = client.consumer(target.address, topic, group=topic, strategy=strategy)
+    both = (first, second)
+    poll_until(both, lambda: shared_out(both, 3), "both own some")
+    first.close()
+    poll_until([second], lambda: shared_out([second], 3), "the second owns all")
+    second.close()
+
+
+def test_a_group_continues_where_it_committed(target: Target, client: Client, topic: str) -> None:
+    """What was committed is not read again by the next member, the rest is."""
+    producer = client.producer(target.address)
+    producer.send(topic, [Record(b"%d" % number) for number in range(10)])
+    producer.close()
+    first = client.consumer(target.address, topic, group=topic)
+    assert len(read(first, 10)) == 10
+    first.commit({0: 7})
+    first.close()
+    second = client.consumer(target.address, topic, group=topic)
+    assert [one.offset for one in read(second, 3)] == [7, 8, 9]
+    second.close()
+
+
+def test_all_clients_in_one_group(
+    target: Target, clients: dict[str, Client], admin: Any, name: str
+) -> None:
+    """Four makers' range assignors agree on who owns what, and each reads its own part."""
+    create_topic(admin, name, partitions=8)
+    members: list[Consumer] = []
+    for client in clients.values():
+        members.append(client.consumer(target.address, name, group=name, strategy="range"))
+        poll_until(members, lambda: shared_out(members, 8), f"with {client.name}")
+    assert len(members) == len(CLIENTS)
+    producer = clients["java"].producer(target.address)
+    producer.send(name, [Record(b"%d" % at, partition=at) for at in range(8)])
+    producer.close()
+    found = set()
+    poll_until(members, lambda: True, "no wait")
+    for member in members:
+        own = read(member, len(member.assignment()))
+        assert {one.partition for one in own} == member.assignment()
+        found |= {one.partition for one in own}
+    assert found == set(range(8))
+    for member in members:
+        member.close()
+
+
+def test_a_static_member_comes_back_to_its_partitions(
+    target: Target, client: Client, topic: str
+) -> None:
+    """KIP-345: a static member that is away shortly costs no rebalance; the others keep theirs."""
+
+    def member(instance_id: str) -> Consumer:
+        return client.consumer(target.address, topic, group=topic, instance_id=instance_id)
+
+    first, second = member("one"), member("two")
+    poll_until((first, second), lambda: shared_out((first, second), 3), "both own some")
+    kept, of_second = first.assignment(), second.assignment()
+    first.close()
+    returned = member("one")
+    poll_until([returned], returned.assignment, "it is back")
+    assert returned.assignment() == kept
+    assert second.assignment() == of_second
+    returned.close()
+    second.close()
+
+
+def test_a_second_instance_of_a_static_member_fences_the_first(
+    target: Target, clients: dict[str, Client], topic: str
+) -> None:
+    """KIP-345: FENCED_INSTANCE_ID reaches the older of two members of one name."""
+    client = clients["java"]
+    older = client.consumer(target.address, topic, group=topic, instance_id="same")
+    poll_until([older], lambda: shared_out([older], 3), "it owns all")
+    newer = client.consumer(target.address, topic, group=topic, instance_id="same")
+    poll_until([newer], lambda: shared_out([newer], 3), "the newer owns all")
+    with pytest.raises(Refused) as refusal:
+        poll_until([older], lambda: False, "it is told")
+    assert refusal.value.fenced, refusal.value
+    newer.close()
+
+
+def test_a_crashed_member_is_missed_after_its_session(
+    target: Target, kafka_jars: str, python_clients: dict[str, Client], topic: str
+) -> None:
+    """Without a heartbeat for the session's time, its partitions go to those who are left."""
+    server = ("--bootstrap-server", target.address, "--topic", topic, "--group-id", topic)
+    crashing = start_tool("verifiable-consumer", *server, "--session-timeout", "6000")
+    live = python_clients["confluent-kafka"].consumer(target.address, topic, group=topic)
+    try:
+        poll_until([live], lambda: 0 < len(live.assignment()) < 3, "both own some")
+    finally:
+        crashing.kill()
+        crashing.communicate()
+    poll_until([live], lambda: shared_out([live], 3), "the one left owns all")
+    live.close()

@@ -1,0 +1,202 @@
+"""Transactions as each client does them (KIP-98, 447, 890), seen by readers of both kinds."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from tests.conformance.clients import Client, Record, Refused
+from tests.conformance.clients.interface import Consumer, Producer
+from tests.conformance.conftest import Target, create_topic
+from tests.conformance.waiting import read, wait_until
+
+
+def batch(*values: str, partition: int = 0) -> list[Record]:
+    """Records of these values."""
+    return [Record(value.encode(), key=b"k", partition=partition) for value in values]
+
+
+def values(consumer: Consumer, count: int) -> list[str]:
+    """The next `count` values read."""
+    return [(one.value or b"").decode() for one in read(consumer, count)]
+
+
+def latest(admin: Any, topic: str, partition: int, *, committed: bool) -> int:
+    """The last stable offset, or the high watermark, by ListOffsets."""
+    isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+    place = TopicPartition(topic, partition)
+    answer = admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=isolation)
+    return int(answer[place].result().offset)
+
+
+def test_readers_see_committed_records_alone_or_all(
+    target: Target, client: Client, admin: Any, topic: str
+) -> None:
+    """Two commits with an abort between: read_committed skips it, read_uncommitted does not."""
+    producer = client.producer(target.address, transactional_id=topic, codec="gzip")
+    producer.init_transactions()
+    for name in ("first", "dropped", "second"):
+        producer.begin()
+        producer.send(topic, batch(name + "-a", name + "-b"))
+        producer.send(topic, batch(name + "-c", partition=1))
+        producer.abort() if name == "dropped" else producer.commit()
+    committed = client.consumer(target.address, topic, partitions=range(3), read_committed=True)
+    expected = ["first-a", "first-b", "second-a", "second-b", "first-c", "second-c"]
+    assert values(committed, 6) == expected
+    everything = client.consumer(target.address, topic, partitions=range(3))
+    assert len(read(everything, 9)) == 9
+    wait_until(lambda: latest(admin, topic, 0, committed=True) == 9, "LSO = HW")
+    assert latest(admin, topic, 0, committed=False) == 9  # 6 records and 3 markers
+    assert committed.poll(0.3) == []
+    for one in (committed, everything, producer):
+        one.close()
+
+
+def test_an_open_transaction_holds_readers_at_its_first_record(
+    target: Target, client: Client, admin: Any, topic: str
+) -> None:
+    """The last stable offset is where the open transaction begins, until it is decided."""
+    plain = client.producer(target.address)
+    plain.send(topic, batch("before-1", "before-2"))
+    producer = client.producer(target.address, transactional_id=topic)
+    producer.init_transactions()
+    producer.begin()
+    producer.send(topic, batch("inside"))
+    plain.send(topic, batch("after"))
+    assert latest(admin, topic, 0, committed=True) == 2
+    assert latest(admin, topic, 0, committed=False) == 4
+    reader = client.consumer(target.address, topic, partitions=[0], read_committed=True)
+    assert values(reader, 2) == ["before-1", "before-2"]
+    assert reader.poll(0.5) == []
+    producer.commit()
+    assert values(reader, 2) == ["inside", "after"]
+    wait_until(lambda: latest(admin, topic, 0, committed=True) == 5, "LSO = HW")
+    for one in (reader, producer, plain):
+        one.close()
+
+
+def test_offsets_sent_to_a_transaction_count_when_it_commits(
+    target: Target, client: Client, admin: Any, topic: str
+) -> None:
+    """KIP-447: the group continues after a committed transaction, before an aborted one."""
+    plain = client.producer(target.address)
+    plain.send(topic, batch(*"abcdef"))
+    plain.close()
+    group = f"group-{topic}"
+    consumer = client.consumer(target.address, topic, group=group)
+    assert values(consumer, 6) == list("abcdef")
+    producer = client.producer(target.address, transactional_id=topic)
+    producer.init_transactions()
+    for offset, commits in ((2, True), (5, False)):
+        producer.begin()
+        producer.send(topic, batch("output", partition=1))
+        producer.send_offsets({0: offset}, consumer)
+        producer.commit() if commits else producer.abort()
+    consumer.close()
+    successor = client.consumer(target.address, topic, group=group, read_committed=True)
+    found = read(successor, 5)
+    assert [one.value for one in found if one.partition == 0] == [b"c", b"d", b"e", b"f"]
+    assert [one.value for one in found if one.partition == 1] == [b"output"]
+    successor.close()
+    producer.close()
+
+
+def zombie_acts(zombie: Producer, topic: str) -> None:
+    """What an old instance may still try: to write into its transaction and to commit it."""
+    zombie.send(topic, batch("zombie"))
+    zombie.commit()
+
+
+def test_a_new_instance_fences_the_old_one(target: Target, client: Client, topic: str) -> None:
+    """One live producer per transactional id: the open transaction of the old one is aborted."""
+    old = client.producer(target.address, transactional_id=topic)
+    old.init_transactions()
+    old.begin()
+    old.send(topic, batch("old"))
+    new = client.producer(target.address, transactional_id=topic)
+    new.init_transactions()
+    with pytest.raises(Refused) as refusal:
+        zombie_acts(old, topic)
+    assert refusal.value.fenced, refusal.value
+    new.begin()
+    new.send(topic, batch("new"))
+    new.commit()
+    reader = client.consumer(target.address, topic, partitions=[0], read_committed=True)
+    assert values(reader, 1) == ["new"]
+    assert reader.poll(0.3) == []
+    reader.close()
+    new.close()
+    with suppress(Refused):
+        old.close()
+
+
+def copy(target: Target, client: Client, source: str, sink: str, count: int) -> None:
+    """Copy `count` records in transactions of about ten; every third is aborted and done again."""
+    consumer = client.consumer(target.address, source, group=sink, read_committed=True)
+    producer = client.producer(target.address, transactional_id=sink, codec="zstd")
+    producer.init_transactions()
+    done = attempt = 0
+    pending = []
+    while done < count:
+        pending += [] if len(pending) >= 10 else consumer.poll(0.2)
+        now, later = pending[:10], pending[10:]
+        if not now:
+            continue
+        attempt += 1
+        producer.begin()
+        producer.send(sink, [Record(one.value, one.key, partition=one.partition) for one in now])
+        producer.send_offsets({one.partition: one.offset + 1 for one in now}, consumer)
+        if attempt % 3 == 0:
+            producer.abort()
+            continue
+        producer.commit()
+        done, pending = done + len(now), later
+    consumer.close()
+    producer.close()
+
+
+def test_a_copy_with_aborts_has_every_record_once(
+    target: Target, client: Client, admin: Any, topic: str
+) -> None:
+    """The loop of exactly-once: outputs and offsets together, whatever is aborted on the way."""
+    sink = f"{topic}-copy"
+    create_topic(admin, sink, partitions=3)
+    plain = client.producer(target.address)
+    expected = sorted(f"v{number:03}" for number in range(90))
+    plain.send(topic, [Record(one.encode(), partition=at % 3) for at, one in enumerate(expected)])
+    plain.close()
+    copy(target, client, topic, sink, len(expected))
+    reader = client.consumer(target.address, sink, partitions=range(3), read_committed=True)
+    assert sorted(values(reader, len(expected))) == expected
+    assert reader.poll(0.3) == []
+    reader.close()
+    successor = client.consumer(target.address, topic, group=sink)
+    assert successor.poll(1.0) == []
+    successor.close()
+
+
+def test_many_short_transactions_of_one_producer_in_a_row(
+    target: Target, client: Client, admin: Any, topic: str
+) -> None:
+    """Back to back, as fast as the client goes: each is accepted and nothing is left open."""
+    producer = client.producer(target.address, transactional_id=topic)
+    producer.init_transactions()
+    for number in range(30):
+        producer.begin()
+        producer.send(topic, batch(f"v{number}", partition=number % 3))
+        producer.abort() if number % 5 == 4 else producer.commit()
+    producer.close()
+    reader = client.consumer(target.address, topic, partitions=range(3), read_committed=True)
+    assert len(read(reader, 24)) == 24
+    reader.close()
+    for partition in range(3):
+        end = latest(admin, topic, partition, committed=False)
+        assert end == 20
+        wait_until(
+            lambda at=partition, end=end: latest(admin, topic, at, committed=True) == end,
+            "LSO = HW",
+        )
