@@ -157,7 +157,7 @@ def _represent(self: Any) -> str:
 
 
 def minimal_size(kind: FieldType | type, version: int, flexible: bool) -> int:
-    """The fewest bytes that a value of this type takes on the wire; at least 1."""
+    """The fewest bytes that a value of this type takes on the wire."""
     if isinstance(kind, Primitive):
         if kind.size:
             return kind.size
@@ -171,4 +171,4 @@ def minimal_size(kind: FieldType | type, version: int, flexible: bool) -> int:
         else minimal_size(field.type, version, flexible)
         for field in schema.present(version)
     )
-    return max(1, size + flexible)
+    return size + flexible

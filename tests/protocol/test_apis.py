@@ -1,0 +1,84 @@
+"""What is spoken: exactly the keys and versions of Apache Kafka 4.4, but for those left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.apis import APIS, ApiKey
+from oncelog_protocol.errors import RETRIABLE, ErrorCode
+from oncelog_protocol.schema import schema_of
+
+# key: (name, oldest, latest) as Kafka has it.
+KAFKA = {
+    0: ("Produce", 3, 13),
+    1: ("Fetch", 4, 18),
+    2: ("ListOffsets", 1, 11),
+    3: ("Metadata", 0, 13),
+    8: ("OffsetCommit", 2, 10),
+    9: ("OffsetFetch", 1, 10),
+    10: ("FindCoordinator", 0, 6),
+    11: ("JoinGroup", 0, 9),
+    12: ("Heartbeat", 0, 4),
+    13: ("LeaveGroup", 0, 5),
+    14: ("SyncGroup", 0, 5),
+    15: ("DescribeGroups", 0, 6),
+    16: ("ListGroups", 0, 5),
+    18: ("ApiVersions", 0, 5),
+    19: ("CreateTopics", 2, 7),
+    20: ("DeleteTopics", 1, 6),
+    21: ("DeleteRecords", 0, 2),
+    22: ("InitProducerId", 0, 6),
+    23: ("OffsetForLeaderEpoch", 2, 4),
+    24: ("AddPartitionsToTxn", 0, 5),
+    25: ("AddOffsetsToTxn", 0, 4),
+    26: ("EndTxn", 0, 5),
+    27: ("WriteTxnMarkers", 1, 2),
+    28: ("TxnOffsetCommit", 0, 6),
+    32: ("DescribeConfigs", 1, 4),
+    33: ("AlterConfigs", 0, 2),
+    35: ("DescribeLogDirs", 1, 5),
+    37: ("CreatePartitions", 0, 3),
+    42: ("DeleteGroups", 0, 3),
+    44: ("IncrementalAlterConfigs", 0, 1),
+    47: ("OffsetDelete", 0, 0),
+    60: ("DescribeCluster", 0, 2),
+    75: ("DescribeTopicPartitions", 0, 0),
+}
+# Two-phase commit (KIP-939) comes with version 6, and later.
+LEFT_OUT = {ApiKey.INIT_PRODUCER_ID: 6}
+
+
+def test_the_tables_have_kafkas_versions() -> None:
+    assert {
+        key: (api.name, schema_of(api.request).versions, schema_of(api.response).versions)
+        for key, api in APIS.items()
+    } == {
+        key: (name, range(oldest, latest + 1), range(oldest, latest + 1))
+        for key, (name, oldest, latest) in KAFKA.items()
+    }
+
+
+def test_what_is_spoken_is_what_the_tables_have_but_for_what_is_left_out() -> None:
+    for key, api in APIS.items():
+        _, oldest, latest = KAFKA[key]
+        assert (api.oldest, api.latest) == (oldest, LEFT_OUT.get(api.key, latest + 1) - 1)
+        assert api.key == key
+        assert schema_of(api.request).flexible_since == api.flexible_since
+        assert schema_of(api.response).flexible_since == api.flexible_since
+
+
+@pytest.mark.parametrize(
+    ("peer", "common"), [((0, 3), 3), ((0, 99), 5), ((5, 6), 5), ((6, 9), None), ((-2, -1), None)]
+)
+def test_the_common_version_is_the_highest_that_both_speak(
+    peer: tuple[int, int], common: int | None
+) -> None:
+    assert APIS[ApiKey.END_TXN].common_version(*peer) == common
+
+
+def test_error_codes_have_kafkas_numbers() -> None:
+    assert ErrorCode(47) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert ErrorCode(90) is ErrorCode.PRODUCER_FENCED
+    assert ErrorCode(-1).name == "UNKNOWN_SERVER_ERROR"
+    assert ErrorCode.CONCURRENT_TRANSACTIONS in RETRIABLE
+    assert ErrorCode.INVALID_TXN_STATE not in RETRIABLE

@@ -1,0 +1,196 @@
+"""Whatever the bytes are, decoding ends soon, in little memory, with a message or ProtocolError."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import time
+import tracemalloc
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from oncelog_protocol.codecs import Buffer, decode, encode
+from oncelog_protocol.constructs import construct_of
+from oncelog_protocol.errors import ProtocolError
+from oncelog_protocol.messages.describe_configs import DescribeConfigsRequest
+from oncelog_protocol.messages.describe_groups import DescribeGroupsRequest
+from oncelog_protocol.messages.fetch import FetchRequest
+from oncelog_protocol.messages.heartbeat import HeartbeatRequest
+from oncelog_protocol.messages.metadata import MetadataRequest
+from oncelog_protocol.messages.produce import ProduceRequest
+from oncelog_protocol.varint import write_uvarint
+from tests.protocol.drawing import CASES, FLEXIBLE, case_id, sample
+
+
+def try_decode(cls: type[Any], version: int, raw: Buffer) -> Any:
+    """The message or None; any other exception than ProtocolError fails the test."""
+    with contextlib.suppress(ProtocolError):
+        return decode(cls, version, raw)
+    return None
+
+
+@pytest.mark.parametrize(("cls", "version"), CASES, ids=case_id)
+def test_every_strict_prefix_is_refused(cls: type[Any], version: int) -> None:
+    """No message is the beginning of another: each prefix lacks something."""
+    raw = encode(sample(cls, version, elements=2), version)
+    for size in range(len(raw)):
+        with pytest.raises(ProtocolError):
+            decode(cls, version, raw[:size])
+
+
+@pytest.mark.parametrize(("cls", "version"), CASES, ids=case_id)
+def test_every_corrupt_byte_is_refused_or_understood(cls: type[Any], version: int) -> None:
+    raw = encode(sample(cls, version), version)
+    for position in range(len(raw)):
+        corrupt = bytearray(raw)
+        for value in range(256):
+            corrupt[position] = value
+            try_decode(cls, version, corrupt)
+
+
+@pytest.mark.parametrize(("cls", "version"), CASES, ids=case_id)
+def test_what_is_understood_of_corrupt_bytes_is_what_the_construct_reads(
+    cls: type[Any], version: int
+) -> None:
+    raw = encode(sample(cls, version), version)
+    oracle = construct_of(cls, version)
+    for position in range(0, len(raw), 5):
+        corrupt = bytearray(raw)
+        corrupt[position] ^= 1
+        message = try_decode(cls, version, bytes(corrupt))
+        if message is not None:
+            assert oracle.parse(corrupt) == message
+
+
+@pytest.mark.parametrize(("cls", "version"), CASES, ids=case_id)
+def test_bytes_after_the_message_are_refused(cls: type[Any], version: int) -> None:
+    with pytest.raises(ProtocolError, match="after the message"):
+        decode(cls, version, encode(cls(), version) + b"\0")
+
+
+@settings(max_examples=300, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(case=st.sampled_from(CASES), raw=st.binary(max_size=300))
+def test_noise_is_refused_or_understood(case: tuple[type[Any], int], raw: bytes) -> None:
+    try_decode(*case, raw)
+
+
+BOMBS = (
+    b"\x7f\xff\xff\xff",  # int32 max
+    b"\x80\x00\x00\x00",  # int32 min
+    b"\xff\xff\xff\xfe",  # -2
+    b"\x00\xff\xff\xff",  # 16 million
+    b"\xff\xff\xff\xff\x07",  # varint of int32 max
+    b"\xff\xff\xff\xff\x0f",  # varint of uint32 max
+    b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",  # a varint too long
+)
+
+
+@pytest.mark.parametrize("bomb", BOMBS, ids=bytes.hex)
+def test_no_size_is_believed_before_the_bytes_are_there(bomb: bytes) -> None:
+    """At places all over every message: no time and no memory go into a size that is a lie."""
+    slowest = 0.0
+    tracemalloc.start()
+    try:
+        for cls, version in CASES:
+            raw = encode(sample(cls, version), version)
+            for position in range(0, len(raw), 3):
+                started = time.perf_counter()
+                try_decode(cls, version, raw[:position] + bomb + raw[position + len(bomb) :])
+                slowest = max(slowest, time.perf_counter() - started)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 16_000_000  # most of it the codecs themselves
+    assert slowest < 1
+
+
+def test_a_message_has_at_most_a_million_elements() -> None:
+    groups = 1_000_000
+    raw = write_uvarint(groups + 1) + b"\x01" * groups + b"\0\0"
+    assert len(decode(DescribeGroupsRequest, 5, raw).groups) == groups
+    raw = write_uvarint(groups + 2) + b"\x01" * (groups + 1) + b"\0\0"
+    with pytest.raises(ProtocolError, match="count of groups"):
+        decode(DescribeGroupsRequest, 5, raw)
+
+
+@pytest.mark.parametrize(("second", "fits"), [(399_998, True), (399_999, False)])
+def test_the_elements_of_all_arrays_count_together(second: int, fits: bool) -> None:
+    """Two resources and the names of their settings: a million elements in three arrays."""
+    keys = [write_uvarint(count + 1) + b"\1" * count for count in (600_000, second)]
+    raw = b"\3" + b"".join(b"\2\1" + array + b"\0" for array in keys) + b"\0\0\0"
+    if fits:
+        decoded = decode(DescribeConfigsRequest, 4, raw)
+        assert [len(resource.configuration_keys or ()) for resource in decoded.resources] == [
+            600_000,
+            second,
+        ]
+        return
+    with pytest.raises(ProtocolError, match="count of configuration_keys"):
+        decode(DescribeConfigsRequest, 4, raw)
+
+
+@pytest.mark.parametrize("length", [-2, -32768])
+def test_a_negative_length_is_null_only_as_minus_one(length: int) -> None:
+    with pytest.raises(ProtocolError, match="length of transactional_id"):
+        decode(ProduceRequest, 3, struct.pack(">h", length) + bytes(10))
+
+
+def test_null_is_refused_where_the_table_does_not_allow_it() -> None:
+    with pytest.raises(ProtocolError, match="length of group_id"):
+        decode(HeartbeatRequest, 0, struct.pack(">hih", -1, 1, 0))
+    with pytest.raises(ProtocolError, match="length of group_id"):
+        decode(HeartbeatRequest, 4, b"\0" + bytes(4) + b"\1\0\0")
+    with pytest.raises(ProtocolError, match="count of topics"):
+        decode(MetadataRequest, 0, b"\xff\xff\xff\xff")
+    assert decode(MetadataRequest, 1, b"\xff\xff\xff\xff").topics is None
+
+
+def test_strings_are_utf_8() -> None:
+    with pytest.raises(ProtocolError, match="UTF-8"):
+        decode(HeartbeatRequest, 0, b"\0\2\xc3\x28" + bytes(6))
+
+
+def with_tags(cls: type[Any], version: int, section: bytes) -> bytes:
+    """A message of defaults with this instead of its own (empty) section of tagged fields."""
+    raw = encode(cls(), version)
+    assert raw[-1] == 0
+    return raw[:-1] + section
+
+
+def tagged(*fields: tuple[int, bytes]) -> bytes:
+    parts = [write_uvarint(tag) + write_uvarint(len(value)) + value for tag, value in fields]
+    return write_uvarint(len(parts)) + b"".join(parts)
+
+
+@pytest.mark.parametrize(("cls", "version"), FLEXIBLE, ids=case_id)
+def test_unknown_tagged_fields_are_skipped(cls: type[Any], version: int) -> None:
+    section = tagged((90, b""), (10_000, b"abc"), (0xFFFF_FFFF, bytes(300)))
+    assert decode(cls, version, with_tags(cls, version, section)) == cls()
+
+
+@pytest.mark.parametrize(("cls", "version"), FLEXIBLE, ids=case_id)
+def test_sections_of_tagged_fields_are_checked(cls: type[Any], version: int) -> None:
+    most = tagged(*((100 + n, b"") for n in range(64)))
+    assert decode(cls, version, with_tags(cls, version, most)) == cls()
+    for section in (
+        tagged(*((100 + n, b"") for n in range(65))),
+        tagged((91, b""), (90, b"")),
+        tagged((90, b""), (90, b"")),
+        b"\1\x5a\x05abc",
+        b"\1\x5a\xff\xff\xff\xff\x0fabc",
+        b"\xff\xff\xff\xff\x0f",
+        b"\1",
+    ):
+        with pytest.raises(ProtocolError):
+            decode(cls, version, with_tags(cls, version, section))
+
+
+def test_a_known_tagged_field_has_exactly_its_size() -> None:
+    cluster = tagged((0, b"\4abc"), (77, b"x"))
+    assert decode(FetchRequest, 12, with_tags(FetchRequest, 12, cluster)).cluster_id == "abc"
+    for wrong in (b"\4abcd", b"\4ab", b""):
+        with pytest.raises(ProtocolError, match=r"size of cluster_id|length of cluster_id|cut off"):
+            decode(FetchRequest, 12, with_tags(FetchRequest, 12, tagged((0, wrong))))
