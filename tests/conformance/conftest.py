@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.broker import Oncelog
 from tests.conformance.clients import Aiokafka, Client, Confluent, Java, KafkaPython
-from tests.conformance.clients.interface import ANSWER_TIMEOUT_S
+from tests.conformance.clients.interface import ANSWER_TIMEOUT_S, Consumer, Producer
 from tests.kafka.driver import JavaDriver
 from tests.kafka.kafka import Kafka
 
@@ -52,31 +53,80 @@ def java_driver(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> It
     driver.close()
 
 
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """A client that remembers what it opened, so that no test leaves sockets and threads behind."""
+
+    client: Client
+    opened: list[Producer | Consumer]
+
+    @property
+    def name(self) -> str:
+        return self.client.name
+
+    @property
+    def strategies(self) -> frozenset[str]:
+        return self.client.strategies
+
+    def producer(self, address: str, **settings: Any) -> Producer:
+        self.opened.append(producer := self.client.producer(address, **settings))
+        return producer
+
+    def consumer(self, address: str, topic: str, **settings: Any) -> Consumer:
+        self.opened.append(consumer := self.client.consumer(address, topic, **settings))
+        return consumer
+
+
+@pytest.fixture
+def opened() -> Iterator[list[Producer | Consumer]]:
+    """What the test opened; closed after it, once more where the test closed it itself."""
+    things: list[Producer | Consumer] = []
+    yield things
+    for thing in things:
+        with suppress(Exception):
+            thing.close()
+
+
 @pytest.fixture(scope="session")
-def python_clients() -> dict[str, Client]:
+def all_python_clients() -> dict[str, Client]:
     """The three clients that need no JVM; aiokafka first: its start waits for the whole group."""
     clients: tuple[Client, ...] = (Aiokafka(), Confluent(), KafkaPython())
     return {client.name: client for client in clients}
 
 
-@pytest.fixture(scope="session")
-def clients(python_clients: dict[str, Client], java_driver: JavaDriver) -> dict[str, Client]:
+@pytest.fixture
+def python_clients(
+    all_python_clients: dict[str, Client], opened: list[Producer | Consumer]
+) -> dict[str, Client]:
+    """The three clients that need no JVM, by name."""
+    return {name: Closing(client, opened) for name, client in all_python_clients.items()}
+
+
+@pytest.fixture
+def java(java_driver: JavaDriver, opened: list[Producer | Consumer]) -> Client:
+    """Kafka's own client."""
+    return Closing(Java(java_driver), opened)
+
+
+@pytest.fixture
+def clients(python_clients: dict[str, Client], java: Client) -> dict[str, Client]:
     """All four clients by name."""
-    return {**python_clients, Java.name: Java(java_driver)}
+    return {**python_clients, java.name: java}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def client(request: pytest.FixtureRequest, python_clients: dict[str, Client]) -> Client:
-    """One of the clients, by an indirect parameter or as one of all."""
+    """Each of the clients in turn."""
     if request.param == Java.name:
-        return Java(request.getfixturevalue("java_driver"))
+        java: Client = request.getfixturevalue("java")
+        return java
     return python_clients[request.param]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that takes `client` runs with each of them."""
     if "client" in metafunc.fixturenames:
-        metafunc.parametrize("client", CLIENTS, indirect=True, scope="session")
+        metafunc.parametrize("client", CLIENTS, indirect=True)
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,6 @@ def test_members_share_the_partitions_and_inherit_them(
     poll_until(both, lambda: shared_out(both, 3), "both own some")
     first.close()
     poll_until([second], lambda: shared_out([second], 3), "the second owns all")
-    second.close()
 
 
 def test_a_group_continues_where_it_committed(target: Target, client: Client, topic: str) -> None:
@@ -52,7 +51,6 @@ def test_a_group_continues_where_it_committed(target: Target, client: Client, to
     first.close()
     second = client.consumer(target.address, topic, group=topic)
     assert [one.offset for one in read(second, 3)] == [7, 8, 9]
-    second.close()
 
 
 def test_all_clients_in_one_group(
@@ -75,8 +73,6 @@ def test_all_clients_in_one_group(
         assert {one.partition for one in own} == member.assignment()
         found |= {one.partition for one in own}
     assert found == set(range(8))
-    for member in members:
-        member.close()
 
 
 def test_a_static_member_comes_back_to_its_partitions(
@@ -95,8 +91,6 @@ def test_a_static_member_comes_back_to_its_partitions(
     poll_until([returned], returned.assignment, "it is back")
     assert returned.assignment() == kept
     assert second.assignment() == of_second
-    returned.close()
-    second.close()
 
 
 def test_a_second_instance_of_a_static_member_fences_the_first(
@@ -111,7 +105,6 @@ def test_a_second_instance_of_a_static_member_fences_the_first(
     with pytest.raises(Refused) as refusal:
         poll_until([older], lambda: False, "it is told")
     assert refusal.value.fenced, refusal.value
-    newer.close()
 
 
 def test_a_crashed_member_is_missed_after_its_session(
@@ -127,4 +120,3 @@ def test_a_crashed_member_is_missed_after_its_session(
         crashing.kill()
         crashing.communicate()
     poll_until([live], lambda: shared_out([live], 3), "the one left owns all")
-    live.close()

@@ -71,8 +71,6 @@ def test_a_record_of_almost_the_largest_size_is_delivered(
         target.address, topic, partitions=[0], read_committed=isolation == "read_committed"
     )
     assert read(consumer, 1)[0].value == value
-    consumer.close()
-    producer.close()
 
 
 def test_the_broker_stamps_records_where_the_topic_says_so(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from tests.conformance.clients import Client, Record, Refused
-from tests.conformance.clients.interface import Consumer, Producer
+from tests.conformance.clients.interface import Consumer, Producer, Received
 from tests.conformance.conftest import Target, create_topic
 from tests.conformance.waiting import read, wait_until
 
@@ -52,8 +51,6 @@ def test_readers_see_committed_records_alone_or_all(
     wait_until(lambda: latest(admin, topic, 0, committed=True) == 9, "LSO = HW")
     assert latest(admin, topic, 0, committed=False) == 9  # 6 records and 3 markers
     assert committed.poll(0.3) == []
-    for one in (committed, everything, producer):
-        one.close()
 
 
 def test_an_open_transaction_holds_readers_at_its_first_record(
@@ -75,8 +72,6 @@ def test_an_open_transaction_holds_readers_at_its_first_record(
     producer.commit()
     assert values(reader, 2) == ["inside", "after"]
     wait_until(lambda: latest(admin, topic, 0, committed=True) == 5, "LSO = HW")
-    for one in (reader, producer, plain):
-        one.close()
 
 
 def test_offsets_sent_to_a_transaction_count_when_it_commits(
@@ -101,8 +96,6 @@ def test_offsets_sent_to_a_transaction_count_when_it_commits(
     found = read(successor, 5)
     assert [one.value for one in found if one.partition == 0] == [b"c", b"d", b"e", b"f"]
     assert [one.value for one in found if one.partition == 1] == [b"output"]
-    successor.close()
-    producer.close()
 
 
 def zombie_acts(zombie: Producer, topic: str) -> None:
@@ -128,10 +121,6 @@ def test_a_new_instance_fences_the_old_one(target: Target, client: Client, topic
     reader = client.consumer(target.address, topic, partitions=[0], read_committed=True)
     assert values(reader, 1) == ["new"]
     assert reader.poll(0.3) == []
-    reader.close()
-    new.close()
-    with suppress(Refused):
-        old.close()
 
 
 def copy(target: Target, client: Client, source: str, sink: str, count: int) -> None:
@@ -140,7 +129,7 @@ def copy(target: Target, client: Client, source: str, sink: str, count: int) -> 
     producer = client.producer(target.address, transactional_id=sink, codec="zstd")
     producer.init_transactions()
     done = attempt = 0
-    pending = []
+    pending: list[Received] = []
     while done < count:
         pending += [] if len(pending) >= 10 else consumer.poll(0.2)
         now, later = pending[:10], pending[10:]
@@ -155,8 +144,6 @@ def copy(target: Target, client: Client, source: str, sink: str, count: int) -> 
             continue
         producer.commit()
         done, pending = done + len(now), later
-    consumer.close()
-    producer.close()
 
 
 def test_a_copy_with_aborts_has_every_record_once(
@@ -176,7 +163,6 @@ def test_a_copy_with_aborts_has_every_record_once(
     reader.close()
     successor = client.consumer(target.address, topic, group=sink)
     assert successor.poll(1.0) == []
-    successor.close()
 
 
 def test_many_short_transactions_of_one_producer_in_a_row(
@@ -194,9 +180,8 @@ def test_many_short_transactions_of_one_producer_in_a_row(
     assert len(read(reader, 24)) == 24
     reader.close()
     for partition in range(3):
-        end = latest(admin, topic, partition, committed=False)
-        assert end == 20
+        assert latest(admin, topic, partition, committed=False) == 20
         wait_until(
-            lambda at=partition, end=end: latest(admin, topic, at, committed=True) == end,
+            lambda at=partition: latest(admin, topic, at, committed=True) == 20,  # type: ignore[misc]
             "LSO = HW",
         )

@@ -111,7 +111,11 @@ class AiokafkaConsumer:
                 consumer.assign([aiokafka.TopicPartition(topic, one) for one in partitions])
             else:
                 consumer.subscribe([topic])
-            await consumer.start()
+            try:
+                await consumer.start()
+            except BaseException:
+                await consumer.stop()
+                raise
             return consumer
 
         self.consumer = loop.run(start())

@@ -73,10 +73,13 @@ class Producer(Protocol):
 
 
 class Client(Protocol):
-    """How to open the two; `strategies` and `static_members` say what this client can do."""
+    """How to open the two; `strategies` are the assignors this client has."""
 
-    name: str
-    strategies: frozenset[str]
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def strategies(self) -> frozenset[str]: ...
 
     def producer(
         self, address: str, *, codec: str = "none", transactional_id: str | None = None
