@@ -1,0 +1,281 @@
+"""OffsetCommit, TxnOffsetCommit and OffsetDelete: who may write a group's offsets, and the records.
+
+Source: Kafka's OffsetMetadataManager and ClassicGroup.validateOffsetCommit; KIP-447.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from oncelog_protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from oncelog_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from oncelog_server.coordination.shard import CoordinatorRecord, Decision, TransactionOfRecords
+from oncelog_server.group.classic_group import ClassicGroup
+from oncelog_server.group.moment import Caller
+from oncelog_server.group.offsets import CommittedOffset
+from oncelog_server.group.rebalance import Rebalance
+from oncelog_server.group.records import fits_record, offset_record, offset_tombstone
+from oncelog_server.group.states import GroupState, append_error
+from oncelog_server.group.table import GroupTable
+from oncelog_server.refusal import Refused
+
+_GROUP_NOT_FOUND_SINCE: Final = 9
+
+_Partition = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
+
+
+class Commits:
+    """Decides what becomes of offsets."""
+
+    __slots__ = ("_rebalance", "_table")
+
+    def __init__(self, table: GroupTable, rebalance: Rebalance) -> None:
+        self._table = table
+        self._rebalance = rebalance
+
+    # --- plain commits
+
+    def offset_commit(
+        self, request: OffsetCommitRequest, caller: Caller
+    ) -> Decision[OffsetCommitResponse]:
+        """One record per partition whose metadata is not too large."""
+        try:
+            self._check_commit(request, caller)
+        except Refused as refused:
+            code = refused.code
+            return Decision(_commit_answer(request, lambda _: code))
+        retention_ms = request.retention_time_ms
+        expires_ms = None if retention_ms == -1 else caller.wall_ms + retention_ms
+        records = [
+            self._record(request.group_id, topic.name, partition, caller, expires_ms)
+            for topic in request.topics
+            for partition in topic.partitions
+            if self._metadata_code(partition) is ErrorCode.NONE
+        ]
+        return Decision(
+            _commit_answer(request, self._metadata_code),
+            tuple(records),
+            on_failure=lambda code: _commit_answer(request, lambda _: append_error(code)),
+        )
+
+    def _check_commit(self, request: OffsetCommitRequest, caller: Caller) -> None:
+        if not fits_record(request.group_id):
+            raise Refused(ErrorCode.INVALID_GROUP_ID)
+        generation_id = request.generation_id_or_member_epoch
+        group = self._table.groups.get(request.group_id)
+        if group is None:
+            if generation_id < 0:
+                return  # A simple group begins with its first offset.
+            if caller.api_version >= _GROUP_NOT_FOUND_SINCE:
+                raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
+            raise Refused(ErrorCode.ILLEGAL_GENERATION)
+        check_committer(
+            group,
+            request.member_id,
+            request.group_instance_id,
+            generation_id,
+            is_transactional=False,
+        )
+        member = group.members.get(request.member_id)
+        if member is not None:
+            # A commit shows that the member lives.
+            self._rebalance.restart_session(group, member, caller)
+
+    # --- commits in a transaction
+
+    def txn_offset_commit(
+        self, request: TxnOffsetCommitRequest, caller: Caller
+    ) -> Decision[TxnOffsetCommitResponse]:
+        """As a plain commit, but nothing is seen of it before the transaction's marker."""
+        try:
+            self._check_txn_commit(request)
+        except Refused as refused:
+            code = refused.code
+            return Decision(_txn_answer(request, lambda _: code))
+        records = [
+            self._record(request.group_id, topic.name, partition, caller, None)
+            for topic in request.topics
+            for partition in topic.partitions
+            if self._metadata_code(partition) is ErrorCode.NONE
+        ]
+        return Decision(
+            _txn_answer(request, self._metadata_code),
+            tuple(records),
+            transaction=TransactionOfRecords(request.producer_id, request.producer_epoch),
+            on_failure=lambda code: _txn_answer(request, lambda _: append_error(code)),
+        )
+
+    def _check_txn_commit(self, request: TxnOffsetCommitRequest) -> None:
+        if not request.group_id or not fits_record(request.group_id):
+            raise Refused(ErrorCode.INVALID_GROUP_ID)
+        generation_id = request.generation_id_or_member_epoch
+        group = self._table.groups.get(request.group_id)
+        if group is None:
+            if generation_id < 0:
+                return
+            raise Refused(ErrorCode.ILLEGAL_GENERATION)
+        check_committer(
+            group,
+            request.member_id,
+            request.group_instance_id,
+            generation_id,
+            is_transactional=True,
+        )
+
+    def _metadata_code(self, partition: _Partition) -> ErrorCode:
+        metadata = partition.committed_metadata
+        if metadata is not None and len(metadata) > self._table.config.offset_metadata_max_bytes:
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        return ErrorCode.NONE
+
+    def _record(
+        self,
+        group_id: str,
+        topic: str,
+        partition: _Partition,
+        caller: Caller,
+        expire_timestamp_ms: int | None,
+    ) -> CoordinatorRecord:
+        committed = CommittedOffset(
+            offset=partition.committed_offset,
+            leader_epoch=partition.committed_leader_epoch,
+            metadata=partition.committed_metadata or "",
+            commit_timestamp_ms=caller.wall_ms,
+            expire_timestamp_ms=expire_timestamp_ms,
+            record_offset=-1,
+        )
+        return offset_record(group_id, topic, partition.partition_index, committed)
+
+    # --- deletion
+
+    def offset_delete(
+        self, request: OffsetDeleteRequest, caller: Caller
+    ) -> Decision[OffsetDeleteResponse]:
+        """Removes offsets of topics the group is not subscribed to (KIP-496)."""
+        if not request.group_id:
+            return Decision(OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        group = self._table.groups.get(request.group_id)
+        if group is None:
+            return Decision(OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND))
+        if group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
+            return Decision(OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP))
+        records = [
+            offset_tombstone(group.group_id, topic.name, partition.partition_index)
+            for topic in request.topics
+            if not group.is_subscribed_to(topic.name)
+            for partition in topic.partitions
+            if self._has_offset(group.group_id, topic.name, partition.partition_index)
+        ]
+        return Decision(
+            OffsetDeleteResponse(topics=[_deleted(group, topic) for topic in request.topics]),
+            tuple(dict.fromkeys(records)),
+            on_failure=lambda code: OffsetDeleteResponse(error_code=append_error(code)),
+        )
+
+    def _has_offset(self, group_id: str, topic: str, partition: int) -> bool:
+        offsets = self._table.offsets
+        return offsets.committed(group_id, topic, partition) is not None or offsets.has_pending(
+            group_id, topic, partition
+        )
+
+
+def check_committer(
+    group: ClassicGroup,
+    member_id: str,
+    group_instance_id: str | None,
+    generation_id: int,
+    *,
+    is_transactional: bool,
+) -> None:
+    """Whether offsets may be written in this name. Raises Refused: UNKNOWN_MEMBER_ID,
+    FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE.
+    """
+    if group.state is GroupState.DEAD:
+        raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if generation_id < 0 and group.state is GroupState.EMPTY:
+        return  # An administrator, or a consumer that assigns partitions to itself.
+    if generation_id >= 0 or member_id or group_instance_id is not None:
+        group.check_member(member_id, group_instance_id)
+        if generation_id != group.generation_id:
+            raise Refused(ErrorCode.ILLEGAL_GENERATION)
+    elif not is_transactional:
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+    # A transaction may end during a rebalance: its offsets were read in this generation.
+    if not is_transactional and group.state is GroupState.COMPLETING_REBALANCE:
+        raise Refused(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def _commit_answer(
+    request: OffsetCommitRequest, code_of: Callable[[_Partition], int]
+) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=code_of(partition)
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _txn_answer(
+    request: TxnOffsetCommitRequest, code_of: Callable[[_Partition], int]
+) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=code_of(partition)
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _deleted(group: ClassicGroup, topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
+    code = ErrorCode.NONE
+    if group.is_subscribed_to(topic.name):
+        code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    return OffsetDeleteResponseTopic(
+        name=topic.name,
+        partitions=[
+            OffsetDeleteResponsePartition(
+                partition_index=partition.partition_index, error_code=code
+            )
+            for partition in topic.partitions
+        ],
+    )

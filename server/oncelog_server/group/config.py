@@ -1,0 +1,31 @@
+"""The settings a group shard obeys: Kafka's names and defaults, and limits of our own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """Frozen; a change of settings gives the shard another one."""
+
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_size: int = 2**31 - 1
+    # offset.metadata.max.bytes counts characters, as Kafka does.
+    offset_metadata_max_bytes: int = 4_096
+    # offsets.retention.minutes is 10080.
+    offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1_000
+    offsets_retention_check_interval_ms: int = 600_000
+
+    # A new member does not beat before its first answer; it is given up after this, as in Kafka.
+    new_member_join_timeout_ms: int = 300_000
+
+    # Ours: what one group may make us hold, whoever asks (Kafka has no such limits).
+    member_metadata_max_bytes: int = 1 << 20
+    group_metadata_max_bytes: int = 32 << 20
+    pending_members_max: int = 10_000
+    # Ours: how much one slice of the clean-up of expired offsets may do.
+    cleanup_records_max: int = 500
+    cleanup_groups_max: int = 1_000

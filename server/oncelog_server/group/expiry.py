@@ -1,0 +1,136 @@
+"""Offsets nobody needs any more: expired, or of deleted topics. In bounded slices.
+
+Source: Kafka's cleanupGroupMetadata and ClassicGroup.offsetExpirationCondition (KIP-211). An offset
+in an undecided transaction never expires, and keeps its group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from itertools import islice
+
+from oncelog_server.coordination.shard import CoordinatorRecord, Decision
+from oncelog_server.group.classic_group import ClassicGroup
+from oncelog_server.group.moment import Moment
+from oncelog_server.group.offsets import CommittedOffset, TopicPartition
+from oncelog_server.group.records import group_tombstone, offset_tombstone
+from oncelog_server.group.states import GroupState
+from oncelog_server.group.table import GroupTable
+
+_SWEEP_KEY = ("sweep",)
+
+
+class Expiry:
+    """Sweeps all groups every offsets.retention.check.interval.ms, one slice a call."""
+
+    __slots__ = ("_groups_left", "_table")
+
+    def __init__(self, table: GroupTable) -> None:
+        self._table = table
+        # The rest of the sweep that is under way, the next group last.
+        self._groups_left: list[str] = []
+
+    def schedule(self, at: Moment) -> None:
+        """The next sweep is due one interval from now."""
+        interval_ms = self._table.config.offsets_retention_check_interval_ms
+        self._table.timers.set(_SWEEP_KEY, at.now_ms + max(interval_ms, 1), self._sweep)
+
+    def _sweep(self, at: Moment) -> Decision[None] | None:
+        config = self._table.config
+        if not self._groups_left:
+            self._groups_left = list(reversed(self._table.groups))
+        records: list[CoordinatorRecord] = []
+        for _ in range(config.cleanup_groups_max):
+            if not self._groups_left:
+                break
+            group = self._table.groups.get(self._groups_left.pop())
+            if group is None:
+                continue
+            records += self._expired_records(group, at, config.cleanup_records_max - len(records))
+            if len(records) >= config.cleanup_records_max:
+                # There may be more of it.
+                self._groups_left.append(group.group_id)
+                break
+        if self._groups_left:
+            self._table.timers.set(_SWEEP_KEY, at.now_ms + 1, self._sweep)
+        else:
+            self.schedule(at)
+        if not records:
+            return None
+
+        def on_failure(code: int) -> None:
+            # The log takes no records now: the next sweep is soon enough.
+            self._groups_left.clear()
+            self.schedule(at)
+
+        return Decision(None, tuple(records), on_failure=on_failure)
+
+    def _expired_records(
+        self, group: ClassicGroup, at: Moment, limit: int
+    ) -> list[CoordinatorRecord]:
+        group_id = group.group_id
+        expired = list(islice(self._expired(group, at), limit))
+        records = [offset_tombstone(group_id, *key) for key in expired]
+        offsets_left = sum(map(len, self._table.offsets.of_group(group_id).values())) - len(expired)
+        if (
+            group.state is GroupState.EMPTY
+            and not offsets_left
+            and not group.pending_join_members
+            and not self._table.offsets.is_group_in_transaction(group_id)
+        ):
+            records.append(group_tombstone(group_id))
+        return records
+
+    def _expired(self, group: ClassicGroup, at: Moment) -> Iterator[TopicPartition]:
+        offsets = self._table.offsets
+        for topic, partitions in offsets.of_group(group.group_id).items():
+            if group.is_subscribed_to(topic):
+                continue
+            for partition, committed in partitions.items():
+                expires_ms = self._expires_ms(group, committed)
+                if (
+                    expires_ms is not None
+                    and expires_ms <= at.wall_ms
+                    and not offsets.has_pending(group.group_id, topic, partition)
+                ):
+                    yield topic, partition
+
+    def _expires_ms(self, group: ClassicGroup, committed: CommittedOffset) -> int | None:
+        """When an offset of a topic nobody subscribed to expires; None: not in this state."""
+        since_ms = committed.commit_timestamp_ms
+        if group.protocol_type is not None:
+            if group.state is GroupState.EMPTY:
+                # Counted from when the group became empty.
+                if group.current_state_timestamp_ms != -1:
+                    since_ms = group.current_state_timestamp_ms
+            elif group.state is not GroupState.STABLE or group.subscribed_topics is None:
+                return None
+        if committed.expire_timestamp_ms is not None:
+            return committed.expire_timestamp_ms
+        return since_ms + self._table.config.offsets_retention_ms
+
+    # --- deleted topics
+
+    def on_topics_deleted(self, topics: Container[str]) -> list[Decision[None]]:
+        """Tombstones for all offsets of these topics, committed or pending, in batches."""
+        offsets = self._table.offsets
+        records = [
+            offset_tombstone(group_id, *key)
+            for group_id in offsets.groups()
+            for key in dict.fromkeys(
+                (
+                    *(
+                        (topic, partition)
+                        for topic, partitions in offsets.of_group(group_id).items()
+                        for partition in partitions
+                    ),
+                    *offsets.pending_of_group(group_id),
+                )
+            )
+            if key[0] in topics
+        ]
+        size = self._table.config.cleanup_records_max
+        return [
+            Decision(None, tuple(records[start : start + size]))
+            for start in range(0, len(records), size)
+        ]

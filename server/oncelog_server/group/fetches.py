@@ -1,0 +1,147 @@
+"""OffsetFetch: what a group has committed, and what it cannot know yet (KIP-447).
+
+Source: Kafka's OffsetMetadataManager.fetchOffsets; v8 asks for several groups (KIP-709), which may
+lie in several shards, so a shard answers for one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from oncelog_server.group.offsets import Offsets
+
+_MANY_GROUPS_SINCE: Final = 8
+_GROUP_ERROR_SINCE: Final = 2
+_NO_OFFSET: Final = -1
+
+
+def fetch_group(
+    offsets: Offsets, request: OffsetFetchRequestGroup, *, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    """The offsets asked for, all if no topics are named. A group we do not know has none."""
+    topics = request.topics
+    if topics is None:
+        topics = [
+            OffsetFetchRequestTopics(name=name, partition_indexes=list(partitions))
+            for name, partitions in offsets.of_group(request.group_id).items()
+        ]
+    return OffsetFetchResponseGroup(
+        group_id=request.group_id,
+        topics=[
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    _partition(offsets, request.group_id, topic.name, index, require_stable)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in topics
+        ],
+    )
+
+
+def _partition(
+    offsets: Offsets, group_id: str, topic: str, index: int, require_stable: bool
+) -> OffsetFetchResponsePartitions:
+    if require_stable and offsets.has_pending(group_id, topic, index):
+        return OffsetFetchResponsePartitions(
+            partition_index=index,
+            committed_offset=_NO_OFFSET,
+            metadata="",
+            error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
+        )
+    committed = offsets.committed(group_id, topic, index)
+    if committed is None:
+        return OffsetFetchResponsePartitions(
+            partition_index=index, committed_offset=_NO_OFFSET, metadata=""
+        )
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+    )
+
+
+def groups_asked_for(
+    request: OffsetFetchRequest, api_version: int
+) -> Sequence[OffsetFetchRequestGroup]:
+    """The request as one of version 8: a list of groups."""
+    if api_version >= _MANY_GROUPS_SINCE:
+        return request.groups
+    topics = request.topics
+    return [
+        OffsetFetchRequestGroup(
+            group_id=request.group_id,
+            topics=None
+            if topics is None
+            else [
+                OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+                for topic in topics
+            ],
+        )
+    ]
+
+
+def refused_group(request: OffsetFetchRequestGroup, code: int) -> OffsetFetchResponseGroup:
+    """A group that is not to be had here, or not by this principal."""
+    return OffsetFetchResponseGroup(group_id=request.group_id, error_code=code)
+
+
+def offset_fetch_response(
+    request: OffsetFetchRequest, api_version: int, groups: Sequence[OffsetFetchResponseGroup]
+) -> OffsetFetchResponse:
+    """The answers for all groups, in the form of the version."""
+    if api_version >= _MANY_GROUPS_SINCE:
+        return OffsetFetchResponse(groups=list(groups))
+    (group,) = groups
+    response = OffsetFetchResponse(error_code=group.error_code)
+    if group.error_code and api_version < _GROUP_ERROR_SINCE:
+        # Version 1 has no place for the group's error but its partitions.
+        response.topics = [
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=index,
+                        committed_offset=_NO_OFFSET,
+                        metadata="",
+                        error_code=group.error_code,
+                    )
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics or ()
+        ]
+        return response
+    response.topics = [
+        OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetFetchResponsePartition(
+                    partition_index=partition.partition_index,
+                    committed_offset=partition.committed_offset,
+                    committed_leader_epoch=partition.committed_leader_epoch,
+                    metadata=partition.metadata,
+                    error_code=partition.error_code,
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in group.topics
+    ]
+    return response

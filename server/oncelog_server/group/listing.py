@@ -1,0 +1,127 @@
+"""DescribeGroups, ListGroups and DeleteGroups, for the groups of one shard.
+
+Source: Kafka's GroupMetadataManager (KIP-518 states filter, KIP-848 types filter, KIP-1043 for v6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.delete_groups import DeletableGroupResult
+from oncelog_protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from oncelog_protocol.messages.list_groups import ListedGroup
+from oncelog_server.coordination.shard import CoordinatorRecord, Decision
+from oncelog_server.group.classic_group import ClassicGroup
+from oncelog_server.group.moment import Caller
+from oncelog_server.group.records import group_tombstone, offset_tombstone
+from oncelog_server.group.states import DELETE_CODES, GroupState, append_error
+from oncelog_server.group.table import GroupTable
+
+GROUP_TYPE: Final = "classic"
+_NOT_FOUND_SINCE: Final = 6
+
+
+def describe_groups(
+    table: GroupTable, group_ids: Iterable[str], caller: Caller
+) -> list[DescribedGroup]:
+    """One entry per id; an unknown group is Dead, since version 6 also GROUP_ID_NOT_FOUND."""
+    described = []
+    for group_id in group_ids:
+        group = table.groups.get(group_id)
+        if group is not None:
+            described.append(_describe(group))
+            continue
+        entry = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+        if caller.api_version >= _NOT_FOUND_SINCE:
+            entry.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            entry.error_message = f"Group {group_id} not found."
+        described.append(entry)
+    return described
+
+
+def _describe(group: ClassicGroup) -> DescribedGroup:
+    # Metadata and protocol mean something only while everybody agrees on them.
+    protocol = group.protocol_name if group.state is GroupState.STABLE else None
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=protocol or "",
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=b"" if protocol is None else member.metadata(protocol),
+                member_assignment=member.assignment,
+            )
+            for member in group.members.values()
+        ],
+    )
+
+
+def list_groups(
+    table: GroupTable, states_filter: Sequence[str], types_filter: Sequence[str]
+) -> list[ListedGroup]:
+    """The groups in one of the states and types (any case); an empty filter lets all through."""
+    states = {state.strip().lower() for state in states_filter}
+    types = {name.strip().lower() for name in types_filter}
+    if types and GROUP_TYPE not in types:
+        return []
+    return [
+        ListedGroup(
+            group_id=group.group_id,
+            protocol_type=group.protocol_type or "",
+            group_state=group.state.value,
+            group_type=GROUP_TYPE,
+        )
+        for group in table.groups.values()
+        if not states or group.state.value.lower() in states
+    ]
+
+
+def delete_groups(
+    table: GroupTable, group_ids: Sequence[str]
+) -> Decision[list[DeletableGroupResult]]:
+    """Tombstones for every group that is empty, and for its offsets.
+
+    A group with offsets in an undecided transaction counts as not empty: Kafka drops them, and the
+    commit of that transaction would silently lose them.
+    """
+    results: dict[str, DeletableGroupResult] = {}
+    records: list[CoordinatorRecord] = []
+    for group_id in dict.fromkeys(group_ids):
+        code = _delete_code(table, group_id)
+        results[group_id] = DeletableGroupResult(group_id=group_id, error_code=code)
+        if code is ErrorCode.NONE:
+            records += offset_tombstones(table, group_id)
+            records.append(group_tombstone(group_id))
+
+    def on_failure(code: int) -> list[DeletableGroupResult]:
+        for result in results.values():
+            if not result.error_code:
+                result.error_code = append_error(code)
+        return list(results.values())
+
+    return Decision(list(results.values()), tuple(records), on_failure=on_failure)
+
+
+def _delete_code(table: GroupTable, group_id: str) -> ErrorCode:
+    group = table.groups.get(group_id)
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if table.offsets.is_group_in_transaction(group_id):
+        return ErrorCode.NON_EMPTY_GROUP
+    return DELETE_CODES[group.state]
+
+
+def offset_tombstones(table: GroupTable, group_id: str) -> list[CoordinatorRecord]:
+    """A tombstone for every committed offset of the group."""
+    return [
+        offset_tombstone(group_id, topic, partition)
+        for topic, partitions in table.offsets.of_group(group_id).items()
+        for partition in partitions
+    ]

@@ -1,0 +1,82 @@
+"""One member of a classic group, and the answers it waits for.
+
+Source: Kafka's ClassicGroupMember.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from oncelog_protocol.messages.join_group import JoinGroupResponse
+from oncelog_protocol.messages.sync_group import SyncGroupResponse
+from oncelog_server.deferred import Deferred
+
+R = TypeVar("R")
+
+# (name, metadata) in the member's order of preference.
+Protocols = tuple[tuple[str, bytes], ...]
+
+# What a member costs besides its own strings, for the limit on a group's size in memory.
+_MEMBER_OVERHEAD_BYTES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Parked(Generic[R]):
+    """An answer that is owed, and the version it will be written in."""
+
+    answer: Deferred[R]
+    api_version: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """`awaiting_join` is set by the group's methods only, which keep the count."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    assignment: bytes = b""
+    # In its first join phase: it does not know its member id for certain and cannot beat.
+    is_new: bool = False
+    awaiting_join: Parked[JoinGroupResponse] | None = None
+    awaiting_sync: Parked[SyncGroupResponse] | None = None
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it keeps its place by a group instance id (KIP-345)."""
+        return self.group_instance_id is not None
+
+    @property
+    def is_alive_without_heartbeats(self) -> bool:
+        """Who waits for us need not beat; a new member is given up even while it waits."""
+        return not self.is_new and (
+            self.awaiting_join is not None or self.awaiting_sync is not None
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it makes the group hold, and its record."""
+        return (
+            _MEMBER_OVERHEAD_BYTES
+            + len(self.member_id)
+            + len(self.client_id)
+            + sum(len(name) + len(metadata) for name, metadata in self.protocols)
+        )
+
+    def metadata(self, protocol_name: str | None) -> bytes:
+        """Its metadata for the chosen protocol; empty if it does not know that protocol."""
+        for name, metadata in self.protocols:
+            if name == protocol_name:
+                return metadata
+        return b""
+
+    def vote(self, candidates: Container[str]) -> str | None:
+        """The first of its protocols that all members know."""
+        return next((name for name, _ in self.protocols if name in candidates), None)

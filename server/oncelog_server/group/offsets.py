@@ -1,0 +1,139 @@
+"""Committed offsets, and those waiting for their transaction's end. Changed by replay alone.
+
+Source: Kafka's OffsetMetadataManager. On a conflict the higher record offset wins (KAFKA-5247), so
+that the state does not depend on the order in which plain commits and markers are met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """`record_offset`: where its record lies in __consumer_offsets. Timestamps: wall-clock ms."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int | None
+    record_offset: int
+
+
+# (topic, partition)
+TopicPartition = tuple[str, int]
+_Pending = dict[str, dict[TopicPartition, CommittedOffset]]
+
+
+class Offsets:
+    """The offsets of all groups of a shard."""
+
+    __slots__ = ("_committed", "_pending", "_pending_producers")
+
+    def __init__(self) -> None:
+        # group_id -> topic -> partition -> offset
+        self._committed: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
+        # producer_id -> group_id -> partition -> offset
+        self._pending: dict[int, _Pending] = {}
+        # group_id -> partition -> the producers with a pending offset for it
+        self._pending_producers: dict[str, dict[TopicPartition, set[int]]] = {}
+
+    # --- replay
+
+    def commit(self, group_id: str, topic: str, partition: int, value: CommittedOffset) -> None:
+        """A plain commit's record."""
+        self._committed.setdefault(group_id, {}).setdefault(topic, {})[partition] = value
+
+    def stage(
+        self, producer_id: int, group_id: str, topic: str, partition: int, value: CommittedOffset
+    ) -> None:
+        """A transactional commit's record: nothing is seen of it before the marker."""
+        key = (topic, partition)
+        self._pending.setdefault(producer_id, {}).setdefault(group_id, {})[key] = value
+        producers = self._pending_producers.setdefault(group_id, {}).setdefault(key, set())
+        producers.add(producer_id)
+
+    def remove(self, group_id: str, topic: str, partition: int) -> None:
+        """A tombstone: of the committed offset and of what is pending for the partition."""
+        topics = self._committed.get(group_id, {})
+        partitions = topics.get(topic, {})
+        if partitions.pop(partition, None) is not None and not partitions:
+            del topics[topic]
+            if not topics:
+                del self._committed[group_id]
+        key = (topic, partition)
+        for producer_id in sorted(self._pending_producers.get(group_id, {}).get(key, ())):
+            groups = self._pending[producer_id]
+            del groups[group_id][key]
+            if not groups[group_id]:
+                del groups[group_id]
+                if not groups:
+                    del self._pending[producer_id]
+            self._forget_producer(group_id, key, producer_id)
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """A marker: what was pending for the producer is there now, or gone."""
+        for group_id, partitions in self._pending.pop(producer_id, {}).items():
+            for key, value in partitions.items():
+                self._forget_producer(group_id, key, producer_id)
+                if not committed:
+                    continue
+                existing = self.committed(group_id, *key)
+                if existing is None or existing.record_offset < value.record_offset:
+                    self.commit(group_id, *key, value)
+
+    def _forget_producer(self, group_id: str, key: TopicPartition, producer_id: int) -> None:
+        partitions = self._pending_producers[group_id]
+        partitions[key].discard(producer_id)
+        if not partitions[key]:
+            del partitions[key]
+            if not partitions:
+                del self._pending_producers[group_id]
+
+    # --- reading
+
+    def committed(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
+        """The committed offset of one partition."""
+        return self._committed.get(group_id, {}).get(topic, {}).get(partition)
+
+    def of_group(self, group_id: str) -> dict[str, dict[int, CommittedOffset]]:
+        """All committed offsets of a group, by topic and partition. Not to be changed."""
+        return self._committed.get(group_id, {})
+
+    def has_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether an undecided transaction has an offset for the partition."""
+        return (topic, partition) in self._pending_producers.get(group_id, {})
+
+    def is_group_in_transaction(self, group_id: str) -> bool:
+        """Whether an undecided transaction has any offset of the group."""
+        return group_id in self._pending_producers
+
+    def pending_of_group(self, group_id: str) -> Iterator[TopicPartition]:
+        """The partitions with a pending offset."""
+        return iter(self._pending_producers.get(group_id, {}))
+
+    def pending_producers(self, group_id: str, topic: str, partition: int) -> frozenset[int]:
+        """The producers whose transactions hold an offset for the partition."""
+        return frozenset(self._pending_producers.get(group_id, {}).get((topic, partition), ()))
+
+    def groups(self) -> list[str]:
+        """The groups with an offset, committed or pending."""
+        return list({**self._committed, **self._pending_producers})
+
+    def snapshot(self) -> tuple[object, object]:
+        """(committed, pending) as plain values, to compare one state with another."""
+        committed = {
+            (group_id, topic, partition): value
+            for group_id, topics in self._committed.items()
+            for topic, partitions in topics.items()
+            for partition, value in partitions.items()
+        }
+        pending = {
+            (producer_id, group_id, *key): value
+            for producer_id, groups in self._pending.items()
+            for group_id, partitions in groups.items()
+            for key, value in partitions.items()
+        }
+        return committed, pending

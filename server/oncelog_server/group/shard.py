@@ -1,0 +1,245 @@
+"""The group coordinator's part for one partition of `__consumer_offsets`.
+
+Source: Kafka's GroupCoordinatorShard. Offsets are changed by `replay` alone. Membership lives in
+memory, and is rebuilt at load from the last record of each group, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.internal.group_metadata import (
+    OffsetCommitKey,
+    decode_group_metadata_value,
+    decode_key,
+    decode_offset_commit_value,
+)
+from oncelog_protocol.internal.versions import UnknownRecordVersion
+from oncelog_protocol.messages.delete_groups import DeletableGroupResult
+from oncelog_protocol.messages.describe_groups import DescribedGroup
+from oncelog_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from oncelog_protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from oncelog_protocol.messages.list_groups import ListedGroup
+from oncelog_protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from oncelog_protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from oncelog_protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from oncelog_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from oncelog_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+from oncelog_server.coordination.shard import CoordinatorRecord, Decision, TransactionOfRecords
+from oncelog_server.group import listing
+from oncelog_server.group.classic_group import ClassicGroup
+from oncelog_server.group.commits import Commits
+from oncelog_server.group.config import GroupConfig
+from oncelog_server.group.expiry import Expiry
+from oncelog_server.group.fetches import fetch_group
+from oncelog_server.group.join import Join
+from oncelog_server.group.membership import Membership
+from oncelog_server.group.moment import Caller, Moment
+from oncelog_server.group.rebalance import Rebalance
+from oncelog_server.group.records import committed_offset, loaded_group
+from oncelog_server.group.states import GroupState
+from oncelog_server.group.sync import Sync
+from oncelog_server.group.table import GroupTable
+
+
+class GroupShard:
+    """`new_member_id` makes a unique member id from a client id or a group instance id.
+
+    The runtime replays the log, calls `on_loaded` once, then requests, and `expire` when
+    `next_timer` is due. Topics go by name here: handlers translate the topic ids of newer versions.
+    """
+
+    __slots__ = (
+        "_commits",
+        "_expiry",
+        "_is_loaded",
+        "_join",
+        "_membership",
+        "_rebalance",
+        "_sync",
+        "_wall_ahead_ms",
+        "table",
+    )
+
+    def __init__(self, config: GroupConfig, *, new_member_id: Callable[[str], str]) -> None:
+        self.table = GroupTable(config, new_member_id)
+        self._rebalance = Rebalance(self.table)
+        self._join = Join(self.table, self._rebalance)
+        self._sync = Sync(self.table, self._rebalance)
+        self._membership = Membership(self.table, self._rebalance)
+        self._commits = Commits(self.table, self._rebalance)
+        self._expiry = Expiry(self.table)
+        self._is_loaded = False
+        # Wall clock less monotonic clock, when last seen.
+        self._wall_ahead_ms = 0
+
+    # --- requests
+
+    def join_group(self, request: JoinGroupRequest, caller: Caller) -> Decision[JoinGroupResponse]:
+        """JoinGroup v0-9."""
+        return self._join.join_group(request, self._seen(caller))
+
+    def sync_group(self, request: SyncGroupRequest, caller: Caller) -> Decision[SyncGroupResponse]:
+        """SyncGroup v0-5."""
+        return self._sync.sync_group(request, self._seen(caller))
+
+    def heartbeat(self, request: HeartbeatRequest, caller: Caller) -> Decision[HeartbeatResponse]:
+        """Heartbeat v0-4."""
+        return self._membership.heartbeat(request, self._seen(caller))
+
+    def leave_group(
+        self, request: LeaveGroupRequest, caller: Caller
+    ) -> Decision[LeaveGroupResponse]:
+        """LeaveGroup v0-5."""
+        return self._membership.leave_group(request, self._seen(caller))
+
+    def offset_commit(
+        self, request: OffsetCommitRequest, caller: Caller
+    ) -> Decision[OffsetCommitResponse]:
+        """OffsetCommit v2-10."""
+        return self._commits.offset_commit(request, self._seen(caller))
+
+    def txn_offset_commit(
+        self, request: TxnOffsetCommitRequest, caller: Caller
+    ) -> Decision[TxnOffsetCommitResponse]:
+        """TxnOffsetCommit v0-6; the records belong to the request's transaction."""
+        return self._commits.txn_offset_commit(request, self._seen(caller))
+
+    def offset_delete(
+        self, request: OffsetDeleteRequest, caller: Caller
+    ) -> Decision[OffsetDeleteResponse]:
+        """OffsetDelete v0."""
+        return self._commits.offset_delete(request, self._seen(caller))
+
+    def offset_fetch(
+        self, request: OffsetFetchRequestGroup, *, require_stable: bool
+    ) -> Decision[OffsetFetchResponseGroup]:
+        """One group of OffsetFetch v1-10 (see `fetches` for the older forms)."""
+        return Decision(fetch_group(self.table.offsets, request, require_stable=require_stable))
+
+    def describe_groups(
+        self, group_ids: Sequence[str], caller: Caller
+    ) -> Decision[list[DescribedGroup]]:
+        """The groups of DescribeGroups v0-6 that belong to this shard."""
+        return Decision(listing.describe_groups(self.table, group_ids, caller))
+
+    def list_groups(
+        self, states_filter: Sequence[str] = (), types_filter: Sequence[str] = ()
+    ) -> Decision[list[ListedGroup]]:
+        """This shard's part of ListGroups v0-5."""
+        return Decision(listing.list_groups(self.table, states_filter, types_filter))
+
+    def delete_groups(self, group_ids: Sequence[str]) -> Decision[list[DeletableGroupResult]]:
+        """The groups of DeleteGroups v0-3 that belong to this shard."""
+        return listing.delete_groups(self.table, group_ids)
+
+    def on_topics_deleted(self, topics: Container[str]) -> list[Decision[None]]:
+        """Tombstones for the offsets of topics that are gone, in batches."""
+        return self._expiry.on_topics_deleted(topics)
+
+    # --- replay
+
+    def replay(
+        self, record: CoordinatorRecord, *, offset: int, transaction: TransactionOfRecords | None
+    ) -> None:
+        """Apply one record, live or at load; raises ValueError for one that cannot be decoded.
+
+        Records of other types (those of newer group protocols) are skipped, as Kafka's loader does.
+        """
+        try:
+            key = decode_key(record.key)
+        except UnknownRecordVersion:
+            return
+        if isinstance(key, OffsetCommitKey):
+            self._replay_offset(key, record.value, offset, transaction)
+        elif record.value is None:
+            group = self.table.groups.get(key.group)
+            if group is not None:
+                self.table.drop_group(group, group.current_state_timestamp_ms)
+        elif not self._is_loaded:
+            # Live, the group is already what the record says, or further on.
+            group = loaded_group(key.group, decode_group_metadata_value(record.value))
+            self.table.groups[key.group] = group
+
+    def _replay_offset(
+        self,
+        key: OffsetCommitKey,
+        value: bytes | None,
+        offset: int,
+        transaction: TransactionOfRecords | None,
+    ) -> None:
+        offsets = self.table.offsets
+        if value is None:
+            offsets.remove(key.group, key.topic, key.partition)
+            return
+        committed = committed_offset(decode_offset_commit_value(value), offset)
+        if key.group not in self.table.groups:
+            self.table.groups[key.group] = ClassicGroup(
+                key.group, current_state_timestamp_ms=committed.commit_timestamp_ms
+            )
+        if transaction is None:
+            offsets.commit(key.group, key.topic, key.partition, committed)
+        else:
+            offsets.stage(transaction.producer_id, key.group, key.topic, key.partition, committed)
+
+    def replay_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
+        """The end of a producer's transaction: its offsets are committed, or forgotten."""
+        self.table.offsets.end_transaction(producer_id, committed=committed)
+
+    def on_loaded(self, now_ms: int, wall_ms: int) -> None:
+        """The log is replayed: from now on members have to beat, and offsets expire."""
+        at = self._at(now_ms, wall_ms)
+        self._is_loaded = True
+        for group in list(self.table.groups.values()):
+            for member in group.members.values():
+                self._rebalance.restart_session(group, member, at)
+            if len(group.members) > self.table.config.group_max_size:
+                # The setting was lowered: those who join again first stay.
+                self._rebalance.prepare(group, at)
+        self._expiry.schedule(at)
+
+    def on_unloaded(self) -> None:
+        """The partition's leader is another broker now: whoever waits gets NOT_COORDINATOR."""
+        for group in list(self.table.groups.values()):
+            members = list(group.members.values())
+            self.table.drop_group(group, group.current_state_timestamp_ms)
+            for member in members:
+                code = ErrorCode.NOT_COORDINATOR
+                group.refuse_parked(member, code, member_id=member.member_id)
+        self.table.timers.clear()
+
+    # --- time
+
+    def next_timer(self) -> int | None:
+        """Monotonic ms at which `expire` is to be called."""
+        return self.table.timers.next_timer()
+
+    def expire(self, now_ms: int, wall_ms: int | None = None) -> list[Decision[None]]:
+        """What is due: sessions, join and sync phases, expired offsets."""
+        if wall_ms is None:
+            wall_ms = now_ms + self._wall_ahead_ms
+        at = self._at(now_ms, wall_ms)
+        decisions = []
+        while (fire := self.table.timers.pop_due(now_ms)) is not None:
+            decision = fire(at)
+            if decision is not None:
+                decisions.append(decision)
+        return decisions
+
+    def _seen(self, caller: Caller) -> Caller:
+        self._wall_ahead_ms = caller.wall_ms - caller.now_ms
+        return caller
+
+    def _at(self, now_ms: int, wall_ms: int) -> Moment:
+        self._wall_ahead_ms = wall_ms - now_ms
+        return Moment(now_ms=now_ms, wall_ms=wall_ms)
+
+    def group_state(self, group_id: str) -> GroupState:
+        """The state of a group; Dead if there is none."""
+        group = self.table.groups.get(group_id)
+        return GroupState.DEAD if group is None else group.state

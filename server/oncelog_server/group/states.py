@@ -1,0 +1,95 @@
+"""The states of a classic consumer group, and the only ways from one to another.
+
+Source: Kafka's ClassicGroupState; the codes are those of its GroupMetadataManager.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from oncelog_protocol.errors import ErrorCode
+
+
+class GroupState(Enum):
+    """The value is the name on the wire (DescribeGroups, ListGroups)."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class GroupEvent(Enum):
+    """What moves a group from state to state."""
+
+    REBALANCE = "a member came, went or changed: all have to join again"
+    JOINED = "the join phase is over, with members"
+    EMPTIED = "the join phase is over, with nobody left"
+    ASSIGNED = "the leader's assignment is committed"
+    REMOVED = "the group is deleted, or its shard has moved to another broker"
+
+
+class IllegalTransition(Exception):
+    """A bug of ours: no row for this state and event."""
+
+
+TRANSITIONS: Final[dict[tuple[GroupState, GroupEvent], GroupState]] = {
+    (GroupState.EMPTY, GroupEvent.REBALANCE): GroupState.PREPARING_REBALANCE,
+    (GroupState.COMPLETING_REBALANCE, GroupEvent.REBALANCE): GroupState.PREPARING_REBALANCE,
+    (GroupState.STABLE, GroupEvent.REBALANCE): GroupState.PREPARING_REBALANCE,
+    (GroupState.PREPARING_REBALANCE, GroupEvent.JOINED): GroupState.COMPLETING_REBALANCE,
+    (GroupState.PREPARING_REBALANCE, GroupEvent.EMPTIED): GroupState.EMPTY,
+    (GroupState.COMPLETING_REBALANCE, GroupEvent.ASSIGNED): GroupState.STABLE,
+    (GroupState.EMPTY, GroupEvent.REMOVED): GroupState.DEAD,
+    (GroupState.PREPARING_REBALANCE, GroupEvent.REMOVED): GroupState.DEAD,
+    (GroupState.COMPLETING_REBALANCE, GroupEvent.REMOVED): GroupState.DEAD,
+    (GroupState.STABLE, GroupEvent.REMOVED): GroupState.DEAD,
+}
+
+# A Heartbeat of a known member in the current generation; it may come before the assignment.
+HEARTBEAT_CODES: Final[dict[GroupState, ErrorCode]] = {
+    GroupState.EMPTY: ErrorCode.UNKNOWN_MEMBER_ID,
+    GroupState.PREPARING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
+    GroupState.COMPLETING_REBALANCE: ErrorCode.NONE,
+    GroupState.STABLE: ErrorCode.NONE,
+    GroupState.DEAD: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+
+# DeleteGroups.
+DELETE_CODES: Final[dict[GroupState, ErrorCode]] = {
+    GroupState.EMPTY: ErrorCode.NONE,
+    GroupState.PREPARING_REBALANCE: ErrorCode.NON_EMPTY_GROUP,
+    GroupState.COMPLETING_REBALANCE: ErrorCode.NON_EMPTY_GROUP,
+    GroupState.STABLE: ErrorCode.NON_EMPTY_GROUP,
+    GroupState.DEAD: ErrorCode.GROUP_ID_NOT_FOUND,
+}
+
+# What the failed append of a coordinator's record is on the wire (other codes pass as they are).
+APPEND_ERRORS: Final[dict[int, ErrorCode]] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    # Verification of a transaction can end with it, and older clients do not retry it.
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+}
+
+
+def next_state(state: GroupState, event: GroupEvent) -> GroupState:
+    """The state after `event`. Raises IllegalTransition where the table has no row."""
+    try:
+        return TRANSITIONS[state, event]
+    except KeyError:
+        raise IllegalTransition(f"{event.name} in state {state.value}") from None
+
+
+def append_error(code: int) -> int:
+    """The code a client gets when the append of its decision failed with `code`."""
+    return APPEND_ERRORS.get(code, code)
