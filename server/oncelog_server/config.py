@@ -1,22 +1,19 @@
-"""The broker's settings: what they are, and where they come from.
+"""Where settings come from: defaults < server.properties < KAFKA_* < ONCELOG_* < --set.
 
-`Settings` is the typed result; its rows are in settings/. Defaults < server.properties < KAFKA_* <
-ONCELOG_* < --set. Every broker setting of Kafka's is in exactly one of HONOURED, ACCEPTED (without
-effect) and REFUSED.
+What they are is in settings/: every broker setting of Kafka's is in exactly one of HONOURED,
+ACCEPTED (without effect) and REFUSED.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from oncelog_server.settings.accepted import ACCEPTED, ALIASES, GONE
-from oncelog_server.settings.broker import BrokerSettings
-from oncelog_server.settings.coordinators import CoordinatorSettings
 from oncelog_server.settings.listeners import InvalidListeners, listeners_of
-from oncelog_server.settings.log import LogSettings
+from oncelog_server.settings.model import HONOURED, KNOWN, Settings
 from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.sources import (
     Assignment,
@@ -25,28 +22,9 @@ from oncelog_server.settings.sources import (
     from_environment,
     from_properties,
 )
-from oncelog_server.settings.table import InvalidValue, Kind, Setting, parse_value, setting_of
+from oncelog_server.settings.table import InvalidValue, Kind, parse_value
 
-
-@dataclass(frozen=True)
-class Settings(BrokerSettings, LogSettings, CoordinatorSettings):
-    """Every honoured setting as an attribute: `num.partitions` is `num_partitions`.
-
-    `given` holds the text of the settings that somebody set, by name: those of ACCEPTED too.
-    """
-
-    given: Mapping[str, str] = field(default_factory=dict, hash=False)
-
-    @property
-    def data_directory(self) -> str:
-        """The one data directory: log.dirs, or else log.dir."""
-        return (self.log_dirs or self.log_dir)[0]
-
-
-HONOURED: dict[str, Setting] = {
-    row.name: row for row in (setting_of(one) for one in fields(Settings) if "row" in one.metadata)
-}
-KNOWN = frozenset(HONOURED) | frozenset(ACCEPTED) | frozenset(REFUSED)
+__all__ = ["Loaded", "SettingProblem", "Settings", "SettingsError", "load_settings"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any, cast
 
-from oncelog_server.config import HONOURED, Settings
 from oncelog_server.log.config import LogConfig
 from oncelog_server.settings.log import FOREVER
+from oncelog_server.settings.model import HONOURED, Settings
 from oncelog_server.settings.table import (
     InvalidValue,
     Kind,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_server.config import HONOURED, KNOWN, Settings
 from oncelog_server.log.config import LogConfig
 from oncelog_server.settings.accepted import ACCEPTED
+from oncelog_server.settings.model import HONOURED, KNOWN, Settings
 from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.table import (
     InvalidValue,

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from oncelog_server.cluster.sqlite_store import SqliteStore
 from oncelog_server.cluster.store import (
     MAX_OPERATIONS,
     Changes,
@@ -22,7 +21,8 @@ from oncelog_server.cluster.store import (
     Put,
     Written,
 )
-from tests.server.cluster.memory_store import MemoryStore
+from oncelog_server.metadata.sqlite_store import SqliteStore
+from tests.server.metadata.memory_store import MemoryStore
 
 
 @pytest.fixture(params=["sqlite", "memory"])

@@ -14,7 +14,6 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from oncelog_server.cluster.feed import Feed
 from oncelog_server.cluster.store import (
     Changes,
     Compare,
@@ -28,6 +27,7 @@ from oncelog_server.cluster.store import (
     TxnResult,
     check_limits,
 )
+from oncelog_server.metadata.feed import Feed
 
 T = TypeVar("T")
 

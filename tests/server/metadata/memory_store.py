@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
-from oncelog_server.cluster.feed import Feed
 from oncelog_server.cluster.store import (
     Changes,
     Compare,
@@ -19,6 +18,7 @@ from oncelog_server.cluster.store import (
     TxnResult,
     check_limits,
 )
+from oncelog_server.metadata.feed import Feed
 
 
 class MemoryStore:

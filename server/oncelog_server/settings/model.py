@@ -1,0 +1,34 @@
+"""`Settings`: all honoured settings, typed; and the names of all settings there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+from oncelog_server.settings.accepted import ACCEPTED
+from oncelog_server.settings.broker import BrokerSettings
+from oncelog_server.settings.coordinators import CoordinatorSettings
+from oncelog_server.settings.log import LogSettings
+from oncelog_server.settings.refused import REFUSED
+from oncelog_server.settings.table import Setting, setting_of
+
+
+@dataclass(frozen=True)
+class Settings(BrokerSettings, LogSettings, CoordinatorSettings):
+    """Every honoured setting as an attribute: `num.partitions` is `num_partitions`.
+
+    `given` holds the text of the settings that somebody set, by name: those of ACCEPTED too.
+    """
+
+    given: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def data_directory(self) -> str:
+        """The one data directory: log.dirs, or else log.dir."""
+        return (self.log_dirs or self.log_dir)[0]
+
+
+HONOURED: dict[str, Setting] = {
+    row.name: row for row in (setting_of(one) for one in fields(Settings) if "row" in one.metadata)
+}
+KNOWN = frozenset(HONOURED) | frozenset(ACCEPTED) | frozenset(REFUSED)
