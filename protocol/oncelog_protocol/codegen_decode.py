@@ -30,6 +30,7 @@ class DecoderSource(Source):
             unpack_array=_struct.unpack_from,
             uvarint=continue_uvarint,
             skip_tags=skip_tags,
+            new=object.__new__,
             fail=self._fail,
         )
         self.line("end = len(b)")
@@ -73,15 +74,14 @@ class DecoderSource(Source):
             self.line(f"{name}, p = uvarint(b, p, {name})")
         return name
 
-    def _length(self, classic: str) -> str:
-        """Read a length; -1 is null in both forms."""
+    def _length(self, classic: str) -> tuple[str, str, str]:
+        """Read a length: its name, the test for null, and the expression of the true length."""
         if self.flexible:
             name = self._uvarint()
-            self.line(f"{name} -= 1")
-            return name
+            return name, f"{name} == 0", f"{name} - 1"
         name = self._take(classic)
         self._flush()
-        return name
+        return name, f"{name} == -1", name
 
     # ── values: each returns the expression that holds the value ───────────────────────────────
 
@@ -97,10 +97,10 @@ class DecoderSource(Source):
         return self._struct(schema_of(kind))
 
     def _sized(self, kind: Primitive, name: str, nullable: bool) -> str:
-        length = self._length("h" if kind is string else "i")
+        _, null, length = self._length("h" if kind is string else "i")
         value, stop = self.fresh(), self.fresh("e")
         if nullable:
-            self.line(f"if {length} == -1: {value} = None")
+            self.line(f"if {null}: {value} = None")
             self.line("else:")
             self.depth += 1
         self.line(f"{stop} = p + {length}")
@@ -117,12 +117,14 @@ class DecoderSource(Source):
         return value
 
     def _array(self, kind: Array, name: str, nullable: bool) -> str:
-        count = self._length("i")
+        count, null, length = self._length("i")
         value = self.fresh()
         if nullable:
-            self.line(f"if {count} == -1: {value} = None")
+            self.line(f"if {null}: {value} = None")
             self.line("else:")
             self.depth += 1
+        if length != count:
+            self.line(f"{count} = {length}")
         size = minimal_size(kind.of, self.version, self.flexible)
         self.line(
             f"if {count} < 0 or {count} > left or {count} * {size} > end - p:"
@@ -160,9 +162,10 @@ class DecoderSource(Source):
         if self.flexible:
             values.update(self._tags(schema))
         self._flush()
-        arguments = [values.get(field.name) or self._default(field) for field in schema.fields]
-        made = self.fresh("o")
-        self.line(f"{made} = {self.constant('C', schema.cls)}({', '.join(arguments)})")
+        made = self.fresh("o")  # set field by field: a third faster than a call of the class
+        self.line(f"{made} = new({self.constant('C', schema.cls)})")
+        for field in schema.fields:
+            self.line(f"{made}.{field.name} = {values.get(field.name) or self._default(field)}")
         return made
 
     def _default(self, field: Field) -> str:

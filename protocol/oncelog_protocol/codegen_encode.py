@@ -11,7 +11,7 @@ import struct as _struct
 from oncelog_protocol.codegen import Source
 from oncelog_protocol.schema import Field, Schema, schema_of
 from oncelog_protocol.types import Array, Default, FieldType, Nested, Primitive, string
-from oncelog_protocol.varint import write_uvarint
+from oncelog_protocol.varint import SMALL, write_uvarint
 
 
 class EncoderSource(Source):
@@ -21,7 +21,7 @@ class EncoderSource(Source):
         super().__init__(schema, version, "def encode(o, a):")
         self._pending: list[tuple[str, str]] = []
         self._append = "a"
-        self.scope.update(uvarint=write_uvarint, pack_array=_struct.pack)
+        self.scope.update(SMALL=SMALL, uvarint=write_uvarint, pack_array=_struct.pack)
         self._struct(schema, "o")
         self._flush()
         self.line("return None")
@@ -48,7 +48,9 @@ class EncoderSource(Source):
 
     def _length(self, classic: str, value: str) -> None:
         if self.flexible:
-            self._part(f"uvarint(len({value}) + 1)")
+            size = self.fresh("n")
+            self.line(f"{size} = len({value}) + 1")
+            self._part(f"SMALL[{size}] if {size} < {len(SMALL)} else uvarint({size})")
         else:
             self._put(classic, f"len({value})")
 
