@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from contextlib import suppress
 from enum import IntEnum
 from struct import Struct
 from typing import Final, TypeAlias
@@ -16,6 +17,7 @@ import cramjam
 from .errors import CorruptRecords
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
+DecompressInto: TypeAlias = Callable[[Bytes, memoryview], int]
 
 
 class Compression(IntEnum):
@@ -42,10 +44,14 @@ XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
 XERIAL_HEADER: Final = XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
 XERIAL_BLOCK_SIZE: Final = 32 * 1024
 _BLOCK_LENGTH: Final = Struct(">i")
+# Snappy's best: three bytes that copy 64. A block that claims more is lying.
+_SNAPPY_MOST: Final = 22
 
-_FIRST_GUESS: Final = 4  # times the input
-_GROWTH: Final = 4
-_SMALLEST_BUFFER: Final = 4096
+# The buffer to decompress into: times the input at first, then times the one that was too small.
+# Generous, as zeroed memory that is not written to costs nothing.
+_FIRST_GUESS: Final = 16
+_GROWTH: Final = 8
+_SMALLEST_BUFFER: Final = 16 * 1024
 
 
 def compress(codec: Compression, data: Bytes, level: int | None = None) -> bytes:
@@ -61,7 +67,7 @@ def compress(codec: Compression, data: Bytes, level: int | None = None) -> bytes
         return bytes(memoryview(cramjam.zstd.compress(data, level=level)))
     # Java's reader knows independent blocks only; cramjam links them unless told.
     compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
-    compressor.compress(data)
+    compressor.compress(bytes(data))
     return bytes(memoryview(compressor.finish()))
 
 
@@ -83,7 +89,7 @@ def decompress(codec: Compression, data: Bytes, limit: int) -> bytes:
     """
     if codec is Compression.NONE:
         if len(data) > limit:
-            raise _too_large(limit)
+            raise CorruptRecords(f"{len(data)} bytes where at most {limit} may be")
         return bytes(data)
     if codec is Compression.SNAPPY:
         return _decompress_snappy(memoryview(data), limit)
@@ -94,36 +100,36 @@ def decompress(codec: Compression, data: Bytes, limit: int) -> bytes:
     return _decompress_stream(cramjam.gzip.decompress_into, data, limit)
 
 
-def _too_large(limit: int) -> CorruptRecords:
-    return CorruptRecords(f"more than {limit} bytes when decompressed")
-
-
-def _decompress_stream(
-    decompress_into: Callable[[Bytes, memoryview], int], data: Bytes, limit: int
-) -> bytes:
+def _decompress_stream(decompress_into: DecompressInto, data: Bytes, limit: int) -> bytes:
     # The library tells a full buffer from damage by the text of its error only, so every failure is
     # tried again with a greater buffer. Damage shows at the same place each time, and the sizes are
-    # a geometric row: all in all at most 4/3 of the work of the last one.
+    # a geometric row: all in all at most 8/7 of the work of the last one.
     size = min(max(len(data) * _FIRST_GUESS, _SMALLEST_BUFFER), limit)
-    while True:
-        # A BytesIO gives its content away without a copy, so no second buffer of this size exists.
-        output = io.BytesIO(bytes(size))
-        try:
-            with output.getbuffer() as room:
-                written = decompress_into(data, room)
-        except cramjam.DecompressionError as error:
-            if size >= limit:
-                raise CorruptRecords(f"cannot decompress to {limit} bytes: {error}") from None
-            size = min(size * _GROWTH, limit)
-        else:
-            output.truncate(written)
-            return output.getvalue()
+    while size < limit:
+        with suppress(cramjam.DecompressionError):
+            return _decompress_to(size, decompress_into, data)
+        size = min(size * _GROWTH, limit)
+    try:
+        return _decompress_to(limit, decompress_into, data)
+    except cramjam.DecompressionError as error:
+        raise CorruptRecords(f"cannot decompress to at most {limit} bytes: {error}") from None
+
+
+def _decompress_to(size: int, decompress_into: DecompressInto, data: Bytes) -> bytes:
+    # A BytesIO gives its content away without a copy: there is never a second buffer of this size.
+    output = io.BytesIO(bytes(size))
+    with output.getbuffer() as room:
+        written = decompress_into(data, room)
+    output.truncate(written)
+    return output.getvalue()
 
 
 def _decompress_snappy(data: memoryview, limit: int) -> bytes:
     if bytes(data[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
         return _decompress_block(data, limit)
-    parts: list[bytes] = []
+    if len(data) < len(XERIAL_HEADER):
+        raise CorruptRecords("a snappy stream's header is cut off")
+    output = io.BytesIO()
     position, left = len(XERIAL_HEADER), limit
     while position < len(data):
         if position + _BLOCK_LENGTH.size > len(data):
@@ -134,19 +140,17 @@ def _decompress_snappy(data: memoryview, limit: int) -> bytes:
             raise CorruptRecords(f"a snappy block claims {length} bytes")
         block = _decompress_block(data[position : position + length], left)
         position += length
-        left -= len(block)
-        parts.append(block)
-    return b"".join(parts)
+        left -= output.write(block)
+    return output.getvalue()
 
 
 def _decompress_block(data: memoryview, limit: int) -> bytes:
     try:
         size = cramjam.snappy.decompress_raw_len(data)
         if size > limit:
-            raise _too_large(limit)
-        output = io.BytesIO(bytes(size))
-        with output.getbuffer() as room:
-            cramjam.snappy.decompress_raw_into(data, room)
+            raise CorruptRecords(f"a snappy block of {size} bytes where {limit} are left")
+        if size > len(data) * _SNAPPY_MOST:
+            raise CorruptRecords(f"{len(data)} bytes cannot be a snappy block of {size}")
+        return _decompress_to(size, cramjam.snappy.decompress_raw_into, data)
     except cramjam.DecompressionError as error:
         raise CorruptRecords(f"snappy: {error}") from None
-    return output.getvalue()
