@@ -1,0 +1,419 @@
+"""A coordinator runtime in memory: appends records to a list, replays them, releases answers on commit.
+
+Numbers are time. Every answer is encoded in its version as it leaves, so that none can be given that the
+wire cannot carry. Commits can be held back, and appends made to fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from oncelog_protocol.codecs import encode
+from oncelog_protocol.messages.heartbeat import HeartbeatRequest
+from oncelog_protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from oncelog_protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+from oncelog_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from oncelog_protocol.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from oncelog_protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from oncelog_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from oncelog_server.coordination.shard import CoordinatorRecord, Decision, TransactionOfRecords
+from oncelog_server.deferred import Deferred
+from oncelog_server.group.classic_group import ClassicGroup
+from oncelog_server.group.config import GroupConfig
+from oncelog_server.group.moment import Caller
+from oncelog_server.group.shard import GroupShard
+from oncelog_server.group.states import GroupState
+
+R = TypeVar("R")
+
+WALL_MS = 1_700_000_000_000
+GROUP = "g"
+
+Commit = tuple[str, int, int]  # (topic, partition, offset)
+
+
+@dataclass(frozen=True)
+class Appended:
+    """A record as it lies in the log."""
+
+    record: CoordinatorRecord
+    transaction: TransactionOfRecords | None
+
+
+@dataclass(frozen=True)
+class Marker:
+    """The end of a transaction as it lies in the log."""
+
+    producer_id: int
+    committed: bool
+
+
+@dataclass
+class Driver:
+    """`log` outlives a `crash`, as the file does."""
+
+    config: GroupConfig = field(default_factory=GroupConfig)
+    now_ms: int = 1_000
+    log: list[Appended | Marker] = field(default_factory=list)
+    # The code every append fails with, until it is taken away.
+    append_error: int | None = None
+    # Commits wait for `release_commits`.
+    holds_commits: bool = False
+
+    def __post_init__(self) -> None:
+        self._names = 0
+        self._held: list[Callable[[], None]] = []
+        self.shard = self.load()
+
+    # --- the log
+
+    def load(self) -> GroupShard:
+        """A shard that has replayed the log."""
+        shard = GroupShard(self.config, new_member_id=self._new_member_id)
+        for offset, entry in enumerate(self.log):
+            replay(shard, entry, offset)
+        shard.on_loaded(self.now_ms, self.wall_ms)
+        return shard
+
+    def crash(self) -> None:
+        """The process is gone, and another one loads the log."""
+        self._held.clear()
+        self.shard = self.load()
+
+    def _new_member_id(self, name: str) -> str:
+        self._names += 1
+        return f"{name}-{self._names}"
+
+    def run(self, decision: Decision[R], version: int | None = None) -> Deferred[R]:
+        """What the runtime does with a decision."""
+        answer: Deferred[R] = Deferred()
+        if version is not None:
+            answer.on_complete(lambda response: _encode(response, version))
+        if decision.records and self.append_error is not None:
+            if decision.on_failure is None:
+                raise AssertionError("nobody puts the failed append right")
+            answer.complete(decision.on_failure(self.append_error))
+            return answer
+        for record in decision.records:
+            self.append(Appended(record, decision.transaction))
+
+        def release() -> None:
+            if decision.on_committed is not None:
+                decision.on_committed()
+            if isinstance(decision.response, Deferred):
+                decision.response.on_complete(answer.complete)
+            else:
+                answer.complete(decision.response)
+
+        if decision.records and self.holds_commits:
+            self._held.append(release)
+        else:
+            release()
+        return answer
+
+    def append(self, entry: Appended | Marker) -> None:
+        """At the end of the log, and replayed at once."""
+        self.log.append(entry)
+        replay(self.shard, entry, len(self.log) - 1)
+
+    def release_commits(self) -> None:
+        """The high watermark reaches the end of the log."""
+        held, self._held = self._held, []
+        for release in held:
+            release()
+
+    # --- time
+
+    @property
+    def wall_ms(self) -> int:
+        return WALL_MS + self.now_ms
+
+    def advance(self, ms: int) -> None:
+        """Let time pass, timer by timer."""
+        end_ms = self.now_ms + ms
+        while (timer := self.shard.next_timer()) is not None and timer <= end_ms:
+            self.now_ms = max(self.now_ms, timer)
+            for decision in self.shard.expire(self.now_ms, self.wall_ms):
+                self.run_unasked(decision)
+        self.now_ms = end_ms
+
+    def run_unasked(self, decision: Decision[None]) -> None:
+        """A timer's decision: nobody waits for it, so its failure may go unheeded."""
+        if decision.on_failure is None and self.append_error is not None:
+            return
+        self.run(decision)
+
+    def caller(self, version: int, client_id: str = "client") -> Caller:
+        return Caller(
+            api_version=version,
+            client_id=client_id,
+            client_host="/127.0.0.1",
+            now_ms=self.now_ms,
+            wall_ms=self.wall_ms,
+        )
+
+    # --- requests
+
+    def join(
+        self,
+        member_id: str = "",
+        *,
+        group: str = GROUP,
+        version: int = 9,
+        instance: str | None = None,
+        protocols: Mapping[str, bytes] | None = None,
+        protocol_type: str = "consumer",
+        session_ms: int = 10_000,
+        rebalance_ms: int = 60_000,
+        client_id: str = "client",
+    ) -> Deferred[JoinGroupResponse]:
+        if protocols is None:
+            protocols = {"range": subscription()}
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=rebalance_ms,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=protocol_type,
+            protocols=[
+                JoinGroupRequestProtocol(name=name, metadata=metadata)
+                for name, metadata in protocols.items()
+            ],
+        )
+        decision = self.shard.join_group(request, self.caller(version, client_id))
+        return self.run(decision, version)
+
+    def join_twice(self, **options: Any) -> Deferred[JoinGroupResponse]:
+        """As clients since KIP-394 do: ask for a member id, then join with it."""
+        first = self.join(**options).value
+        assert first.error_code == 79
+        return self.join(first.member_id, **options)
+
+    def sync(
+        self,
+        member_id: str,
+        generation_id: int,
+        assignments: Mapping[str, bytes] | None = None,
+        *,
+        group: str = GROUP,
+        version: int = 5,
+        instance: str | None = None,
+        protocol_type: str | None = "consumer",
+        protocol_name: str | None = "range",
+    ) -> Deferred[SyncGroupResponse]:
+        request = SyncGroupRequest(
+            group_id=group,
+            generation_id=generation_id,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=protocol_type,
+            protocol_name=protocol_name,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=name, assignment=assignment)
+                for name, assignment in (assignments or {}).items()
+            ],
+        )
+        decision = self.shard.sync_group(request, self.caller(version))
+        return self.run(decision, version)
+
+    def heartbeat(
+        self,
+        member_id: str,
+        generation_id: int,
+        *,
+        group: str = GROUP,
+        instance: str | None = None,
+        version: int = 4,
+    ) -> int:
+        request = HeartbeatRequest(
+            group_id=group,
+            generation_id=generation_id,
+            member_id=member_id,
+            group_instance_id=instance,
+        )
+        decision = self.shard.heartbeat(request, self.caller(version))
+        return self.run(decision, version).value.error_code
+
+    def leave(
+        self,
+        *member_ids: str,
+        group: str = GROUP,
+        instances: Iterable[str] = (),
+        version: int = 5,
+    ) -> Deferred[LeaveGroupResponse]:
+        request = LeaveGroupRequest(group_id=group)
+        if version < 3:
+            (request.member_id,) = member_ids
+        else:
+            request.members = [MemberIdentity(member_id=name) for name in member_ids]
+            request.members += [MemberIdentity(group_instance_id=name) for name in instances]
+        decision = self.shard.leave_group(request, self.caller(version))
+        return self.run(decision, version)
+
+    def commit(
+        self,
+        *commits: Commit,
+        group: str = GROUP,
+        member_id: str = "",
+        generation_id: int = -1,
+        instance: str | None = None,
+        metadata: str | None = "",
+        retention_ms: int = -1,
+        version: int = 9,
+    ) -> list[int]:
+        """The code of each partition."""
+        request = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=generation_id,
+            member_id=member_id,
+            group_instance_id=instance,
+            retention_time_ms=retention_ms,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[
+                        OffsetCommitRequestPartition(
+                            partition_index=partition,
+                            committed_offset=offset,
+                            committed_metadata=metadata,
+                        )
+                    ],
+                )
+                for topic, partition, offset in commits
+            ],
+        )
+        decision = self.shard.offset_commit(request, self.caller(version))
+        response = self.run(decision, version).value
+        return [partition.error_code for topic in response.topics for partition in topic.partitions]
+
+    def txn_commit(
+        self,
+        producer_id: int,
+        *commits: Commit,
+        group: str = GROUP,
+        member_id: str = "",
+        generation_id: int = -1,
+        instance: str | None = None,
+        metadata: Mapping[Commit, str] | None = None,
+        version: int = 5,
+    ) -> list[int]:
+        """The code of each partition."""
+        request = TxnOffsetCommitRequest(
+            transactional_id="t",
+            group_id=group,
+            producer_id=producer_id,
+            producer_epoch=0,
+            generation_id_or_member_epoch=generation_id,
+            member_id=member_id,
+            group_instance_id=instance,
+            topics=[
+                TxnOffsetCommitRequestTopic(
+                    name=commit[0],
+                    partitions=[
+                        TxnOffsetCommitRequestPartition(
+                            partition_index=commit[1],
+                            committed_offset=commit[2],
+                            committed_metadata=(metadata or {}).get(commit),
+                        )
+                    ],
+                )
+                for commit in commits
+            ],
+        )
+        decision = self.shard.txn_offset_commit(request, self.caller(version))
+        response = self.run(decision, version).value
+        return [partition.error_code for topic in response.topics for partition in topic.partitions]
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """The marker arrives in this partition."""
+        self.append(Marker(producer_id, committed))
+
+    def fetch(
+        self, topic: str, partition: int, *, group: str = GROUP, require_stable: bool = False
+    ) -> tuple[int, int]:
+        """(committed offset, code) of one partition."""
+        request = OffsetFetchRequestGroup(
+            group_id=group,
+            topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])],
+        )
+        decision = self.shard.offset_fetch(request, require_stable=require_stable)
+        (found,) = self.run(decision).value.topics[0].partitions
+        return found.committed_offset, found.error_code
+
+    # --- looking
+
+    def group(self, group: str = GROUP) -> ClassicGroup:
+        return self.shard.table.groups[group]
+
+    def state(self, group: str = GROUP) -> GroupState:
+        return self.shard.group_state(group)
+
+    def stable_group(self, *names: str, **options: Any) -> tuple[int, list[str]]:
+        """A group with a member for each client id, stable. Returns generation and member ids."""
+        joins = [self.join_twice(client_id=name, **options) for name in names]
+        self.advance(self.config.group_initial_rebalance_delay_ms)
+        while not joins[0].done:
+            self.advance(1_000)
+        answers = [join.value for join in joins]
+        assert {answer.error_code for answer in answers} == {0}
+        generation_id = answers[0].generation_id
+        assignments = {answer.member_id: answer.member_id.encode() for answer in answers}
+        leader = next(answer for answer in answers if answer.leader == answer.member_id)
+        protocol = leader.protocol_name
+        group = options.get("group", GROUP)
+        kind = options.get("protocol_type", "consumer")
+        for answer in sorted(answers, key=lambda answer: answer is leader):
+            self.sync(
+                answer.member_id,
+                generation_id,
+                assignments if answer is leader else None,
+                group=group,
+                protocol_type=kind,
+                protocol_name=protocol,
+            )
+        assert self.state(group) is GroupState.STABLE
+        return generation_id, [answer.member_id for answer in answers]
+
+
+def replay(shard: GroupShard, entry: Appended | Marker, offset: int) -> None:
+    """One entry of the log, live or at load."""
+    if isinstance(entry, Marker):
+        shard.replay_marker(entry.producer_id, 0, committed=entry.committed)
+    else:
+        shard.replay(entry.record, offset=offset, transaction=entry.transaction)
+
+
+def subscription(*topics: str) -> bytes:
+    """A consumer's metadata, version 0."""
+    names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
+    return b"\0\0" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
+
+
+def _encode(response: object, version: int) -> None:
+    encode(response, version)
