@@ -1,0 +1,141 @@
+"""The `.txnindex` files of a log (KIP-98), with a checksum of ours beside them.
+
+Kafka's rows carry none, and a lost row would show aborted records to a reader. `txn-index-checkpoint`
+keeps rows and CRC32C per segment in the form of Kafka's checkpoints; where they disagree with a file,
+or there is no checkpoint, the segment's rows are computed again from the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_numbers, encode_lines
+from oncelog_server.log.txn_index import AbortedTransaction, TxnIndex, encode_row
+from oncelog_server.storage.files import File, Files, StorageError
+from oncelog_server.storage.layout import (
+    TEMPORARY_SUFFIX,
+    TXN_INDEX_CHECKPOINT,
+    TXN_INDEX_SUFFIX,
+    segment_file,
+)
+
+# Of how many segments the rows stay in memory.
+_SEGMENTS_KEPT: Final = 64
+_EMPTY: Final = (0, 0)
+
+# Computes the rows of the segment with this base offset from the log.
+Recompute = Callable[[int], list[AbortedTransaction]]
+
+
+class AbortedTransactions:
+    """Rows by segment, loaded when a reader needs them."""
+
+    def __init__(self, files: Files, directory: str, recompute: Recompute) -> None:
+        self._files = files
+        self._directory = directory
+        self._recompute = recompute
+        self._loaded: dict[int, TxnIndex] = {}
+        self._sums = self._load_sums()
+
+    def _path(self, base_offset: int) -> str:
+        return f"{self._directory}/{segment_file(base_offset, TXN_INDEX_SUFFIX)}"
+
+    def _load_sums(self) -> dict[int, tuple[int, int]]:
+        """Base offset -> (rows, CRC); nothing is known of segments that are not named."""
+        try:
+            file = self._files.open(f"{self._directory}/{TXN_INDEX_CHECKPOINT}")
+            data = file.read(0, file.size)
+            file.close()
+            rows = decode_numbers(data, 3)
+        except (StorageError, MalformedCheckpoint):
+            return {}
+        return {base: (count, crc) for base, count, crc in rows}
+
+    def start(self, base_offset: int) -> None:
+        """A segment with no rows yet: a new one, or one that recovery is about to scan."""
+        self._loaded[base_offset] = TxnIndex()
+        path = self._path(base_offset)
+        if self._files.exists(path):
+            file = self._files.open(path)
+            file.truncate(0)
+            file.close()
+
+    def append(self, base_offset: int, row: AbortedTransaction) -> None:
+        """Raises StorageError: the row is then neither in the file nor here."""
+        data = encode_row(row)
+        index = self._index(base_offset)
+        self._file(base_offset).append(data)
+        index.append(row, data)
+
+    def _file(self, base_offset: int) -> File:
+        return self._files.open(self._path(base_offset), create=True)
+
+    def collect(
+        self, base_offsets: Iterable[int], first_offset: int, end_offset: int
+    ) -> list[AbortedTransaction]:
+        """Aborted transactions with records in `first_offset`..`end_offset` (exclusive). `base_offsets`:
+        the segments from the one with `first_offset` on, as the marker may be far behind."""
+        found: list[AbortedTransaction] = []
+        for base_offset in base_offsets:
+            if self._index(base_offset).collect(first_offset, end_offset, found):
+                break
+        return found
+
+    def rows(self, base_offset: int) -> list[AbortedTransaction]:
+        return self._index(base_offset).rows
+
+    def _index(self, base_offset: int) -> TxnIndex:
+        index = self._loaded.get(base_offset)
+        if index is None:
+            index = self._load(base_offset)
+            if len(self._loaded) >= _SEGMENTS_KEPT:
+                del self._loaded[min(self._loaded)]  # never the one at the end: it still grows
+            self._loaded[base_offset] = index
+        return index
+
+    def _load(self, base_offset: int) -> TxnIndex:
+        expected = self._sums.get(base_offset)
+        if expected == _EMPTY:
+            return TxnIndex()
+        try:
+            file = self._files.open(self._path(base_offset))
+            index = TxnIndex.decode(file.read(0, file.size))
+        except StorageError:
+            index = None
+        if index is not None and (len(index.rows), index.crc) == expected:
+            return index
+        return self._rebuild(base_offset)
+
+    def _rebuild(self, base_offset: int) -> TxnIndex:
+        rows = self._recompute(base_offset)
+        index = TxnIndex()
+        data = b"".join(map(encode_row, rows))
+        for row in rows:
+            index.append(row, encode_row(row))
+        file = self._file(base_offset)
+        file.truncate(0)
+        if data:
+            file.append(data)
+        self._sums[base_offset] = (len(rows), index.crc)
+        return index
+
+    def checkpoint(self, base_offsets: Iterable[int]) -> None:
+        """Write the checksums of these segments, as far as they are known. Raises StorageError."""
+        for base_offset, index in self._loaded.items():
+            self._sums[base_offset] = (len(index.rows), index.crc)
+        sums = {base: self._sums[base] for base in base_offsets if base in self._sums}
+        lines = (f"{base} {count} {crc}" for base, (count, crc) in sums.items())
+        path = f"{self._directory}/{TXN_INDEX_CHECKPOINT}"
+        file = self._files.open(path + TEMPORARY_SUFFIX, create=True)
+        file.truncate(0)
+        file.append(encode_lines(lines))
+        file.close()
+        self._files.rename(path + TEMPORARY_SUFFIX, path)
+
+    def distrust(self, base_offset: int) -> None:
+        """A row of this segment may be missing in its file: let the next start compute them."""
+        self._loaded.pop(base_offset, None)
+        self._sums.pop(base_offset, None)
+
+    forget = distrust

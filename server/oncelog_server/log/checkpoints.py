@@ -1,0 +1,115 @@
+"""Kafka's small text files: offset checkpoints, leader epochs, partition.metadata, meta.properties
+(CheckpointFile, PartitionMetadata, MetaProperties)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from oncelog_protocol.types import uuid_from_string, uuid_to_string
+
+_VERSION: Final = 0
+_META_VERSION: Final = 1
+
+
+class MalformedCheckpoint(ValueError):
+    """The file is not what its name promises; what it held is rebuilt or starts from safe values."""
+
+
+class MetaProperties(NamedTuple):
+    """Who a data directory belongs to. `directory_id` is a UUID in Kafka's base64 form."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: str
+
+
+def encode_lines(lines: Iterable[str]) -> bytes:
+    """A checkpoint: version, number of lines, the lines."""
+    body = list(lines)
+    return "".join(f"{line}\n" for line in (_VERSION, len(body), *body)).encode()
+
+
+def decode_lines(data: bytes) -> list[str]:
+    """The lines of a checkpoint; an empty file has none, as in Kafka. Raises MalformedCheckpoint."""
+    try:
+        lines = data.decode().splitlines()
+    except UnicodeDecodeError:
+        raise MalformedCheckpoint("not text") from None
+    if not lines:
+        return []
+    if lines[0] != str(_VERSION):
+        raise MalformedCheckpoint(f"unknown version {lines[0]!r}")
+    if len(lines) == 1:
+        return []
+    if lines[1] != str(len(lines) - 2):
+        raise MalformedCheckpoint(f"{len(lines) - 2} entries where {lines[1]!r} are announced")
+    return lines[2:]
+
+
+def decode_numbers(data: bytes, columns: int) -> list[tuple[int, ...]]:
+    """A checkpoint of nothing but whole numbers. Raises MalformedCheckpoint."""
+    rows = []
+    for line in decode_lines(data):
+        try:
+            row = tuple(map(int, line.split()))
+        except ValueError:
+            raise MalformedCheckpoint(f"malformed line {line!r}") from None
+        if len(row) != columns:
+            raise MalformedCheckpoint(f"malformed line {line!r}")
+        rows.append(row)
+    return rows
+
+
+def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
+    """recovery-point-offset-checkpoint and its like: (topic, partition) -> offset."""
+    return encode_lines(f"{topic} {part} {offset}" for (topic, part), offset in offsets.items())
+
+
+def decode_offsets(data: bytes) -> dict[tuple[str, int], int]:
+    """Raises MalformedCheckpoint."""
+    offsets = {}
+    for line in decode_lines(data):
+        words = line.split()
+        try:
+            topic, partition, offset = words
+            offsets[topic, int(partition)] = int(offset)
+        except ValueError:
+            raise MalformedCheckpoint(f"malformed line {line!r}") from None
+    return offsets
+
+
+def encode_partition_metadata(topic_id: bytes) -> bytes:
+    return f"version: {_VERSION}\ntopic_id: {uuid_to_string(topic_id)}\n".encode()
+
+
+def decode_partition_metadata(data: bytes) -> bytes:
+    """The topic id, 16 bytes. Raises MalformedCheckpoint."""
+    try:
+        fields = dict(line.split(": ", 1) for line in data.decode().splitlines() if line)
+        if fields["version"] != str(_VERSION):
+            raise MalformedCheckpoint(f"unknown version {fields['version']!r}")
+        return uuid_from_string(fields["topic_id"])
+    except (KeyError, ValueError) as error:
+        raise MalformedCheckpoint(f"not partition.metadata: {error}") from None
+
+
+def encode_meta_properties(meta: MetaProperties) -> bytes:
+    return (
+        f"version={_META_VERSION}\ncluster.id={meta.cluster_id}\nnode.id={meta.node_id}\n"
+        f"directory.id={meta.directory_id}\n"
+    ).encode()
+
+
+def decode_meta_properties(data: bytes) -> MetaProperties:
+    """Raises MalformedCheckpoint."""
+    try:
+        lines = [line.strip() for line in data.decode().splitlines()]
+        fields = dict(line.split("=", 1) for line in lines if line and line[0] not in "#!")
+        if fields["version"] != str(_META_VERSION):
+            raise MalformedCheckpoint(f"unknown version {fields['version']!r}")
+        return MetaProperties(
+            fields["cluster.id"], int(fields["node.id"]), fields.get("directory.id", "")
+        )
+    except (KeyError, ValueError) as error:
+        raise MalformedCheckpoint(f"not meta.properties: {error}") from None

@@ -1,0 +1,59 @@
+"""What a topic may set about its log: Kafka's topic settings by their names, with Kafka's defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+UNLIMITED: Final = (1 << 63) - 1
+
+DELETE: Final = "delete"
+COMPACT: Final = "compact"
+PRODUCER: Final = "producer"
+CREATE_TIME: Final = "CreateTime"
+LOG_APPEND_TIME: Final = "LogAppendTime"
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """The settings of one log; sizes in bytes, times in ms (Kafka's LogConfig).
+
+    `validate_records` is ours (`oncelog.validate.records`): look into every record of a batch, not
+    only at its header and CRC. `preallocate` and `min_insync_replicas` mean nothing to the log itself.
+    """
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10_485_760
+    index_interval_bytes: int = 4096
+    retention_ms: int = 604_800_000
+    retention_bytes: int = -1
+    max_message_bytes: int = 1_048_588
+    flush_messages: int = UNLIMITED
+    flush_ms: int = UNLIMITED
+    cleanup_policy: frozenset[str] = frozenset({DELETE})
+    message_timestamp_type: str = CREATE_TIME
+    message_timestamp_before_max_ms: int = UNLIMITED
+    message_timestamp_after_max_ms: int = 3_600_000
+    compression_type: str = PRODUCER
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    file_delete_delay_ms: int = 60_000
+    delete_retention_ms: int = 86_400_000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = UNLIMITED
+    min_cleanable_dirty_ratio: float = 0.5
+    min_insync_replicas: int = 1
+    preallocate: bool = False
+    unclean_leader_election_enable: bool = False
+    validate_records: bool = False
+
+    @property
+    def is_compacted(self) -> bool:
+        return COMPACT in self.cleanup_policy
+
+    @property
+    def deletes_by_retention(self) -> bool:
+        return DELETE in self.cleanup_policy

@@ -1,0 +1,39 @@
+"""What a log raises, beside StorageError of the disk below it."""
+
+from __future__ import annotations
+
+from oncelog_server.refusal import Refused
+
+
+class AppendError(Refused):
+    """The batch or marker is not appended and nothing has changed; `code` goes to the client."""
+
+
+class OffsetOutOfRange(Exception):
+    """No record has `offset`, nor will the next one: it is below the start or past the end."""
+
+    def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
+        super().__init__(f"offset {offset} is not in {log_start_offset}..{log_end_offset}")
+        self.offset = offset
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+
+
+class CorruptLog(Exception):
+    """Bytes that were once durable are not a valid batch any more: the partition goes offline."""
+
+    def __init__(self, path: str, position: int, reason: str) -> None:
+        super().__init__(f"{path} at byte {position}: {reason}")
+        self.path = path
+        self.position = position
+        self.reason = reason
+
+
+class InconsistentTopicId(Exception):
+    """The directory belongs to another topic of the same name (Kafka's INCONSISTENT_TOPIC_ID)."""
+
+    def __init__(self, directory: str, found: str, expected: str) -> None:
+        super().__init__(f"{directory} holds topic id {found}, not {expected}")
+        self.directory = directory
+        self.found = found
+        self.expected = expected

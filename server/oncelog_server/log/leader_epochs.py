@@ -1,0 +1,90 @@
+"""Where each leader epoch began in the log (KIP-101, KIP-279; Kafka's LeaderEpochFileCache)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from oncelog_server.log.checkpoints import decode_numbers, encode_lines
+
+
+class EpochStart(NamedTuple):
+    """`start_offset` is that of the first batch a leader of `epoch` appended."""
+
+    epoch: int
+    start_offset: int
+
+
+class LeaderEpochs:
+    """Epochs and their start offsets, both growing."""
+
+    __slots__ = ("_entries", "latest_epoch")
+
+    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
+        self._entries: list[EpochStart] = []
+        # Of the last entry, -1 for none: what an append compares with.
+        self.latest_epoch = -1
+        for epoch, start_offset in entries:
+            self.assign(epoch, start_offset)
+
+    def __iter__(self) -> Iterator[EpochStart]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """`epoch` begins at `start_offset`; True if that is news. Entries that contradict it go."""
+        last = self._entries[-1] if self._entries else None
+        if last is not None and last.epoch == epoch and last.start_offset <= start_offset:
+            return False
+        while self._entries and (
+            self._entries[-1].epoch >= epoch or self._entries[-1].start_offset >= start_offset
+        ):
+            self._entries.pop()
+        self._entries.append(EpochStart(epoch, start_offset))
+        self.latest_epoch = epoch
+        return True
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch `offset` was written in, -1 if not known."""
+        slot = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset) - 1
+        return self._entries[slot].epoch if slot >= 0 else -1
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int] | None:
+        """The largest epoch at or below `epoch` and where it ends; None if that cannot be known
+        (OffsetForLeaderEpoch)."""
+        if epoch < 0:
+            return None
+        if epoch == self.latest_epoch:
+            return epoch, log_end_offset
+        slot = bisect_right(self._entries, epoch, key=lambda entry: entry.epoch)
+        if slot == len(self._entries):
+            return None
+        end_offset = self._entries[slot].start_offset
+        return (self._entries[slot - 1].epoch if slot else epoch), end_offset
+
+    def truncate_from_end(self, end_offset: int) -> bool:
+        """Forget what begins at or after `end_offset`; True if there was something."""
+        before = len(self._entries)
+        while self._entries and self._entries[-1].start_offset >= end_offset:
+            self._entries.pop()
+        self.latest_epoch = self._entries[-1].epoch if self._entries else -1
+        return len(self._entries) != before
+
+    def truncate_from_start(self, start_offset: int) -> bool:
+        """The log now begins at `start_offset`: so does its first epoch. True if that is news."""
+        slot = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset) - 1
+        if slot < 0 or self._entries[slot].start_offset == start_offset:
+            return False
+        self._entries[: slot + 1] = [EpochStart(self._entries[slot].epoch, start_offset)]
+        return True
+
+    def encode(self) -> bytes:
+        return encode_lines(f"{entry.epoch} {entry.start_offset}" for entry in self._entries)
+
+    @classmethod
+    def decode(cls, data: bytes) -> LeaderEpochs:
+        """Raises MalformedCheckpoint."""
+        return cls((epoch, offset) for epoch, offset in decode_numbers(data, 2) if epoch >= 0)

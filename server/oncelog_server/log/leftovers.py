@@ -1,0 +1,102 @@
+"""Files that a crash left between two names (Kafka's LogLoader: deletions, compaction, swaps)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog_server.log.scan import Scan
+from oncelog_server.storage.files import Files
+from oncelog_server.storage.layout import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TEMPORARY_SUFFIX,
+    SegmentFile,
+    parse_segment_file,
+)
+
+_NO_OFFSET: Final = 1 << 63
+
+
+def sweep(files: Files, directory: str) -> list[str]:
+    """Finish or undo what was under way; the names concerned.
+
+    Deleted and temporary files go. Compaction that had not finished writing (`.cleaned`) goes, with the
+    swaps from it on. A finished one (`.swap`) takes its name, and the segments it was made from go.
+    Indexes without a log go. Safe to be interrupted and done again.
+    """
+    names = files.list(directory)
+    parsed = {name: file for name in names if (file := parse_segment_file(name)) is not None}
+    gone = [name for name in names if name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX))]
+    cleaned = {name for name, file in parsed.items() if file.state == CLEANED_SUFFIX}
+    first_cleaned = min((parsed[name].offset for name in cleaned), default=_NO_OFFSET)
+    swaps = {name: file for name, file in parsed.items() if file.state == SWAP_SUFFIX}
+    undone = {name for name, file in swaps.items() if file.offset >= first_cleaned}
+    gone += sorted(cleaned | undone)
+    finished = {name: file for name, file in swaps.items() if name not in undone}
+    in_use = {name: file for name, file in parsed.items() if not file.state}
+    replaced = _replaced(files, directory, finished, in_use)
+    gone += replaced
+    kept = {name for name in in_use if name not in replaced}
+    kept |= {name.removesuffix(SWAP_SUFFIX) for name in finished}
+    gone += sorted(_orphans(kept))
+    _rename_away(files, directory, gone)
+    for name in finished:
+        files.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
+    return [*gone, *finished]
+
+
+def _replaced(
+    files: Files,
+    directory: str,
+    finished: dict[str, SegmentFile],
+    in_use: dict[str, SegmentFile],
+) -> list[str]:
+    """Files of the segments that finished swaps were made from: those from the first swapped offset up
+    to the next segment after the swaps that they do not cover."""
+    logs = sorted(file.offset for file in finished.values() if file.suffix == LOG_SUFFIX)
+    if not logs:
+        return []
+    end = logs[-1]
+    swapped = f"{directory}/{_name_of(finished, logs[-1])}"
+    scan = Scan(files.open(swapped), next_offset=logs[-1])
+    for _ in scan:
+        pass
+    end = max(scan.next_offset, end + 1)
+    return sorted(
+        name for name, file in in_use.items()
+        if logs[0] <= file.offset < end and file.suffix != SNAPSHOT_SUFFIX
+    )  # fmt: skip
+
+
+def _name_of(finished: dict[str, SegmentFile], offset: int) -> str:
+    for name, file in finished.items():
+        if file.offset == offset and file.suffix == LOG_SUFFIX:
+            return name
+    raise LookupError(offset)
+
+
+def _orphans(names: set[str]) -> set[str]:
+    """Indexes whose log is not there."""
+    parsed = {name: file for name in names if (file := parse_segment_file(name)) is not None}
+    logs = {file.offset for file in parsed.values() if file.suffix == LOG_SUFFIX}
+    return {
+        name
+        for name, file in parsed.items()
+        if file.suffix not in (LOG_SUFFIX, SNAPSHOT_SUFFIX) and file.offset not in logs
+    }
+
+
+def _rename_away(files: Files, directory: str, names: list[str]) -> None:
+    """Unlinking comes later, off the loop: until then the names must not be in the way."""
+    paths = []
+    for name in names:
+        path = f"{directory}/{name}"
+        if not name.endswith(DELETED_SUFFIX):
+            files.rename(path, path + DELETED_SUFFIX)
+            path += DELETED_SUFFIX
+        paths.append(path)
+    if paths:
+        files.remove(paths)

@@ -1,0 +1,465 @@
+"""The log of one partition: append, read, and what its records say about producers and transactions
+(Kafka's UnifiedLog). Storage is behind `Files`, time is an argument; nothing here waits.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Final
+
+from oncelog_protocol.records.batch import BatchHeader, patch_offsets, read_header
+from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
+from oncelog_server.log import retention, timestamps
+from oncelog_server.log.config import LogConfig
+from oncelog_server.log.errors import OffsetOutOfRange
+from oncelog_server.log.recovery import LoadedLog, load
+from oncelog_server.log.results import (
+    NO_TIMESTAMP,
+    Appended,
+    FileRange,
+    Flush,
+    LogRead,
+    Origin,
+    TimestampOffset,
+)
+from oncelog_server.log.segment import Segment
+from oncelog_server.log.txn_index import AbortedTransaction
+from oncelog_server.log.validation import BatchRules
+from oncelog_server.storage.files import File, Files, StorageError
+from oncelog_server.storage.layout import LEADER_EPOCH_CHECKPOINT, SEGMENT_SUFFIXES
+
+# Of how many older segments the indexes stay in memory.
+_INDEXED_SEGMENTS: Final = 8
+
+_base_offset = attrgetter("base_offset")
+
+
+_NOTHING: Final = LogRead(None)
+
+
+class PartitionLog:
+    """Offsets `log_start_offset`..`log_end_offset` (exclusive) in segments, the last one growing.
+
+    Once `failure` is set (an fsync failed, or the txnindex could not be written), every append raises
+    it again: what is on the disk is known only after a restart.
+    """
+
+    def __init__(
+        self, loaded: LoadedLog, config: LogConfig, now_ms: int, jitter: Callable[[int], int]
+    ) -> None:
+        self.files = loaded.files
+        self.directory = loaded.directory
+        self.segments = loaded.segments
+        self.producers = loaded.producers
+        self.snapshots = loaded.snapshots
+        self.leader_epochs = loaded.leader_epochs
+        self.aborted = loaded.aborted
+        self.log_start_offset = loaded.log_start_offset
+        self.recovery = loaded.report
+        self.failure: StorageError | None = None
+        self.active = self.segments[-1]
+        self.recovery_point = min(loaded.recovery_point, self.active.end_offset)
+        self.closed_bytes = sum(segment.size for segment in self.segments[:-1])
+        self.unsynced: list[File] = []
+        self.last_flush_ms = now_ms
+        self._jitter = jitter
+        self._indexed: dict[int, Segment] = {}
+        # The last limit asked for in the active segment: readers bounded by it need not walk there.
+        self._limit_position = (-1, 0)
+        # Files of deleted segments, and when they may go: a reader may still be at them.
+        self.deleted: list[tuple[int, list[str]]] = []
+        self.reconfigure(config)
+
+    @classmethod
+    def open(
+        cls,
+        files: Files,
+        directory: str,
+        config: LogConfig,
+        *,
+        topic_id: bytes,
+        now_ms: int,
+        clean_shutdown: bool,
+        recovery_point: int,
+        log_start_offset: int,
+        producer_id_expiration_ms: int,
+        jitter: Callable[[int], int] = lambda most: 0,
+    ) -> PartitionLog:
+        """The log in `directory`, made if it is not there; `recovery` says what was found.
+
+        `recovery_point` and `log_start_offset` are those of the checkpoints, 0 where there are none.
+        `jitter(segment_jitter_ms)` draws how much earlier a segment is rolled. Raises CorruptLog,
+        InconsistentTopicId and StorageError.
+        """
+        loaded = load(
+            files,
+            directory,
+            config,
+            topic_id=topic_id,
+            now_ms=now_ms,
+            clean_shutdown=clean_shutdown,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            producer_id_expiration_ms=producer_id_expiration_ms,
+        )
+        return cls(loaded, config, now_ms, jitter)
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Settings that hold from now on. Raises ValueError for an unknown compression type."""
+        self._rules = BatchRules(config)
+        self.config = config
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.active.end_offset
+
+    @property
+    def size_bytes(self) -> int:
+        return self.closed_bytes + self.active.size
+
+    # Append.
+
+    def append(
+        self,
+        records: bytearray | memoryview,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+    ) -> Appended:
+        """Append exactly one batch; its offsets, leader epoch and perhaps time are patched in place.
+
+        `records` must be writable and is not kept. A batch that repeats one of the producer's last five
+        is not appended again: the answer has its first place and `duplicate`. Raises AppendError and
+        StorageError; nothing has changed then.
+        """
+        self._raise_failure()
+        from_client = origin is Origin.CLIENT
+        header, records = self._rules.check(records, now_ms, from_client=from_client)
+        has_producer = header.producer_id > -1
+        if has_producer:
+            repeated = self.producers.check_data(header, from_client=from_client)
+            if repeated is not None:
+                time_ms = repeated.timestamp if self._rules.log_append_time else NO_TIMESTAMP
+                return Appended(repeated.first_offset, repeated.last_offset, time_ms, True, -1, 0)
+        base_offset = self.active.end_offset
+        position = self._write(records, header, base_offset, leader_epoch, now_ms)
+        if has_producer:
+            self.producers.data_appended(
+                header,
+                base_offset=base_offset,
+                segment_base_offset=self.active.base_offset,
+                position=position,
+                now_ms=now_ms,
+            )
+        return Appended(
+            base_offset,
+            base_offset + header.last_offset_delta,
+            now_ms if self._rules.log_append_time else NO_TIMESTAMP,
+            False,
+            position,
+            len(records),
+        )
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        committed: bool,
+        coordinator_epoch: int,
+        transaction_version: int,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> Appended:
+        """Append the COMMIT or ABORT marker of a transaction, and for an abort its txnindex row.
+
+        A retried marker is appended once more and changes nothing else. Raises AppendError with
+        INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED, and StorageError.
+        """
+        self._raise_failure()
+        producers = self.producers
+        producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
+        batch = build_marker_batch(
+            EndTransactionMarker(committed, coordinator_epoch),
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            timestamp_ms=now_ms,
+        )
+        offset = self.active.end_offset
+        position = self._write(batch, read_header(batch), offset, leader_epoch, now_ms)
+        completed = producers.completed_by(producer_id, offset=offset, committed=committed)
+        if completed is not None and not committed:
+            stable = producers.last_stable_offset_after(completed)
+            row = AbortedTransaction(producer_id, completed.first_offset, offset, stable)
+            try:
+                self.aborted.append(self.active.base_offset, row)
+            except StorageError as error:
+                # The transaction stays open here, so that no reader passes it; the next start puts
+                # it right.
+                self.aborted.distrust(self.active.base_offset)
+                self.failure = error
+                raise
+        producers.marker_appended(
+            producer_id,
+            producer_epoch,
+            coordinator_epoch,
+            completed=completed,
+            timestamp=now_ms,
+            now_ms=now_ms,
+        )
+        return Appended(offset, offset, NO_TIMESTAMP, False, position, len(batch))
+
+    def _write(
+        self,
+        records: bytearray | memoryview,
+        header: BatchHeader,
+        base_offset: int,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> int:
+        """Patch the batch and write it at the end of the log; its position in the active segment."""
+        patch_offsets(records, 0, base_offset, leader_epoch)
+        if leader_epoch > self.leader_epochs.latest_epoch:
+            self.assign_leader_epoch(leader_epoch)
+        segment = self.active
+        last_offset = base_offset + header.last_offset_delta
+        size = len(records)
+        max_timestamp = header.max_timestamp
+        if segment.should_roll(size, max_timestamp, last_offset, now_ms, self.config):
+            self.roll(now_ms)
+            segment = self.active
+        return segment.append(
+            records, base_offset, last_offset, max_timestamp, self.config.index_interval_bytes
+        )
+
+    def _raise_failure(self) -> None:
+        if self.failure is not None:
+            failure = self.failure
+            raise StorageError(failure.operation, failure.path, failure.reason)
+
+    def assign_leader_epoch(self, epoch: int) -> None:
+        """A leader of `epoch` appends from here on. Raises StorageError."""
+        if self.leader_epochs.assign(epoch, self.log_end_offset):
+            self.write_leader_epochs()
+
+    def write_leader_epochs(self) -> None:
+        path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
+        self.files.replace(path, self.leader_epochs.encode())
+
+    # Read.
+
+    def read(
+        self, offset: int, max_bytes: int, *, limit: int, at_least_one: bool = False
+    ) -> LogRead:
+        """Batches from `offset` on, none with an offset of `limit` (high watermark or last stable
+        offset) or above, at most `max_bytes`, or one batch if `at_least_one` and it is larger.
+
+        Never crosses into the next segment. Raises OffsetOutOfRange, StorageError and CorruptLog.
+        """
+        if not self.log_start_offset <= offset <= self.active.end_offset:
+            raise OffsetOutOfRange(offset, self.log_start_offset, self.active.end_offset)
+        if offset >= limit or offset == self.active.end_offset:
+            return _NOTHING
+        segment, position = self._locate(offset)
+        end = segment.size
+        if limit < segment.end_offset:
+            end = self._position_of_limit(segment, limit)
+        length = end - position
+        if length > max_bytes:
+            length = max_bytes
+            if max_bytes < self.config.max_message_bytes:
+                batch_size = read_header(segment.log.read(position, 61)).size
+                if batch_size > max_bytes:
+                    length = batch_size if at_least_one else 0
+        if length <= 0:
+            return _NOTHING
+        return LogRead(FileRange(segment.log, position, length), segment.base_offset)
+
+    def _locate(self, offset: int) -> tuple[Segment, int]:
+        """The segment and position of the batch with `offset`, or of the first one after it."""
+        if offset >= self.active.base_offset:
+            slot = len(self.segments) - 1
+        else:
+            slot = bisect_right(self.segments, offset, key=_base_offset) - 1
+        for segment in self.segments[max(slot, 0) :]:
+            if segment is not self.active:
+                self._keep_indexes(segment)
+            position = segment.position_of(offset)
+            if position is not None:
+                return segment, position
+        raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
+
+    def _keep_indexes(self, segment: Segment) -> None:
+        """Its indexes are needed: let those go that have not been for longest."""
+        indexed = self._indexed
+        indexed.pop(segment.base_offset, None)
+        indexed[segment.base_offset] = segment
+        if len(indexed) > _INDEXED_SEGMENTS:
+            indexed.pop(next(iter(indexed))).forget_indexes()
+
+    def _position_of_limit(self, segment: Segment, limit: int) -> int:
+        if limit <= segment.base_offset:
+            return 0
+        known, position = self._limit_position
+        if known == limit:
+            return position
+        transaction = self.producers.ongoing_transaction(limit)
+        if transaction is not None and transaction.segment_base_offset == segment.base_offset:
+            return transaction.position
+        found = segment.position_of(limit)
+        position = segment.size if found is None else found
+        if segment is self.active:
+            self._limit_position = (limit, position)
+        return position
+
+    def offset_for_timestamp(self, timestamp: int, limit: int) -> TimestampOffset | None:
+        """The first record below `limit` with `timestamp` (ms) or later (ListOffsets)."""
+        return timestamps.offset_for_timestamp(self, timestamp, limit)
+
+    def max_timestamp_offset(self) -> TimestampOffset | None:
+        """The record with the latest timestamp (ListOffsets -3, KIP-734)."""
+        return timestamps.max_timestamp_offset(self)
+
+    # What transactions allow to be read.
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """The first offset of any transaction undecided, or decided at or above `high_watermark`:
+        the last stable offset is the smaller of the two."""
+        first = self.producers.first_unstable_offset(high_watermark)
+        if first is None or first >= self.log_start_offset:
+            return first
+        return self.log_start_offset
+
+    def on_high_watermark(self, high_watermark: int) -> None:
+        """It is there and never goes back: decided transactions below are forgotten."""
+        self.producers.on_high_watermark(high_watermark)
+
+    def aborted_transactions(
+        self, first_offset: int, last_offset_exclusive: int
+    ) -> list[AbortedTransaction]:
+        """Aborted transactions with records in the range, by their markers' order (KIP-98). Raises
+        StorageError and CorruptLog."""
+        slot = max(bisect_right(self.segments, first_offset, key=_base_offset) - 1, 0)
+        bases = (segment.base_offset for segment in self.segments[slot:])
+        return self.aborted.collect(bases, first_offset, last_offset_exclusive)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
+        """The largest epoch at or below `epoch` and where it ends (OffsetForLeaderEpoch)."""
+        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+
+    # Rolling and durability.
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment at the end of the log; nothing if the last one is empty. The old one is
+        made durable in the background. Raises StorageError, and nothing has changed."""
+        old = self.active
+        if not old.size:
+            return
+        old.write_indexes()
+        self.aborted.checkpoint(segment.base_offset for segment in self.segments)
+        new = Segment.create(
+            self.files,
+            self.directory,
+            old.end_offset,
+            now_ms=now_ms,
+            jitter_ms=self._jitter(self.config.segment_jitter_ms),
+        )
+        self.aborted.start(new.base_offset)
+        self.segments.append(new)
+        self.active = new
+        self.closed_bytes += old.size
+        self._keep_indexes(old)
+        self.take_snapshot()
+        self.unsynced += old.files()
+        flush = Flush(list(self.unsynced), new.base_offset)
+        self.files.sync(flush.files, lambda error: self.finish_flush(flush, error))
+
+    def take_snapshot(self) -> StorageError | None:
+        """Write the producers' state at the log's end. A failure costs time at the next start, and no
+        more, so it is returned and not raised."""
+        try:
+            self.snapshots.take(self.log_end_offset, self.producers)
+        except StorageError as error:
+            return error
+        return None
+
+    def flush_due(self, now_ms: int) -> bool:
+        """Do `flush.messages` or `flush.ms` ask for a flush?"""
+        unflushed = self.log_end_offset - self.recovery_point
+        return unflushed > 0 and (
+            unflushed >= self.config.flush_messages
+            or now_ms - self.last_flush_ms >= self.config.flush_ms
+        )
+
+    def flush(self, done: Callable[[StorageError | None], None], now_ms: int | None = None) -> None:
+        """Make all that is appended durable; then `recovery_point` is where the end is now. An error is
+        final: the data may be gone from the page cache though a later fsync succeeds."""
+        flush = self.begin_flush(now_ms)
+
+        def synced(error: StorageError | None) -> None:
+            self.finish_flush(flush, error)
+            done(error)
+
+        self.files.sync(flush.files, synced)
+
+    def begin_flush(self, now_ms: int | None = None) -> Flush:
+        """What to sync, for a caller that syncs many logs at once and then calls `finish_flush`."""
+        if now_ms is not None:
+            self.last_flush_ms = now_ms
+        return Flush([*self.unsynced, self.active.log], self.log_end_offset)
+
+    def finish_flush(self, flush: Flush, error: StorageError | None) -> None:
+        if error is not None:
+            self.failure = self.failure or error
+            return
+        if self.failure is None:
+            self.recovery_point = max(self.recovery_point, flush.offset)
+            synced = set(map(id, flush.files))
+            self.unsynced = [file for file in self.unsynced if id(file) not in synced]
+
+    # What goes.
+
+    def delete_records_before(self, offset: int, now_ms: int) -> None:
+        """The log now starts at `offset`, at most its end (DeleteRecords); segments wholly below go.
+        The caller writes the checkpoint first. Raises OffsetOutOfRange and StorageError."""
+        retention.delete_records_before(self, offset, now_ms)
+
+    def apply_retention(self, now_ms: int, high_watermark: int) -> int:
+        """Delete the segments that `retention.ms` and `retention.bytes` allow no longer, none with
+        records at or above the high watermark; how many. Also removes files whose delay is over."""
+        return retention.apply_retention(self, now_ms, high_watermark)
+
+    def drop_first(self) -> None:
+        """The first segment is not part of the log any more."""
+        segment = self.segments.pop(0)
+        self.closed_bytes -= segment.size
+        self._indexed.pop(segment.base_offset, None)
+        self.aborted.forget(segment.base_offset)
+        paths = {segment.path(suffix) for suffix in SEGMENT_SUFFIXES}
+        self.unsynced = [file for file in self.unsynced if file.path not in paths]
+
+    def remove(self, deleted_directory: str) -> None:
+        """The partition is deleted: its directory is renamed to `deleted_directory` (see
+        layout.deleted_directory), then unlinked off the loop. Raises StorageError."""
+        self.failure = self.failure or StorageError("append", self.directory, "deleted")
+        for segment in self.segments:
+            segment.close()
+        self.files.rename(self.directory, deleted_directory)
+        self.files.remove([deleted_directory])
+
+    def close(self, *, clean: bool) -> list[File]:
+        """Let all descriptors go. `clean`: write what the next start would else compute, and return
+        the files that must be durable before anyone says that the stop was clean. A log that has
+        failed writes nothing more. Raises StorageError."""
+        unsynced = list(self.unsynced)
+        if clean and self.failure is None:
+            self.active.write_indexes()
+            self.aborted.checkpoint(segment.base_offset for segment in self.segments)
+            self.take_snapshot()
+            unsynced += self.active.files()
+        for segment in self.segments:
+            segment.close()
+        return unsynced

@@ -1,0 +1,77 @@
+"""The sparse index of a segment from offsets to file positions (Kafka's OffsetIndex).
+
+An entry is the *last* offset of a batch, relative to the segment, and the position where that batch
+begins: 8 bytes in the file, big-endian. In memory two arrays, so that a look-up is one bisect.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_right
+from typing import Final
+
+ENTRY_SIZE: Final = 8
+MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
+
+
+class OffsetIndex:
+    """Entries strictly increase in both columns."""
+
+    __slots__ = ("_offsets", "_positions")
+
+    def __init__(self) -> None:
+        self._offsets = array("i")
+        self._positions = array("i")
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def append(self, relative_offset: int, position: int) -> None:
+        self._offsets.append(relative_offset)
+        self._positions.append(position)
+
+    def floor(self, relative_offset: int) -> tuple[int, int] | None:
+        """The last entry at or below `relative_offset`, None if it is before the first."""
+        slot = bisect_right(self._offsets, relative_offset) - 1
+        if slot < 0:
+            return None
+        return self._offsets[slot], self._positions[slot]
+
+    def last(self) -> tuple[int, int] | None:
+        if not self._offsets:
+            return None
+        return self._offsets[-1], self._positions[-1]
+
+    def encode(self) -> bytes:
+        interleaved = array("i", bytes(ENTRY_SIZE * len(self._offsets)))
+        interleaved[0::2] = self._offsets
+        interleaved[1::2] = self._positions
+        return _big_endian(interleaved).tobytes()
+
+    @classmethod
+    def decode(cls, data: bytes, log_size: int) -> OffsetIndex | None:
+        """None for what cannot be the index of a log file of `log_size` bytes."""
+        if len(data) % ENTRY_SIZE:
+            return None
+        interleaved = _big_endian(array("i", data))
+        index = cls()
+        index._offsets = interleaved[0::2]
+        index._positions = interleaved[1::2]
+        if not index._offsets:
+            return index
+        if index._offsets[0] < 0 or index._positions[0] < 0 or index._positions[-1] >= log_size:
+            return None
+        if not (_increases(index._offsets) and _increases(index._positions)):
+            return None
+        return index
+
+
+def _big_endian(values: array[int]) -> array[int]:
+    if sys.byteorder == "little":
+        values.byteswap()
+    return values
+
+
+def _increases(values: array[int]) -> bool:
+    return all(map(int.__lt__, values, values[1:]))

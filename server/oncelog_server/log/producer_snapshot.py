@@ -1,0 +1,121 @@
+"""The `.snapshot` files of a log: producer state at an offset, so that a start need not read it all.
+
+One is written at every roll and at a clean close. Its CRC makes it safe to write without waiting for
+the disk: a torn one is found when it is read, removed, and rebuilt from the log.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+
+from oncelog_protocol.internal import producer_snapshot as format
+from oncelog_server.log.producers import NONE, BatchMetadata, ProducerEntry
+from oncelog_server.storage.files import Files, StorageError
+from oncelog_server.storage.layout import (
+    DELETED_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TEMPORARY_SUFFIX,
+    segment_file,
+)
+
+
+def encode(entries: Iterable[ProducerEntry]) -> bytes:
+    """The broker's time of the last append goes where Kafka keeps that of the last record: it is what
+    the state expires by."""
+    return format.encode_producer_snapshot(
+        format.ProducerEntry(
+            producer_id=entry.producer_id,
+            epoch=entry.producer_epoch,
+            last_sequence=entry.last_sequence,
+            last_offset=entry.last_offset,
+            offset_delta=entry.last_offset_delta,
+            timestamp=entry.updated_ms,
+            coordinator_epoch=entry.coordinator_epoch,
+            current_txn_first_offset=entry.current_txn_first_offset,
+        )
+        for entry in entries
+    )
+
+
+def decode(data: bytes, now_ms: int) -> list[ProducerEntry]:
+    """Raises ValueError for anything but a whole snapshot. Times after `now_ms` become `now_ms`."""
+    entries = []
+    for row in format.decode_producer_snapshot(data):
+        timestamp = min(row.timestamp, now_ms)
+        entry = ProducerEntry(
+            row.producer_id,
+            row.epoch,
+            row.coordinator_epoch,
+            timestamp,
+            timestamp,
+            max(row.current_txn_first_offset, NONE),
+        )
+        if row.last_offset >= 0:  # a producer of which only a marker is here has none
+            entry.batches.append(
+                BatchMetadata(row.last_sequence, row.last_offset, row.offset_delta, timestamp)
+            )
+        entries.append(entry)
+    return entries
+
+
+class Snapshots:
+    """The snapshot files in `directory`, by offset."""
+
+    def __init__(self, files: Files, directory: str, offsets: Iterable[int]) -> None:
+        self._files = files
+        self._directory = directory
+        self.offsets = sorted(offsets)
+
+    def _path(self, offset: int, state: str = "") -> str:
+        return f"{self._directory}/{segment_file(offset, SNAPSHOT_SUFFIX, state)}"
+
+    def take(self, offset: int, entries: Iterable[ProducerEntry]) -> None:
+        """Raises StorageError; an older file of this name is then still whole."""
+        temporary = self._path(offset, TEMPORARY_SUFFIX)
+        file = self._files.open(temporary, create=True)
+        try:
+            file.truncate(0)
+            file.append(encode(entries))
+            file.close()
+            self._files.rename(temporary, self._path(offset))
+        except StorageError:
+            file.close()  # the temporary file is written over next time, or swept at the next start
+            raise
+        if offset not in self.offsets:
+            insort(self.offsets, offset)
+
+    def newest(self, first: int, last: int, now_ms: int) -> tuple[int, list[ProducerEntry]] | None:
+        """The newest whole snapshot taken in `first`..`last`; broken ones on the way are removed."""
+        for offset in self.offsets[::-1]:
+            if first <= offset <= last:
+                entries = self._load(offset, now_ms)
+                if entries is not None:
+                    return offset, entries
+        return None
+
+    def _load(self, offset: int, now_ms: int) -> list[ProducerEntry] | None:
+        try:
+            file = self._files.open(self._path(offset))
+            data = file.read(0, file.size)
+            file.close()
+            return decode(data, now_ms)
+        except (StorageError, ValueError):
+            self.remove([offset])
+            return None
+
+    def keep(self, wanted: Collection[int]) -> None:
+        """Remove all others: those of deleted segments, or from beyond the end of the log."""
+        self.remove([offset for offset in self.offsets if offset not in wanted])
+
+    def remove(self, offsets: Collection[int]) -> None:
+        gone = []
+        for offset in offsets:
+            self.offsets.remove(offset)
+            # Unlinking comes later and off the loop: the name must be free for the next one at once.
+            with suppress(StorageError):
+                self._files.rename(self._path(offset), self._path(offset, DELETED_SUFFIX))
+            gone.append(self._path(offset, DELETED_SUFFIX))
+        if gone:
+            self._files.remove(gone)

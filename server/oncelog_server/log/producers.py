@@ -1,0 +1,319 @@
+"""What a log knows of the producers that write to it: epochs, the last five batches, open transactions
+(KIP-98, KIP-360, KIP-890, KIP-1228; Kafka's ProducerStateManager and ProducerAppendInfo).
+
+Checks come first and change nothing; `data_appended` and `marker_appended` follow once the bytes are in
+the file, so that a failed write leaves no trace here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.records.batch import BatchHeader
+from oncelog_server.log.errors import AppendError
+
+BATCHES_KEPT: Final = 5
+NONE: Final = -1
+# From this transaction version on, a marker's epoch is greater than that of the data (KIP-890, KIP-1228).
+_EPOCH_BUMPING_VERSION: Final = 2
+_MAX_SEQUENCE: Final = (1 << 31) - 1
+
+
+class BatchMetadata(NamedTuple):
+    """One appended batch, as needed to answer its retry."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        if self.last_sequence == NONE:
+            return NONE
+        return (self.last_sequence - self.offset_delta) & _MAX_SEQUENCE
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+@dataclass(slots=True)
+class ProducerEntry:
+    """One producer id in one partition. NONE stands for every number that is not there yet."""
+
+    producer_id: int
+    producer_epoch: int = NONE
+    coordinator_epoch: int = NONE
+    # Of the records, as DescribeProducers shows it; state expires by `updated_ms`, the broker's time.
+    last_timestamp: int = NONE
+    updated_ms: int = NONE
+    current_txn_first_offset: int = NONE
+    batches: list[BatchMetadata] = field(default_factory=list)
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NONE
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else NONE
+
+    @property
+    def last_offset_delta(self) -> int:
+        return self.batches[-1].offset_delta if self.batches else 0
+
+
+@dataclass(frozen=True, slots=True)
+class OngoingTransaction:
+    """A transaction with records here and no marker yet. `position` is that of its first batch in the
+    file of the segment, or NONE if it was open before the log was opened."""
+
+    producer_id: int
+    first_offset: int
+    segment_base_offset: int = NONE
+    position: int = NONE
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedTransaction:
+    """A transaction whose marker is at `last_offset`."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    committed: bool
+
+
+class Producers:
+    """The producers of one partition. `id_expiration_ms`: how long an idle one is remembered
+    (`producer.id.expiration.ms`)."""
+
+    def __init__(self, id_expiration_ms: int) -> None:
+        self._id_expiration_ms = id_expiration_ms
+        self._entries: dict[int, ProducerEntry] = {}
+        # By first offset; both only ever grow at the end, so the first key is the smallest.
+        self._ongoing: dict[int, OngoingTransaction] = {}
+        # Decided, but the marker is not known to be below the high watermark: first -> last offset.
+        self._decided: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[ProducerEntry]:
+        return iter(self._entries.values())
+
+    def entry(self, producer_id: int) -> ProducerEntry | None:
+        return self._entries.get(producer_id)
+
+    def ongoing_transactions(self) -> list[OngoingTransaction]:
+        """In the order of their first offsets."""
+        return list(self._ongoing.values())
+
+    def ongoing_transaction(self, first_offset: int) -> OngoingTransaction | None:
+        return self._ongoing.get(first_offset)
+
+    # Checks: nothing changes, AppendError says why not.
+
+    def check_data(self, header: BatchHeader, *, from_client: bool) -> BatchMetadata | None:
+        """May this batch be appended? The batch it repeats, if it is one of the last five.
+
+        Records of coordinators have no sequence numbers. Raises AppendError with
+        INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE.
+        """
+        entry = self._entries.get(header.producer_id)
+        if entry is None:
+            return None  # new here, or forgotten: any sequence is a beginning
+        epoch = header.producer_epoch
+        if epoch < entry.producer_epoch:
+            raise _stale_epoch(entry, epoch)
+        if from_client:
+            batches = entry.batches
+            sequence = header.base_sequence
+            if epoch == entry.producer_epoch:
+                expected = 0
+                if batches:
+                    last_sequence = batches[-1].last_sequence
+                    expected = last_sequence + 1 & _MAX_SEQUENCE
+                if sequence != expected:
+                    repeated = _repeated(batches, header)
+                    if repeated is None:
+                        raise _refuse_sequence(entry, header, expected)
+                    return repeated
+            elif sequence and entry.producer_epoch != NONE:
+                raise _refuse_sequence(entry, header, 0)
+        if entry.current_txn_first_offset != NONE and not header.is_transactional:
+            raise AppendError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {entry.producer_id} wrote outside of its open transaction",
+            )
+        return None
+
+    def check_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        transaction_version: int,
+    ) -> None:
+        """May this marker be appended? Raises AppendError with INVALID_PRODUCER_EPOCH or
+        TRANSACTION_COORDINATOR_FENCED.
+
+        From version 2 on the epoch must be greater than that of the data, except that a retried
+        marker, which finds no open transaction, may carry the same (KAFKA-19999).
+        """
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            return
+        stale = producer_epoch < entry.producer_epoch
+        if transaction_version >= _EPOCH_BUMPING_VERSION:
+            is_open = entry.current_txn_first_offset != NONE
+            stale = stale or (is_open and producer_epoch == entry.producer_epoch)
+        if stale:
+            raise _stale_epoch(entry, producer_epoch)
+        if coordinator_epoch < entry.coordinator_epoch:
+            raise AppendError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"coordinator epoch {coordinator_epoch} is older than {entry.coordinator_epoch}",
+            )
+
+    # Changes: the bytes are in the log.
+
+    def data_appended(
+        self, header: BatchHeader, *, base_offset: int, segment_base_offset: int, position: int,
+        now_ms: int,
+    ) -> None:  # fmt: skip
+        """A batch of records is in the log at `base_offset`."""
+        producer_id = header.producer_id
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            entry = self._entries[producer_id] = ProducerEntry(producer_id)
+        delta = header.last_offset_delta
+        timestamp = header.max_timestamp
+        batches = entry.batches
+        if entry.producer_epoch != header.producer_epoch:
+            entry.producer_epoch = header.producer_epoch
+            batches.clear()
+        elif len(batches) == BATCHES_KEPT:
+            del batches[0]
+        batches.append(BatchMetadata(header.last_sequence, base_offset + delta, delta, timestamp))
+        entry.last_timestamp = timestamp
+        entry.updated_ms = now_ms
+        if entry.current_txn_first_offset == NONE and header.is_transactional:
+            entry.current_txn_first_offset = base_offset
+            self._ongoing[base_offset] = OngoingTransaction(
+                producer_id, base_offset, segment_base_offset, position
+            )
+
+    def completed_by(
+        self, producer_id: int, *, offset: int, committed: bool
+    ) -> CompletedTransaction | None:
+        """The transaction that a marker at `offset` ends; None if it has no records here."""
+        entry = self._entries.get(producer_id)
+        if entry is None or entry.current_txn_first_offset == NONE:
+            return None
+        return CompletedTransaction(producer_id, entry.current_txn_first_offset, offset, committed)
+
+    def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
+        """The last stable offset once `completed` is, high watermark aside (its txnindex row)."""
+        for transaction in self._ongoing.values():
+            if transaction.producer_id != completed.producer_id:
+                return transaction.first_offset
+        return completed.last_offset + 1
+
+    def marker_appended(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        *,
+        completed: CompletedTransaction | None,
+        timestamp: int,
+        now_ms: int,
+    ) -> None:
+        """A marker is in the log, and if it aborted records, its row in the txnindex."""
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            entry = self._entries[producer_id] = ProducerEntry(producer_id)
+        if entry.producer_epoch != producer_epoch:
+            entry.producer_epoch = producer_epoch
+            entry.batches.clear()
+        entry.coordinator_epoch = coordinator_epoch
+        entry.last_timestamp = timestamp
+        entry.updated_ms = now_ms
+        if completed is not None:
+            entry.current_txn_first_offset = NONE
+            self._ongoing.pop(completed.first_offset, None)
+            self._decided[completed.first_offset] = completed.last_offset
+
+    def load(self, entries: Iterable[ProducerEntry]) -> None:
+        """Take over the entries of a snapshot, open transactions among them; what was here is gone."""
+        self.clear()
+        self._entries = {entry.producer_id: entry for entry in entries}
+        opened = [e for e in self._entries.values() if e.current_txn_first_offset != NONE]
+        for entry in sorted(opened, key=lambda entry: entry.current_txn_first_offset):
+            first_offset = entry.current_txn_first_offset
+            self._ongoing[first_offset] = OngoingTransaction(entry.producer_id, first_offset)
+
+    def clear(self) -> None:
+        self._entries.clear()
+        self._ongoing.clear()
+        self._decided.clear()
+
+    # Questions of time and visibility.
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """The first offset of any transaction undecided, or decided at or above the high watermark;
+        forgets those decided below, which it never goes back under."""
+        first = next(iter(self._ongoing)) if self._ongoing else None
+        if self._decided:
+            self.on_high_watermark(high_watermark)
+            if self._decided:
+                decided = min(self._decided)
+                return decided if first is None else min(first, decided)
+        return first
+
+    def on_high_watermark(self, high_watermark: int) -> None:
+        """Forget the transactions whose markers are committed."""
+        done = [first for first, last in self._decided.items() if last < high_watermark]
+        for first in done:
+            del self._decided[first]
+
+    def expire(self, now_ms: int) -> int:
+        """Forget producers that wrote nothing for `id_expiration_ms` of the broker's time and have no
+        open transaction; how many."""
+        before = now_ms - self._id_expiration_ms
+        expired = [
+            entry.producer_id
+            for entry in self._entries.values()
+            if entry.updated_ms <= before and entry.current_txn_first_offset == NONE
+        ]
+        for producer_id in expired:
+            del self._entries[producer_id]
+        return len(expired)
+
+
+def _repeated(batches: list[BatchMetadata], header: BatchHeader) -> BatchMetadata | None:
+    first, last = header.base_sequence, header.last_sequence
+    for batch in batches:
+        if batch.last_sequence == last and batch.first_sequence == first:
+            return batch
+    return None
+
+
+def _stale_epoch(entry: ProducerEntry, epoch: int) -> AppendError:
+    return AppendError(
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        f"producer {entry.producer_id} has epoch {entry.producer_epoch}, not {epoch}",
+    )
+
+
+def _refuse_sequence(entry: ProducerEntry, header: BatchHeader, expected: int) -> AppendError:
+    return AppendError(
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        f"producer {entry.producer_id} with epoch {header.producer_epoch} sent sequence"
+        f" {header.base_sequence}, expected {expected}",
+    )

@@ -1,0 +1,323 @@
+"""Open a log: after a clean stop trust the files, after any other scan what may not have reached the
+disk (Kafka's LogLoader; reliability brief, scenarios S1-S18).
+
+Bytes below the recovery point were durable once: if they are no batch any more, CorruptLog. Above it the
+log is cut at the first invalid batch, loudly: the report says what was cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from oncelog_protocol.records.batch import BatchHeader
+from oncelog_protocol.types import uuid_to_string
+from oncelog_server.log.aborted import AbortedTransactions
+from oncelog_server.log.checkpoints import (
+    MalformedCheckpoint,
+    decode_partition_metadata,
+    encode_partition_metadata,
+)
+from oncelog_server.log.config import LogConfig
+from oncelog_server.log.errors import CorruptLog, InconsistentTopicId
+from oncelog_server.log.leader_epochs import LeaderEpochs
+from oncelog_server.log.leftovers import sweep
+from oncelog_server.log.producer_snapshot import Snapshots
+from oncelog_server.log.producers import Producers
+from oncelog_server.log.replay import aborted_rows, apply_batch, replay
+from oncelog_server.log.scan import Scan, find_valid_batch
+from oncelog_server.log.segment import Segment
+from oncelog_server.storage.files import Files, StorageError
+from oncelog_server.storage.layout import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    PARTITION_METADATA,
+    SNAPSHOT_SUFFIX,
+    parse_segment_file,
+)
+
+# How far after a cut a valid batch is looked for.
+_SEARCHED_BYTES: Final = 4 << 20
+_KEEP_JITTER: Final = 0
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What loaded a log found and did; the caller logs it."""
+
+    clean_shutdown: bool = True
+    segments_scanned: int = 0
+    bytes_scanned: int = 0
+    # The first byte that is gone, and why; bytes of later segments count too.
+    cut_path: str = ""
+    cut_position: int = 0
+    cut_bytes: int = 0
+    cut_reason: str = ""
+    valid_batches_followed: bool = False
+    snapshot_offset: int | None = None
+    batches_replayed: int = 0
+    leftovers: list[str] = field(default_factory=list)
+    rebuilt: list[str] = field(default_factory=list)
+
+    @property
+    def is_loud(self) -> bool:
+        """Must a person hear of this?"""
+        return self.cut_bytes > 0 or bool(self.rebuilt)
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """What is on the disk: all that a PartitionLog starts with."""
+
+    files: Files
+    directory: str
+    config: LogConfig
+    now_ms: int
+    segments: list[Segment]
+    snapshots: Snapshots
+    producers: Producers
+    aborted: AbortedTransactions
+    recovery_point: int
+    log_start_offset: int
+    leader_epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
+    report: RecoveryReport = field(default_factory=RecoveryReport)
+
+
+def load(
+    files: Files,
+    directory: str,
+    config: LogConfig,
+    *,
+    topic_id: bytes,
+    now_ms: int,
+    clean_shutdown: bool,
+    recovery_point: int,
+    log_start_offset: int,
+    producer_id_expiration_ms: int,
+) -> LoadedLog:
+    """The log in `directory`, which is made if it is not there. `recovery_point` and
+    `log_start_offset` are those of the checkpoints, 0 if there are none.
+
+    Raises CorruptLog, InconsistentTopicId and StorageError. Interrupted anywhere, it can be done again.
+    """
+    files.make_directory(directory)
+    leftovers = sweep(files, directory)
+    segments, snapshots = _list_segments(files, directory, now_ms)
+    loaded = LoadedLog(
+        files,
+        directory,
+        config,
+        now_ms,
+        segments,
+        snapshots,
+        Producers(producer_id_expiration_ms),
+        AbortedTransactions(files, directory, partial(aborted_rows, segments, snapshots)),
+        recovery_point,
+        log_start_offset,
+    )
+    loaded.report.clean_shutdown = clean_shutdown
+    loaded.report.leftovers = leftovers
+    _check_partition_metadata(loaded, topic_id)
+    if not segments:
+        _start_empty(loaded, log_start_offset)
+    _set_end_offsets(segments)
+    _load_leader_epochs(loaded)
+    if clean_shutdown:
+        _resume(loaded)
+    else:
+        _recover(loaded)
+    _check_recovery_point(loaded)
+    if segments[-1].end_offset < log_start_offset:
+        _drop_all(loaded)
+        _start_empty(loaded, log_start_offset)
+    loaded.log_start_offset = max(log_start_offset, segments[0].base_offset)
+    _trim(loaded)
+    return loaded
+
+
+def _check_partition_metadata(loaded: LoadedLog, topic_id: bytes) -> None:
+    files, directory = loaded.files, loaded.directory
+    path = f"{directory}/{PARTITION_METADATA}"
+    if files.exists(path):
+        file = files.open(path)
+        data = file.read(0, file.size)
+        file.close()
+        try:
+            found = decode_partition_metadata(data)
+        except MalformedCheckpoint:
+            loaded.report.rebuilt.append(PARTITION_METADATA)
+        else:
+            if found != topic_id:
+                raise InconsistentTopicId(
+                    directory, uuid_to_string(found), uuid_to_string(topic_id)
+                )
+            return
+    files.replace(path, encode_partition_metadata(topic_id))
+
+
+def _list_segments(files: Files, directory: str, now_ms: int) -> tuple[list[Segment], Snapshots]:
+    segments, snapshots = [], []
+    for name in files.list(directory):
+        parsed = parse_segment_file(name)
+        if parsed is None:
+            continue
+        if parsed.suffix == LOG_SUFFIX:
+            log = files.open(f"{directory}/{name}")
+            segments.append(Segment(files, directory, parsed.offset, log, created_ms=now_ms))
+        elif parsed.suffix == SNAPSHOT_SUFFIX:
+            snapshots.append(parsed.offset)
+    segments.sort(key=lambda segment: segment.base_offset)
+    return segments, Snapshots(files, directory, snapshots)
+
+
+def _start_empty(loaded: LoadedLog, offset: int) -> None:
+    segment = Segment.create(
+        loaded.files, loaded.directory, offset, now_ms=loaded.now_ms, jitter_ms=_KEEP_JITTER
+    )
+    loaded.segments.append(segment)
+    loaded.aborted.start(offset)
+
+
+def _set_end_offsets(segments: list[Segment]) -> None:
+    """A segment ends where the next begins; where the last one ends the scan will tell."""
+    for segment, following in zip(segments, segments[1:], strict=False):
+        segment.end_offset = following.base_offset
+
+
+def _load_leader_epochs(loaded: LoadedLog) -> None:
+    path = f"{loaded.directory}/{LEADER_EPOCH_CHECKPOINT}"
+    try:
+        file = loaded.files.open(path)
+        data = file.read(0, file.size)
+        file.close()
+        loaded.leader_epochs = LeaderEpochs.decode(data)
+    except (StorageError, MalformedCheckpoint):
+        if all(not segment.size for segment in loaded.segments):
+            return
+        loaded.report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
+        for segment in loaded.segments:
+            for _, header in Scan(segment.log, next_offset=segment.base_offset):
+                _note_epoch(loaded.leader_epochs, header)
+
+
+def _note_epoch(epochs: LeaderEpochs, header: BatchHeader) -> None:
+    if header.partition_leader_epoch > epochs.latest_epoch:
+        epochs.assign(header.partition_leader_epoch, header.base_offset)
+
+
+def _resume(loaded: LoadedLog) -> None:
+    """After a clean stop: the files are as they were closed."""
+    last = loaded.segments[-1]
+    problem = last.resume()
+    if problem is not None:
+        raise CorruptLog(last.log.path, last.log.size, problem)
+    first = loaded.segments[0].base_offset
+    replay_from = _load_snapshot(loaded, first, last.end_offset)
+    for segment in loaded.segments:
+        if segment.end_offset > replay_from:
+            _replay(loaded, segment, replay_from)
+
+
+def _replay(loaded: LoadedLog, segment: Segment, from_offset: int) -> None:
+    loaded.report.batches_replayed += replay(loaded.producers, segment, from_offset, loaded.now_ms)
+
+
+def _load_snapshot(loaded: LoadedLog, first: int, last: int) -> int:
+    """Load the newest snapshot in `first`..`last`; the offset to replay from."""
+    found = loaded.snapshots.newest(first, last, loaded.now_ms)
+    if found is None:
+        return first
+    offset, entries = found
+    loaded.producers.load(entries)
+    loaded.report.snapshot_offset = offset
+    return offset
+
+
+def _recover(loaded: LoadedLog) -> None:
+    """After an unclean stop: scan every segment that may hold bytes from beyond the recovery point."""
+    segments = loaded.segments
+    first_scanned = 0
+    for slot, segment in enumerate(segments):
+        if segment.base_offset <= loaded.recovery_point:
+            first_scanned = slot
+    scan_base = segments[first_scanned].base_offset
+    replay_from = _load_snapshot(loaded, segments[0].base_offset, scan_base)
+    for segment in segments[:first_scanned]:
+        if segment.end_offset > replay_from:
+            _replay(loaded, segment, replay_from)
+    for slot in range(first_scanned, len(segments)):
+        if _scan_segment(loaded, segments[slot]):
+            _drop_after(loaded, slot)
+            break
+
+
+def _scan_segment(loaded: LoadedLog, segment: Segment) -> bool:
+    """Check every batch, and rebuild all that hangs on the segment. True if it was cut."""
+    report = loaded.report
+    segment.start_indexes()
+    loaded.aborted.start(segment.base_offset)
+    scan = Scan(segment.log, next_offset=segment.base_offset, check_crc=True)
+    interval = loaded.config.index_interval_bytes
+    for position, header in scan:
+        segment.note_header(position, header, interval)
+        _note_epoch(loaded.leader_epochs, header)
+        row = apply_batch(loaded.producers, segment, scan, position, header, loaded.now_ms)
+        if row is not None:
+            loaded.aborted.append(segment.base_offset, row)
+    report.segments_scanned += 1
+    report.bytes_scanned += scan.position
+    if scan.problem is None:
+        return False
+    if segment.end_offset < loaded.recovery_point:
+        raise CorruptLog(segment.log.path, scan.position, scan.problem)
+    report.cut_path = segment.log.path
+    report.cut_position = scan.position
+    report.cut_reason = scan.problem
+    report.cut_bytes = segment.size - scan.position
+    tail = segment.log.read(scan.position, _SEARCHED_BYTES)
+    report.valid_batches_followed = find_valid_batch(tail[1:], segment.end_offset)
+    segment.log.truncate(scan.position)
+    return True
+
+
+def _drop_after(loaded: LoadedLog, slot: int) -> None:
+    """Segments after a cut are gone too: the log has no holes."""
+    for segment in loaded.segments[slot + 1 :]:
+        loaded.report.cut_bytes += segment.size
+        loaded.report.valid_batches_followed |= segment.size > 0
+        loaded.aborted.forget(segment.base_offset)
+        loaded.files.remove(segment.mark_deleted())
+    del loaded.segments[slot + 1 :]
+
+
+def _check_recovery_point(loaded: LoadedLog) -> None:
+    last = loaded.segments[-1]
+    if last.end_offset < loaded.recovery_point:
+        raise CorruptLog(
+            last.log.path,
+            last.size,
+            f"the log ends at offset {last.end_offset}, and went to {loaded.recovery_point} before",
+        )
+
+
+def _drop_all(loaded: LoadedLog) -> None:
+    """The whole log is below its start: records that were deleted, files that came back."""
+    for segment in loaded.segments:
+        loaded.aborted.forget(segment.base_offset)
+        loaded.files.remove(segment.mark_deleted())
+    loaded.segments.clear()
+    loaded.producers.clear()
+    loaded.snapshots.keep(())
+
+
+def _trim(loaded: LoadedLog) -> None:
+    """Forget what lies outside of the log, or is from before its first segment."""
+    first, end = loaded.segments[0].base_offset, loaded.segments[-1].end_offset
+    loaded.snapshots.keep([o for o in loaded.snapshots.offsets if first <= o <= end])
+    epochs = loaded.leader_epochs
+    before = epochs.encode()
+    epochs.truncate_from_end(end)
+    epochs.truncate_from_start(loaded.log_start_offset)
+    if epochs.encode() != before or LEADER_EPOCH_CHECKPOINT in loaded.report.rebuilt:
+        loaded.files.replace(f"{loaded.directory}/{LEADER_EPOCH_CHECKPOINT}", epochs.encode())

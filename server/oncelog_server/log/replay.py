@@ -1,0 +1,104 @@
+"""Producer state from the log: a snapshot, and the batches after it (Kafka's rebuildProducerState)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog_protocol.records.batch import BatchHeader, read_records
+from oncelog_protocol.records.control import read_marker
+from oncelog_server.log.errors import CorruptLog
+from oncelog_server.log.producer_snapshot import Snapshots
+from oncelog_server.log.producers import Producers
+from oncelog_server.log.scan import SCAN_CHUNK, Scan
+from oncelog_server.log.segment import Segment
+from oncelog_server.log.txn_index import AbortedTransaction
+
+_MARKER_BYTES: Final = 1 << 16
+
+
+def replay(
+    producers: Producers,
+    segment: Segment,
+    from_offset: int,
+    now_ms: int,
+    rows: list[AbortedTransaction] | None = None,
+) -> int:
+    """Bring `producers` from `from_offset` to the end of the segment, by its headers; how many batches
+    that were. `rows` takes the transactions aborted on the way. Raises CorruptLog."""
+    scan = segment.walk_from(max(from_offset, segment.base_offset), SCAN_CHUNK)
+    batches = 0
+    for position, header in scan:
+        if header.base_offset >= from_offset:
+            batches += 1
+            row = apply_batch(producers, segment, scan, position, header, now_ms)
+            if row is not None and rows is not None:
+                rows.append(row)
+    if scan.problem is not None:
+        raise CorruptLog(segment.log.path, scan.position, scan.problem)
+    return batches
+
+
+def aborted_rows(
+    segments: list[Segment], snapshots: Snapshots, base_offset: int
+) -> list[AbortedTransaction]:
+    """The txnindex of the segment at `base_offset`: from the newest snapshot at or below it, and the
+    log from there. Raises CorruptLog."""
+    producers = Producers(0)
+    replay_from = segments[0].base_offset
+    found = snapshots.newest(replay_from, base_offset, 0)
+    if found is not None:
+        replay_from, entries = found
+        producers.load(entries)
+    rows: list[AbortedTransaction] = []
+    for segment in segments:
+        if segment.base_offset > base_offset:
+            break
+        if segment.end_offset > replay_from:
+            rows.clear()
+            replay(producers, segment, replay_from, 0, rows)
+    return rows
+
+
+def apply_batch(
+    producers: Producers,
+    segment: Segment,
+    scan: Scan,
+    position: int,
+    header: BatchHeader,
+    now_ms: int,
+) -> AbortedTransaction | None:
+    """Take over what the batch at hand says of its producer, unchecked: it was checked when it was
+    appended. The txnindex row if it aborted a transaction."""
+    if header.producer_id < 0:
+        return None
+    if not header.is_control:
+        producers.data_appended(
+            header,
+            base_offset=header.base_offset,
+            segment_base_offset=segment.base_offset,
+            position=position,
+            now_ms=now_ms,
+        )
+        return None
+    records = read_records(scan.batch(), max_bytes=_MARKER_BYTES, check_crc=False)
+    marker = read_marker(records[0]) if records else None
+    if marker is None:
+        return None  # compaction took the marker's transaction, or it is of a kind to come
+    completed = producers.completed_by(
+        header.producer_id, offset=header.base_offset, committed=marker.committed
+    )
+    row = None
+    if completed is not None and not marker.committed:
+        stable = producers.last_stable_offset_after(completed)
+        row = AbortedTransaction(
+            header.producer_id, completed.first_offset, header.base_offset, stable
+        )
+    producers.marker_appended(
+        header.producer_id,
+        header.producer_epoch,
+        marker.coordinator_epoch,
+        completed=completed,
+        timestamp=header.max_timestamp,
+        now_ms=now_ms,
+    )
+    return row

@@ -1,0 +1,71 @@
+"""What a log answers with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+from oncelog_server.storage.files import File
+
+NO_TIMESTAMP: Final = -1
+
+
+class Origin(Enum):
+    """Who appends: clients' sequences are checked, coordinators' records have none."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+
+
+@dataclass(slots=True)
+class Appended:
+    """Where a batch is in the log. `duplicate`: it was there already. `log_append_time_ms` is
+    NO_TIMESTAMP where the topic keeps the producer's timestamps."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    duplicate: bool
+    position: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    """Bytes of a log file, to be read or handed to sendfile with `file.fileno()`."""
+
+    file: File
+    position: int
+    length: int
+
+    def __len__(self) -> int:
+        return self.length
+
+    def read(self) -> bytes:
+        """Raises StorageError."""
+        return self.file.read(self.position, self.length)
+
+
+@dataclass(frozen=True, slots=True)
+class LogRead:
+    """Batches from the one with the offset asked for; None if there is nothing below the limit, or
+    less than one whole batch allowed. The last batch may be cut off by `max_bytes`."""
+
+    records: FileRange | None
+    segment_base_offset: int = -1
+
+
+class Flush(NamedTuple):
+    """What is being made durable, and up to which offset the log then is."""
+
+    files: list[File]
+    offset: int
+
+
+class TimestampOffset(NamedTuple):
+    """A record found by its time: ListOffsets' answer. `leader_epoch` is -1 if not known."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int

@@ -1,0 +1,118 @@
+"""Walk the batches of a log file, by their headers alone or with the CRC of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from oncelog_protocol.records.batch import HEADER_SIZE, MAGIC, BatchHeader, compute_crc, read_header
+from oncelog_server.storage.files import File
+
+WALK_CHUNK: Final = 4096 + HEADER_SIZE
+SCAN_CHUNK: Final = 1 << 20
+
+
+class Scan:
+    """Iterate over (position, header) from `position` to `end`. The batch at hand is `batch()`.
+
+    Stops at `end` or at the first thing that is not a batch: then `problem` says why, and `position`
+    is where it begins. Offsets must grow; `next_offset` is the least the next batch may begin with.
+    """
+
+    __slots__ = ("_chunk", "_chunk_size", "_chunk_start", "_header", "check_crc", "end", "file",
+                 "next_offset", "position", "problem")  # fmt: skip
+
+    def __init__(
+        self,
+        file: File,
+        position: int = 0,
+        *,
+        next_offset: int = 0,
+        check_crc: bool = False,
+        chunk_size: int = SCAN_CHUNK,
+    ) -> None:
+        self.file = file
+        self.position = position
+        self.end = file.size
+        self.next_offset = next_offset
+        self.check_crc = check_crc
+        self.problem: str | None = None
+        self._chunk = b""
+        self._chunk_start = position
+        self._chunk_size = chunk_size
+        self._header: BatchHeader | None = None
+
+    def __iter__(self) -> Iterator[tuple[int, BatchHeader]]:
+        end = self.end
+        while (position := self.position) < end:
+            at = position - self._chunk_start
+            if at + HEADER_SIZE > len(self._chunk):
+                self._read_chunk(position, self._chunk_size)
+                at = 0
+                if len(self._chunk) < HEADER_SIZE:
+                    self.problem = f"{end - position} bytes are less than a batch header"
+                    return
+            header = read_header(self._chunk, at)
+            self.problem = self._examine(header, end - position) or (
+                self._examine_crc(header, position) if self.check_crc else None
+            )
+            if self.problem is not None:
+                return
+            self._header = header
+            yield position, header
+            self.position = position + header.batch_length + 12
+            self.next_offset = header.next_offset
+
+    def batch(self) -> bytes:
+        """All bytes of the batch that was given out last."""
+        header = self._header
+        assert header is not None
+        start = self.position - self._chunk_start
+        if start + header.size > len(self._chunk):
+            self._read_chunk(self.position, max(header.size, self._chunk_size))
+            start = 0
+        return self._chunk[start : start + header.size]
+
+    def _read_chunk(self, position: int, size: int) -> None:
+        self._chunk = self.file.read(position, size)
+        self._chunk_start = position
+
+    def _examine(self, header: BatchHeader, left: int) -> str | None:
+        if header.magic != MAGIC:
+            return f"message format v{header.magic} is not supported"
+        if not HEADER_SIZE <= header.size <= left:
+            return f"a batch of {header.size} bytes where {left} are left"
+        if header.base_offset < self.next_offset or header.last_offset_delta < 0:
+            return (
+                f"offsets {header.base_offset}..{header.last_offset} where {self.next_offset}"
+                " or later must come"
+            )
+        return None
+
+    def _examine_crc(self, header: BatchHeader, position: int) -> str | None:
+        at = position - self._chunk_start
+        if at + header.size > len(self._chunk):
+            self._read_chunk(position, max(header.size, self._chunk_size))
+            at = 0
+            if len(self._chunk) < header.size:
+                return "the batch is cut off"
+        crc = compute_crc(self._chunk, at, header.size)
+        return None if crc == header.crc else f"the CRC is {crc}, the header says {header.crc}"
+
+
+def find_valid_batch(data: bytes, first_offset: int) -> bool:
+    """Is there a whole batch with a right CRC anywhere in `data`, from `first_offset` on? Tells a torn
+    tail from damage in the middle."""
+    at = data.find(MAGIC, 16)
+    while at >= 0:
+        start = at - 16
+        if len(data) - start >= HEADER_SIZE:
+            header = read_header(data, start)
+            if (
+                header.base_offset >= first_offset
+                and HEADER_SIZE <= header.size <= len(data) - start
+                and compute_crc(data, start, header.size) == header.crc
+            ):
+                return True
+        at = data.find(MAGIC, at + 1)
+    return False

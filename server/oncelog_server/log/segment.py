@@ -1,0 +1,336 @@
+"""One segment: a `.log` file with its indexes (Kafka's LogSegment).
+
+The segment at the end keeps its indexes in memory and writes them when it is rolled or closed; older
+ones load theirs when needed. An index entry is believed only where the log has such a batch, so a lost
+or damaged file costs a walk over the headers and nothing else.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from contextlib import suppress
+from typing import Final
+
+from oncelog_protocol.records.batch import BatchHeader
+from oncelog_server.log.config import LogConfig
+from oncelog_server.log.errors import CorruptLog
+from oncelog_server.log.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
+from oncelog_server.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
+from oncelog_server.log.scan import WALK_CHUNK, Scan
+from oncelog_server.log.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
+from oncelog_server.log.time_index import TimeIndex
+from oncelog_server.storage.files import Buffer, File, Files, StorageError
+from oncelog_server.storage.layout import (
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    segment_file,
+)
+
+NO_TIMESTAMP: Final = -1
+
+
+class Segment:
+    """Offsets from `base_offset` up to `end_offset`, which the log sets for all but the last one."""
+
+    __slots__ = ("_bytes_since_entry", "_directory", "_files", "_offset_index", "_recent_offsets",
+                 "_recent_positions", "_time_index", "base_offset", "created_ms", "end_offset",
+                 "first_timestamp", "jitter_ms", "log", "max_timestamp", "max_timestamp_offset",
+                 )  # fmt: skip
+
+    def __init__(
+        self, files: Files, directory: str, base_offset: int, log: File, *,
+        created_ms: int, jitter_ms: int = 0,
+    ) -> None:  # fmt: skip
+        self._files = files
+        self._directory = directory
+        self.base_offset = base_offset
+        self.log = log
+        self.created_ms = created_ms
+        self.jitter_ms = jitter_ms
+        self.end_offset = base_offset
+        # Of the first batch (rolling by time counts from it), and the latest of all; None: not read yet.
+        self.first_timestamp: int | None = None
+        self.max_timestamp: int | None = None
+        self.max_timestamp_offset = (
+            base_offset  # last offset of the batch with the latest timestamp
+        )
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._bytes_since_entry = 0
+        # The batches since the last index entry, so that readers of the end need not walk to it.
+        self._recent_offsets: list[int] = []
+        self._recent_positions: list[int] = []
+
+    @classmethod
+    def create(
+        cls, files: Files, directory: str, base_offset: int, *, now_ms: int, jitter_ms: int
+    ) -> Segment:
+        """An empty segment; what a crash may have left under its name is emptied."""
+        log = files.open(f"{directory}/{segment_file(base_offset, LOG_SUFFIX)}", create=True)
+        if log.size:
+            log.truncate(0)
+        segment = cls(files, directory, base_offset, log, created_ms=now_ms, jitter_ms=jitter_ms)
+        segment.start_indexes()
+        return segment
+
+    @property
+    def size(self) -> int:
+        return self.log.size
+
+    def path(self, suffix: str, state: str = "") -> str:
+        return f"{self._directory}/{segment_file(self.base_offset, suffix, state)}"
+
+    def start_indexes(self) -> None:
+        """Empty indexes in memory, for a segment that is empty or about to be scanned."""
+        self._offset_index = OffsetIndex()
+        self._time_index = TimeIndex()
+        self.first_timestamp = None
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = self.end_offset = self.base_offset
+        self._bytes_since_entry = 0
+        self._recent_offsets.clear()
+        self._recent_positions.clear()
+
+    # Writing.
+
+    def should_roll(
+        self, size: int, max_timestamp: int, last_offset: int, now_ms: int, config: LogConfig
+    ) -> bool:
+        """Must a batch of `size` bytes go to a new segment (LogSegment.shouldRoll)? Time is that of the
+        records if they have one, else the broker's."""
+        if self.log.size > config.segment_bytes - size:
+            return True
+        index, times = self._offset_index, self._time_index
+        assert index is not None
+        assert times is not None
+        if (
+            len(index) >= config.segment_index_bytes // OFFSET_ENTRY_SIZE
+            or len(times) >= config.segment_index_bytes // TIME_ENTRY_SIZE - 1
+            or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
+        ):
+            return True
+        first = self.first_timestamp
+        waited = (
+            max_timestamp - first if first is not None and first >= 0 else now_ms - self.created_ms
+        )
+        return waited > config.segment_ms - self.jitter_ms and self.log.size > 0
+
+    def append(
+        self, buffer: Buffer, base_offset: int, last_offset: int, max_timestamp: int, interval: int
+    ) -> int:
+        """Write one batch, offsets patched; its position. `interval`: `index.interval.bytes`.
+        Raises StorageError, and nothing has changed."""
+        position = self.log.size
+        self.log.append(buffer)
+        self.note(position, len(buffer), base_offset, last_offset, max_timestamp, interval)
+        return position
+
+    def note(
+        self, position: int, size: int, base_offset: int, last_offset: int, max_timestamp: int,
+        interval: int,
+    ) -> None:  # fmt: skip
+        """The batch at `position` is the last one: index it."""
+        if not position:
+            self.first_timestamp = max_timestamp
+        if self.max_timestamp is None or max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if self._bytes_since_entry > interval:
+            assert self._offset_index is not None
+            assert self._time_index is not None
+            self._offset_index.append(last_offset - self.base_offset, position)
+            self._time_index.append_if_later(
+                self.max_timestamp, self.max_timestamp_offset - self.base_offset
+            )
+            self._bytes_since_entry = 0
+            self._recent_offsets.clear()
+            self._recent_positions.clear()
+        self._bytes_since_entry += size
+        self._recent_offsets.append(base_offset)
+        self._recent_positions.append(position)
+        self.end_offset = last_offset + 1
+
+    def write_indexes(self) -> None:
+        """Bring the index files up to what is in memory, the latest timestamp as last entry (as Kafka
+        at roll and close). Raises StorageError."""
+        if self._offset_index is None or self._time_index is None:
+            return
+        self._note_latest_timestamp()
+        for suffix, data in (
+            (OFFSET_INDEX_SUFFIX, self._offset_index.encode()),
+            (TIME_INDEX_SUFFIX, self._time_index.encode()),
+        ):
+            file = self._files.open(self.path(suffix), create=True)
+            file.truncate(0)
+            if data:
+                file.append(data)
+            file.close()
+
+    def _note_latest_timestamp(self) -> None:
+        assert self._time_index is not None
+        if self.max_timestamp is not None:
+            self._time_index.append_if_later(
+                self.max_timestamp, self.max_timestamp_offset - self.base_offset
+            )
+
+    def forget_indexes(self) -> None:
+        """Free the memory; the files have it all. Not for the segment at the end."""
+        self._offset_index = self._time_index = None
+        self._recent_offsets.clear()
+        self._recent_positions.clear()
+
+    def resume(self) -> str | None:
+        """Go on at the end of a file that was closed cleanly: where it ends, and its indexes. What
+        is wrong with the file, if it does not consist of batches. Raises CorruptLog."""
+        index = self.offset_index()
+        last = index.last()
+        if last is not None and not self._confirms(*last):
+            self.rebuild_indexes()
+            return None
+        position = last[1] if last is not None else 0
+        scan = Scan(self.log, position, next_offset=self.base_offset)
+        for position, header in scan:
+            self._recent_offsets.append(header.base_offset)
+            self._recent_positions.append(position)
+        self.end_offset = max(scan.next_offset, self.base_offset)
+        if scan.problem is not None:
+            return scan.problem
+        self._bytes_since_entry = self.log.size - (last[1] if last is not None else 0)
+        self.latest_timestamp()
+        for _, header in Scan(self.log, chunk_size=WALK_CHUNK):
+            self.first_timestamp = header.max_timestamp
+            break
+        return None
+
+    # Reading.
+
+    def position_of(self, offset: int) -> int | None:
+        """Where the batch with `offset`, or the first one after it, begins; None if there is none.
+        Raises StorageError, and CorruptLog if the file does not consist of batches."""
+        if offset >= self.end_offset:
+            return None
+        recent = self._recent_offsets
+        if recent and offset >= recent[0]:
+            return self._recent_positions[bisect_right(recent, offset) - 1]
+        scan = self.walk_from(offset)
+        for position, header in scan:
+            if header.last_offset >= offset:
+                return position
+        self._raise_if_corrupt(scan)
+        return None
+
+    def walk_from(self, offset: int, chunk_size: int = WALK_CHUNK) -> Scan:
+        """A scan over the headers that begins at or shortly before `offset`."""
+        entry = self.offset_index().floor(offset - self.base_offset)
+        if entry is None:
+            return Scan(self.log, next_offset=self.base_offset, chunk_size=chunk_size)
+        if not self._confirms(*entry):
+            self.rebuild_indexes()
+            entry = self.offset_index().floor(offset - self.base_offset)
+        position = entry[1] if entry is not None else 0
+        return Scan(self.log, position, next_offset=self.base_offset, chunk_size=chunk_size)
+
+    def _confirms(self, relative_offset: int, position: int) -> bool:
+        """Is there really a batch at `position` that ends with this offset?"""
+        for _, header in Scan(self.log, position, chunk_size=WALK_CHUNK):
+            return header.last_offset == self.base_offset + relative_offset
+        return False
+
+    def offset_index(self) -> OffsetIndex:
+        """From memory, from the file, or from the log."""
+        if self._offset_index is None:
+            data = self._read_file(OFFSET_INDEX_SUFFIX)
+            index = None if data is None else OffsetIndex.decode(data, max(self.log.size, 1))
+            if index is None or (not len(index) and self.log.size > WALK_CHUNK):
+                self.rebuild_indexes()
+            else:
+                self._offset_index = index
+        assert self._offset_index is not None
+        return self._offset_index
+
+    def time_index(self) -> TimeIndex:
+        if self._time_index is None:
+            data = self._read_file(TIME_INDEX_SUFFIX)
+            last_relative = self.end_offset - 1 - self.base_offset
+            index = None if data is None else TimeIndex.decode(data, max(last_relative, 0))
+            if index is None or not self._confirms_latest(index):
+                self.rebuild_indexes()
+            else:
+                self._time_index = index
+        assert self._time_index is not None
+        return self._time_index
+
+    def _confirms_latest(self, index: TimeIndex) -> bool:
+        """Does the batch the last entry names have that timestamp, and does none after it beat it?"""
+        last = index.last()
+        timestamp, relative_offset = last or (NO_TIMESTAMP, -1)
+        for _, header in self.walk_from(self.base_offset + max(relative_offset, 0)):
+            if header.last_offset == self.base_offset + relative_offset:
+                if header.max_timestamp != timestamp:
+                    return False
+            elif header.max_timestamp > timestamp:
+                return False
+        return True
+
+    def latest_timestamp(self) -> tuple[int, int]:
+        """(timestamp, last offset of its batch), NO_TIMESTAMP if no record has one."""
+        if self.max_timestamp is None:
+            timestamp, relative_offset = self.time_index().last() or (NO_TIMESTAMP, 0)
+            self.max_timestamp = timestamp
+            self.max_timestamp_offset = self.base_offset + relative_offset
+        return self.max_timestamp, self.max_timestamp_offset
+
+    def rebuild_indexes(self) -> None:
+        """Both indexes from the headers of the log. Raises CorruptLog."""
+        end_offset = self.end_offset
+        self.start_indexes()
+        scan = Scan(self.log, next_offset=self.base_offset)
+        for position, header in scan:
+            self.note_header(position, header)
+        self._raise_if_corrupt(scan)
+        self._note_latest_timestamp()
+        self.end_offset = max(end_offset, self.end_offset)
+        with suppress(StorageError):  # in memory they are right; the next start rebuilds them again
+            self.write_indexes()
+
+    def note_header(self, position: int, header: BatchHeader, interval: int = 4096) -> None:
+        self.note(
+            position, header.size, header.base_offset, header.last_offset, header.max_timestamp,
+            interval,
+        )  # fmt: skip
+
+    def _raise_if_corrupt(self, scan: Scan) -> None:
+        if scan.problem is not None:
+            raise CorruptLog(self.log.path, scan.position, scan.problem)
+
+    def _read_file(self, suffix: str) -> bytes | None:
+        try:
+            file = self._files.open(self.path(suffix))
+            data = file.read(0, file.size)
+            file.close()
+        except StorageError:
+            return None
+        return data
+
+    # The end.
+
+    def files(self) -> list[File]:
+        """All that must be durable for this segment to be believed at the next start."""
+        others = [self.path(suffix) for suffix in SEGMENT_SUFFIXES if suffix != LOG_SUFFIX]
+        return [self.log, *(self._files.open(path) for path in others if self._files.exists(path))]
+
+    def close(self) -> None:
+        self.log.close()
+
+    def mark_deleted(self) -> list[str]:
+        """Give the files names that the next start sweeps away; the new paths, to be removed."""
+        self.log.close()
+        paths = []
+        for suffix in SEGMENT_SUFFIXES:
+            if self._files.exists(self.path(suffix)):
+                self._files.rename(self.path(suffix), self.path(suffix, DELETED_SUFFIX))
+                paths.append(self.path(suffix, DELETED_SUFFIX))
+        return paths

@@ -1,0 +1,236 @@
+"""Is what a client sent one good batch? (Kafka's UnifiedLog.analyzeAndValidateRecords, LogValidator.)
+
+The header, the count and the CRC are always checked. The records inside are walked only where a setting
+of the topic needs it: keys of compacted topics, recompression, limits on how old a record may be, or
+`validate_records`. Otherwise nonsense inside is found by its readers (exactly-once brief, section 8).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.records.batch import (
+    COMPRESSION_MASK,
+    CONTROL_FLAG,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME,
+    MAGIC,
+    MAGIC_POSITION,
+    NO_PRODUCER_ID,
+    TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    build_batch,
+    compute_crc,
+    patch_max_timestamp_and_log_append,
+    read_header,
+    read_records,
+)
+from oncelog_protocol.records.compression import Compression
+from oncelog_protocol.records.errors import CorruptRecords
+from oncelog_protocol.records.record import NewRecord, Record
+from oncelog_server.log.config import LOG_APPEND_TIME as TOPIC_LOG_APPEND_TIME
+from oncelog_server.log.config import PRODUCER, UNLIMITED, LogConfig
+from oncelog_server.log.errors import AppendError
+
+NO_TIMESTAMP: Final = -1
+# What the records of one batch may take decompressed: a bomb stops here.
+_MIN_DECOMPRESSED_LIMIT: Final = 16 * 1024 * 1024
+_DECOMPRESSION_FACTOR: Final = 10
+
+_KNOWN_FLAGS: Final = COMPRESSION_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
+_MAX_CODEC: Final = max(Compression)
+_UNCOMPRESSED: Final = "uncompressed"
+_DEFAULT_LEVEL: Final = -1
+
+
+def decompressed_limit(config: LogConfig) -> int:
+    """Bytes the records of one batch may take."""
+    return max(config.max_message_bytes * _DECOMPRESSION_FACTOR, _MIN_DECOMPRESSED_LIMIT)
+
+
+class BatchRules:
+    """What one topic's settings ask of a batch, worked out once."""
+
+    __slots__ = ("_after_max_ms", "_before_max_ms", "_codec", "_config", "_keys_required", "_limit",
+                 "_walks", "log_append_time", "max_bytes", "segment_bytes")  # fmt: skip
+
+    def __init__(self, config: LogConfig) -> None:
+        self._config = config
+        self.max_bytes = config.max_message_bytes
+        self.segment_bytes = config.segment_bytes
+        self.log_append_time = config.message_timestamp_type == TOPIC_LOG_APPEND_TIME
+        self._after_max_ms = config.message_timestamp_after_max_ms
+        self._before_max_ms = config.message_timestamp_before_max_ms
+        self._keys_required = config.is_compacted
+        self._codec = _target_codec(config.compression_type)
+        self._limit = decompressed_limit(config)
+        self._walks = (
+            config.validate_records
+            or self._keys_required
+            or (self._before_max_ms != UNLIMITED and not self.log_append_time)
+        )
+
+    def check(
+        self, records: bytearray | memoryview, now_ms: int, *, from_client: bool
+    ) -> tuple[BatchHeader, bytearray | memoryview]:
+        """The header, and the bytes to append: `records` itself, unless it had to be compressed anew.
+
+        LogAppendTime is patched in place. Raises AppendError with MESSAGE_TOO_LARGE,
+        RECORD_LIST_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE or
+        INVALID_TIMESTAMP.
+        """
+        header = _one_batch(records)
+        size = header.batch_length + LENGTH_OVERHEAD
+        if size > self.max_bytes:
+            raise AppendError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"a batch of {size} bytes, {self.max_bytes} are allowed",
+            )
+        if size > self.segment_bytes:
+            raise AppendError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"a batch of {size} bytes in segments of {self.segment_bytes}",
+            )
+        if compute_crc(records, 0, size) != header.crc:
+            raise AppendError(ErrorCode.CORRUPT_MESSAGE, "the CRC of the batch is wrong")
+        _check_fields(header, from_client=from_client)
+        if from_client and not self.log_append_time:
+            self._check_latest_timestamp(header, now_ms)
+        codec = self._codec
+        if self._walks or (codec is not None and codec != header.attributes & COMPRESSION_MASK):
+            walked = self._walk(records, header, now_ms)
+            if codec is not None and codec != header.attributes & COMPRESSION_MASK:
+                records = self._recompress(walked, header, codec)
+                header = read_header(records)
+        if self.log_append_time:
+            patch_max_timestamp_and_log_append(records, 0, now_ms)
+            header = read_header(records)
+        return header, records
+
+    def _check_latest_timestamp(self, header: BatchHeader, now_ms: int) -> None:
+        latest = header.max_timestamp
+        if latest - now_ms > self._after_max_ms:
+            raise AppendError(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"timestamp {latest} is more than {self._after_max_ms} ms ahead of {now_ms}",
+            )
+        if latest < NO_TIMESTAMP or header.base_timestamp < NO_TIMESTAMP:
+            raise AppendError(ErrorCode.INVALID_TIMESTAMP, "a timestamp is negative")
+
+    def _walk(
+        self, records: bytearray | memoryview, header: BatchHeader, now_ms: int
+    ) -> list[Record]:
+        try:
+            walked = read_records(records, max_bytes=self._limit, check_crc=False)
+        except CorruptRecords as error:
+            raise AppendError(ErrorCode.INVALID_RECORD, error.reason) from None
+        for record in walked:
+            if self._keys_required and record.key is None and not header.is_control:
+                raise AppendError(
+                    ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key"
+                )
+            timestamp = record.timestamp
+            if self.log_append_time or timestamp == NO_TIMESTAMP:
+                continue
+            if now_ms - timestamp > self._before_max_ms or timestamp - now_ms > self._after_max_ms:
+                raise AppendError(
+                    ErrorCode.INVALID_TIMESTAMP,
+                    f"timestamp {timestamp} is too far from {now_ms} for this topic",
+                )
+        return walked
+
+    def _recompress(
+        self, walked: list[Record], header: BatchHeader, codec: Compression
+    ) -> bytearray:
+        """The same batch in the topic's codec (`compression.type`)."""
+        return build_batch(
+            [
+                NewRecord(record.timestamp, record.key, record.value, record.headers)
+                for record in walked
+            ],
+            compression=codec,
+            level=_level(self._config, codec),
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            is_transactional=header.is_transactional,
+            is_control=header.is_control,
+        )
+
+
+def _one_batch(records: bytearray | memoryview) -> BatchHeader:
+    """The header of the only batch in `records`."""
+    there = len(records)
+    if there < HEADER_SIZE:
+        if there > MAGIC_POSITION and records[MAGIC_POSITION] < MAGIC:
+            raise _invalid(f"message format v{records[MAGIC_POSITION]} is not supported")
+        raise _invalid("no record batch at all")
+    header = read_header(records)
+    if header.magic != MAGIC:
+        if 0 <= header.magic < MAGIC:
+            raise _invalid(f"message format v{header.magic} is not supported")
+        raise AppendError(ErrorCode.CORRUPT_MESSAGE, f"unknown message format v{header.magic}")
+    size = header.batch_length + LENGTH_OVERHEAD
+    if size < HEADER_SIZE:
+        raise AppendError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes")
+    if size != there:
+        raise _invalid(f"one batch of {size} bytes expected, {there} bytes came")
+    return header
+
+
+def _check_fields(header: BatchHeader, *, from_client: bool) -> None:
+    attributes = header.attributes
+    if header.records_count <= 0 or header.records_count != header.last_offset_delta + 1:
+        raise _invalid(
+            f"{header.records_count} records with a last offset delta of {header.last_offset_delta}"
+        )
+    if attributes & COMPRESSION_MASK > _MAX_CODEC:
+        raise AppendError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"compression codec {attributes & COMPRESSION_MASK} is not known",
+        )
+    if attributes & ~_KNOWN_FLAGS:
+        raise _invalid(f"unknown attributes {attributes:#x}")
+    if header.producer_id > NO_PRODUCER_ID:
+        if header.producer_epoch < 0 or (from_client and header.base_sequence < 0):
+            raise _invalid(
+                f"producer {header.producer_id} with epoch {header.producer_epoch} and sequence"
+                f" {header.base_sequence}"
+            )
+    elif attributes & TRANSACTIONAL_FLAG:
+        raise _invalid("a transactional batch without a producer id")
+    if from_client:
+        if attributes & CONTROL_FLAG:
+            raise _invalid("clients do not write control records")
+        if header.timestamp_type == LOG_APPEND_TIME:
+            raise AppendError(
+                ErrorCode.INVALID_TIMESTAMP, "only the broker sets the type LogAppendTime"
+            )
+
+
+def _invalid(message: str) -> AppendError:
+    return AppendError(ErrorCode.INVALID_RECORD, message)
+
+
+def _target_codec(compression_type: str) -> Compression | None:
+    """None to keep what the producer chose. Raises ValueError for an unknown name."""
+    if compression_type == PRODUCER:
+        return None
+    if compression_type == _UNCOMPRESSED:
+        return Compression.NONE
+    for codec in Compression:
+        if codec.kafka_name == compression_type:
+            return codec
+    raise ValueError(f"compression.type {compression_type!r} is not known")
+
+
+def _level(config: LogConfig, codec: Compression) -> int | None:
+    level = {
+        Compression.GZIP: config.compression_gzip_level,
+        Compression.LZ4: config.compression_lz4_level,
+        Compression.ZSTD: config.compression_zstd_level,
+    }.get(codec, _DEFAULT_LEVEL)
+    return None if level == _DEFAULT_LEVEL else level

@@ -1,0 +1,317 @@
+"""The operating system's disk behind `Files`. Descriptors are a bounded cache; fsync and unlink run in
+the executor given, everything else on the loop (performance brief, section 7)."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
+from typing import Final, Protocol
+
+from oncelog_server.storage.files import Buffer, Done, File, StorageError
+from oncelog_server.storage.layout import TEMPORARY_SUFFIX
+
+DESCRIPTOR_LIMIT: Final = 2048
+# How many files one job of the executor syncs: their descriptors are held open meanwhile.
+_SYNC_GROUP: Final = 64
+_FULL_SYNC: Final = getattr(fcntl, "F_FULLFSYNC", None)
+
+
+class CallOnLoop(Protocol):
+    """`loop.call_soon_threadsafe`, or a queue in a test."""
+
+    def __call__(self, callback: Callable[[], None], /) -> object: ...
+
+
+def _refused(operation: str, path: str, error: OSError) -> StorageError:
+    return StorageError(operation, path, error.strerror or str(error))
+
+
+def _sync_data(descriptor: int) -> None:
+    if _FULL_SYNC is not None:  # macOS: fsync alone leaves the data in the drive's cache
+        fcntl.fcntl(descriptor, _FULL_SYNC)
+    elif hasattr(os, "fdatasync"):
+        os.fdatasync(descriptor)
+    else:
+        os.fsync(descriptor)
+
+
+def _sync_directory(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class OsFile:
+    """One file. Its descriptor is opened on first use and may be closed between any two calls."""
+
+    __slots__ = (
+        "_close_wanted",
+        "_cut_pending",
+        "_descriptor",
+        "_files",
+        "_full_path",
+        "_new",
+        "_pins",
+        "_used",
+        "path",
+        "size",
+    )
+
+    def __init__(self, files: OsFiles, path: str, full_path: str, size: int, *, new: bool) -> None:
+        self.path = path
+        self.size = size
+        self._files = files
+        self._full_path = full_path
+        self._new = new  # its directory entry is not known to be durable
+        self._descriptor = -1
+        self._used = False
+        self._pins = 0
+        self._close_wanted = False
+        self._cut_pending = False
+
+    def append(self, *buffers: Buffer) -> None:
+        descriptor = self._descriptor
+        self._used = True
+        if descriptor < 0:
+            descriptor = self.fileno()
+        if self._cut_pending:
+            self.truncate(self.size)
+        try:
+            if len(buffers) == 1:
+                expected = len(buffers[0])
+                written = os.write(descriptor, buffers[0])
+            else:
+                expected = sum(map(len, buffers))
+                written = os.writev(descriptor, buffers)
+            if written != expected:
+                # Asking for the rest says what is wrong: the disk is full, or the file too large.
+                rest = memoryview(b"".join(buffers))[written:]
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
+        except OSError as error:
+            self._cut_back()
+            raise _refused("append", self.path, error) from None
+        self.size += expected
+
+    def _cut_back(self) -> None:
+        """Leave no half batch behind; if even that fails, the next append tries first."""
+        self._cut_pending = True
+        with suppress(StorageError):
+            self.truncate(self.size)
+
+    def read(self, position: int, size: int) -> bytes:
+        try:
+            return os.pread(self.fileno(), size, position)
+        except OSError as error:
+            raise _refused("read", self.path, error) from None
+
+    def truncate(self, size: int) -> None:
+        try:
+            os.ftruncate(self.fileno(), size)
+        except OSError as error:
+            raise _refused("truncate", self.path, error) from None
+        self.size = size
+        self._cut_pending = False
+
+    def fileno(self) -> int:
+        self._used = True
+        if self._descriptor < 0:
+            self._descriptor = self._files._open_descriptor(self)
+        return self._descriptor
+
+    def close(self) -> None:
+        if self._pins:
+            self._close_wanted = True
+        elif self._descriptor >= 0:
+            self._files._close_descriptor(self)
+
+
+class OsFiles:
+    """Files below `root`. `executor` runs what is slow; its results come back through `call_on_loop`.
+
+    Not thread-safe: all methods are called on the loop's thread.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        *,
+        executor: Executor,
+        call_on_loop: CallOnLoop,
+        descriptor_limit: int = DESCRIPTOR_LIMIT,
+    ) -> None:
+        self._root = root
+        self._executor = executor
+        self._call_on_loop = call_on_loop
+        self._descriptor_limit = descriptor_limit
+        self._open: dict[OsFile, None] = {}  # by the time they were opened; see _make_room
+
+    @property
+    def open_descriptors(self) -> int:
+        return len(self._open)
+
+    def _full(self, path: str) -> str:
+        return os.path.join(self._root, path)
+
+    def open(self, path: str, *, create: bool = False) -> OsFile:
+        full_path = self._full(path)
+        try:
+            return OsFile(self, path, full_path, os.stat(full_path).st_size, new=False)
+        except FileNotFoundError as error:
+            if not create:
+                raise _refused("open", path, error) from None
+        except OSError as error:
+            raise _refused("open", path, error) from None
+        file = OsFile(self, path, full_path, 0, new=True)
+        self._make_room()
+        try:
+            file._descriptor = os.open(full_path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise _refused("create", path, error) from None
+        self._open[file] = None
+        return file
+
+    def _open_descriptor(self, file: OsFile) -> int:
+        self._make_room()
+        try:
+            descriptor = os.open(file._full_path, os.O_RDWR | os.O_APPEND)
+        except OSError as error:
+            raise _refused("open", file.path, error) from None
+        self._open[file] = None
+        return descriptor
+
+    def _make_room(self) -> None:
+        """Close the descriptor that has not been used for longest, roughly: a used one gets a second
+        chance, a pinned one stays."""
+        chances = 2 * len(self._open)
+        while len(self._open) >= self._descriptor_limit and chances:
+            chances -= 1
+            oldest = next(iter(self._open))
+            if oldest._used or oldest._pins:
+                oldest._used = False
+                del self._open[oldest]
+                self._open[oldest] = None
+            else:
+                self._close_descriptor(oldest)
+
+    def _close_descriptor(self, file: OsFile) -> None:
+        del self._open[file]
+        descriptor, file._descriptor = file._descriptor, -1
+        with suppress(OSError):
+            os.close(descriptor)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self._full(path))
+
+    def list(self, directory: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self._full(directory)))
+        except OSError as error:
+            raise _refused("list", directory, error) from None
+
+    def make_directory(self, path: str) -> None:
+        try:
+            os.makedirs(self._full(path), exist_ok=True)
+        except OSError as error:
+            raise _refused("make directory", path, error) from None
+
+    def rename(self, source: str, target: str) -> None:
+        try:
+            os.replace(self._full(source), self._full(target))
+        except OSError as error:
+            raise _refused("rename", source, error) from None
+
+    def replace(self, path: str, data: bytes) -> None:
+        target = self._full(path)
+        temporary = target + TEMPORARY_SUFFIX
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+            try:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
+                _sync_data(descriptor)
+            finally:
+                os.close(descriptor)
+            os.replace(temporary, target)
+            _sync_directory(os.path.dirname(target))
+        except OSError as error:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise _refused("replace", path, error) from None
+
+    def sync(self, files: Sequence[File], done: Done) -> None:
+        self._sync_from(tuple(files), 0, done)
+
+    def _sync_from(self, files: Sequence[File], start: int, done: Done) -> None:
+        """Sync a group of files in the executor, then the next."""
+        group = [file for file in files[start : start + _SYNC_GROUP] if isinstance(file, OsFile)]
+        if start >= len(files):
+            self._call_on_loop(lambda: done(None))
+            return
+        try:
+            descriptors = [file.fileno() for file in group]
+        except StorageError as error:
+            failure = error
+            self._call_on_loop(lambda: done(failure))
+            return
+        directories = {os.path.dirname(file._full_path) for file in group if file._new}
+        for file in group:
+            file._pins += 1
+
+        def synced(error: StorageError | None) -> None:
+            for file in group:
+                file._pins -= 1
+                file._new = file._new and error is not None
+                if file._close_wanted and not file._pins:
+                    file._close_wanted = False
+                    file.close()
+            if error is not None:
+                done(error)
+            elif start + _SYNC_GROUP >= len(files):
+                done(None)
+            else:
+                self._sync_from(files, start + _SYNC_GROUP, done)
+
+        def work() -> None:
+            path = ""
+            outcome: StorageError | None = None
+            try:
+                for descriptor, file in zip(descriptors, group, strict=True):
+                    path = file.path
+                    _sync_data(descriptor)
+                for directory in directories:
+                    path = directory
+                    _sync_directory(directory)
+            except OSError as error:
+                outcome = _refused("sync", path, error)
+            self._call_on_loop(lambda: synced(outcome))
+
+        self._executor.submit(work)
+
+    def remove(self, paths: Sequence[str], done: Done | None = None) -> None:
+        full_paths = [(path, self._full(path)) for path in paths]
+
+        def work() -> None:
+            outcome: StorageError | None = None
+            for path, full_path in full_paths:
+                try:
+                    if os.path.isdir(full_path):
+                        shutil.rmtree(full_path)
+                    else:
+                        os.unlink(full_path)
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    outcome = outcome or _refused("remove", path, error)
+            if done is not None:
+                finished = done
+                self._call_on_loop(lambda: finished(outcome))
+
+        self._executor.submit(work)
