@@ -22,6 +22,32 @@ DEPENDENCIES = {
 }
 
 
+# What acts, or puts together what acts. Everything else is in the list of the purity contract.
+EDGES = {
+    "oncelog_client": "re-exports the public names",
+    "oncelog_client.admin": "waits for answers",
+    "oncelog_client.cli": "a process with files and a terminal",
+    "oncelog_client.clock": "reads the time",
+    "oncelog_client.cluster": "keeps connections, waits before it retries",
+    "oncelog_client.connection": "owns a socket",
+    "oncelog_client.consumer": "waits for answers",
+    "oncelog_client.producer": "waits for answers",
+    "oncelog_client.sender": "waits for answers",
+    "oncelog_server": "holds the version",
+    "oncelog_server.__main__": "a process",
+    "oncelog_server.broker": "puts the parts together",
+    "oncelog_server.clock": "reads the time",
+    "oncelog_server.config": "reads files and the environment",
+    "oncelog_server.dispatch": "collects the handlers",
+    "oncelog_server.handlers": "call into the node",
+    "oncelog_server.metadata": "keeps metadata in sqlite",
+    "oncelog_server.network": "owns sockets",
+    "oncelog_server.node": "names the parts, acting ones too",
+    "oncelog_server.serve": "a process",
+    "oncelog_server.storage": "its os_files is the disk",
+}
+
+
 # Packages whose modules are tested as one thing, and where.
 TESTED_TOGETHER = {
     "oncelog_protocol.messages": "every API and version against construct and kio: tests/protocol",
@@ -77,6 +103,26 @@ def test_the_purity_contract_bites_for_everything_it_forbids(tmp_path: Path) -> 
         name for name in forbidden if f"oncelog_server.refusal -> {name} " not in result.stdout
     ]
     assert not blind, result.stdout
+
+
+def test_every_module_is_pure_or_an_edge_and_none_is_both() -> None:
+    pure = set(contracts()["purity"]["source_modules"])
+    assert not pure & set(EDGES)
+    modules = {module for module, _ in package_modules()}
+    assert not set(EDGES) - modules, "edges that are not there any more"
+    offences = [
+        module
+        for module in modules
+        if not any(part in pure | set(EDGES) for part in lineage(module))
+    ]
+    assert not offences, f"neither pure nor an edge: {sorted(offences)}"
+
+
+def lineage(module: str) -> list[str]:
+    """A module and the packages it is in, the top one only for itself."""
+    parts = module.split(".")
+    whole = [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
+    return whole if whole[0] == "oncelog_protocol" else whole[1:] or whole
 
 
 def test_client_and_server_cannot_see_each_other(tmp_path: Path) -> None:
