@@ -55,14 +55,18 @@ class Primitive:
         *,
         since: int = 0,
         until: int = NEVER,
+        nullable: bool = False,
         nullable_since: int = NEVER,
         tag: int | None = None,
         default: object = Default,
     ) -> Any:
-        """Declare a field: present from version `since` to `until` inclusive."""
+        """Declare a field: present from version `since` to `until` inclusive.
+
+        It may be null always (`nullable`) or from a version on; its default need not be null.
+        """
         if default is Default:
             default = self.zero
-        return FieldSpec(self, since, until, nullable_since, tag, default)
+        return FieldSpec(self, since, until, 0 if nullable else nullable_since, tag, default)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +104,13 @@ def array(
     *,
     since: int = 0,
     until: int = NEVER,
+    nullable: bool = False,
     nullable_since: int = NEVER,
     tag: int | None = None,
     default: object = Default,
 ) -> Any:
     """Declare a field that is an array; its default is a new empty list, or None."""
-    return FieldSpec(Array(of), since, until, nullable_since, tag, default)
+    return FieldSpec(Array(of), since, until, 0 if nullable else nullable_since, tag, default)
 
 
 def nested(
@@ -113,6 +118,7 @@ def nested(
     *,
     since: int = 0,
     until: int = NEVER,
+    nullable: bool = False,
     nullable_since: int = NEVER,
     tag: int | None = None,
     default: object = Default,
@@ -120,7 +126,7 @@ def nested(
     """Declare a field that is a struct. A tagged struct that is absent (or all default) is None."""
     if tag is not None:
         default = None
-    return FieldSpec(Nested(of), since, until, nullable_since, tag, default)
+    return FieldSpec(Nested(of), since, until, 0 if nullable else nullable_since, tag, default)
 
 
 def uuid_to_string(value: bytes) -> str:

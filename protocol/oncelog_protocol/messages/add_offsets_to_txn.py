@@ -1,4 +1,10 @@
-"""AddOffsetsToTxn (key 25), versions 0 to 4."""
+"""AddOffsetsToTxn (key 25, versions 0 to 4): adds the offsets of a group to a transaction.
+
+* v1: on throttling, the answer comes first
+* v2: PRODUCER_FENCED (KIP-588)
+* v3: flexible
+* v4: the client knows TRANSACTION_ABORTABLE (KIP-890)
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,7 @@ from oncelog_protocol.types import int16, int32, int64, string
 
 @message(range(0, 5), flexible_since=3)
 class AddOffsetsToTxnRequest:
-    """The request of AddOffsetsToTxn, versions 0 to 4."""
+    """The group whose offsets will be committed with the transaction (KIP-98)."""
 
     transactional_id: str = string()
     producer_id: int = int64()
@@ -18,7 +24,7 @@ class AddOffsetsToTxnRequest:
 
 @message(range(0, 5), flexible_since=3)
 class AddOffsetsToTxnResponse:
-    """The response of AddOffsetsToTxn, versions 0 to 4."""
+    """Whether the transaction now includes the partition of the group's offsets."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,12 @@
-"""AddPartitionsToTxn (key 24), versions 0 to 5."""
+"""AddPartitionsToTxn (key 24, versions 0 to 5).
+
+Adds partitions to a transaction before they are written to.
+
+* v2: PRODUCER_FENCED (KIP-588)
+* v3: flexible
+* v4: several transactions, for brokers; verify_only (KIP-890)
+* v5: the client knows TRANSACTION_ABORTABLE (KIP-890)
+"""
 
 from __future__ import annotations
 
@@ -8,7 +16,7 @@ from oncelog_protocol.types import array, boolean, int16, int32, int64, string
 
 @struct
 class AddPartitionsToTxnTopic:
-    """Add partitions to txn topic of AddPartitionsToTxnRequest."""
+    """Partitions of one topic."""
 
     name: str = string()
     partitions: list[int] = array(int32)
@@ -16,7 +24,7 @@ class AddPartitionsToTxnTopic:
 
 @struct
 class AddPartitionsToTxnTransaction:
-    """Add partitions to txn transaction of AddPartitionsToTxnRequest."""
+    """What to add to, or verify of, one transaction."""
 
     transactional_id: str = string(since=4)
     producer_id: int = int64(since=4)
@@ -27,7 +35,7 @@ class AddPartitionsToTxnTransaction:
 
 @message(range(0, 6), flexible_since=3)
 class AddPartitionsToTxnRequest:
-    """The request of AddPartitionsToTxn, versions 0 to 5."""
+    """One transaction of a client up to version 3, several of a broker after that."""
 
     transactions: list[AddPartitionsToTxnTransaction] = array(
         AddPartitionsToTxnTransaction, since=4
@@ -40,7 +48,7 @@ class AddPartitionsToTxnRequest:
 
 @struct
 class AddPartitionsToTxnPartitionResult:
-    """Add partitions to txn partition result of AddPartitionsToTxnResponse."""
+    """The outcome for one partition."""
 
     partition_index: int = int32()
     partition_error_code: int = int16()
@@ -48,7 +56,7 @@ class AddPartitionsToTxnPartitionResult:
 
 @struct
 class AddPartitionsToTxnTopicResult:
-    """Add partitions to txn topic result of AddPartitionsToTxnResponse."""
+    """The outcome for one topic."""
 
     name: str = string()
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(
@@ -58,7 +66,7 @@ class AddPartitionsToTxnTopicResult:
 
 @struct
 class AddPartitionsToTxnResult:
-    """Add partitions to txn result of AddPartitionsToTxnResponse."""
+    """The outcome for one transaction."""
 
     transactional_id: str = string(since=4)
     topic_results: list[AddPartitionsToTxnTopicResult] = array(
@@ -68,7 +76,7 @@ class AddPartitionsToTxnResult:
 
 @message(range(0, 6), flexible_since=3)
 class AddPartitionsToTxnResponse:
-    """The response of AddPartitionsToTxn, versions 0 to 5."""
+    """The outcome for each partition."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16(since=4)

@@ -1,4 +1,7 @@
-"""AlterConfigs (key 33), versions 0 to 2."""
+"""AlterConfigs (key 33, versions 0 to 2): replaces all settings of topics and brokers.
+
+* v2: flexible
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,15 @@ from oncelog_protocol.types import array, boolean, int8, int16, int32, string
 
 @struct
 class AlterableConfig:
-    """Alterable config of AlterConfigsRequest."""
+    """One setting; null goes back to the default."""
 
     name: str = string()
-    value: str | None = string(nullable_since=0)
+    value: str | None = string(nullable=True)
 
 
 @struct
 class AlterConfigsResource:
-    """Alter configs resource of AlterConfigsRequest."""
+    """All settings of one resource."""
 
     resource_type: int = int8()
     resource_name: str = string()
@@ -25,7 +28,7 @@ class AlterConfigsResource:
 
 @message(range(0, 3), flexible_since=2)
 class AlterConfigsRequest:
-    """The request of AlterConfigs, versions 0 to 2."""
+    """Settings that replace the ones before (KIP-133)."""
 
     resources: list[AlterConfigsResource] = array(AlterConfigsResource)
     validate_only: bool = boolean()
@@ -33,17 +36,17 @@ class AlterConfigsRequest:
 
 @struct
 class AlterConfigsResourceResponse:
-    """Alter configs resource response of AlterConfigsResponse."""
+    """The outcome for one resource."""
 
     error_code: int = int16()
-    error_message: str | None = string(nullable_since=0)
+    error_message: str | None = string(nullable=True)
     resource_type: int = int8()
     resource_name: str = string()
 
 
 @message(range(0, 3), flexible_since=2)
 class AlterConfigsResponse:
-    """The response of AlterConfigs, versions 0 to 2."""
+    """The outcome for each resource."""
 
     throttle_time_ms: int = int32()
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

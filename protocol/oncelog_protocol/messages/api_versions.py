@@ -1,4 +1,10 @@
-"""ApiVersions (key 18), versions 0 to 5."""
+"""ApiVersions (key 18, versions 0 to 5): tells which APIs, versions and features a broker speaks.
+
+* v1: throttle time (KIP-124)
+* v3: flexible; name of the client (KIP-511), features (KIP-584)
+* v4: features may start at version 0 (KIP-1022)
+* v5: which cluster and node the client means to speak to
+"""
 
 from __future__ import annotations
 
@@ -8,17 +14,17 @@ from oncelog_protocol.types import array, boolean, int16, int32, int64, string
 
 @message(range(0, 6), flexible_since=3)
 class ApiVersionsRequest:
-    """The request of ApiVersions, versions 0 to 5."""
+    """Who asks."""
 
     client_software_name: str = string(since=3)
     client_software_version: str = string(since=3)
-    cluster_id: str | None = string(since=5, nullable_since=5, default=None)
+    cluster_id: str | None = string(since=5, nullable=True, default=None)
     node_id: int = int32(since=5, default=-1)
 
 
 @struct
 class ApiVersion:
-    """Api version of ApiVersionsResponse."""
+    """The versions spoken of one API."""
 
     api_key: int = int16()
     min_version: int = int16()
@@ -27,7 +33,7 @@ class ApiVersion:
 
 @struct
 class SupportedFeatureKey:
-    """Supported feature key of ApiVersionsResponse."""
+    """The versions this broker could run of one feature."""
 
     name: str = string(since=3)
     min_version: int = int16(since=3)
@@ -36,7 +42,7 @@ class SupportedFeatureKey:
 
 @struct
 class FinalizedFeatureKey:
-    """Finalized feature key of ApiVersionsResponse."""
+    """The version of one feature that the cluster runs."""
 
     name: str = string(since=3)
     max_version_level: int = int16(since=3)
@@ -45,7 +51,7 @@ class FinalizedFeatureKey:
 
 @message(range(0, 6), flexible_since=3)
 class ApiVersionsResponse:
-    """The response of ApiVersions, versions 0 to 5."""
+    """APIs and features. In version 0, whatever was asked, if the error is UNSUPPORTED_VERSION."""
 
     error_code: int = int16()
     api_keys: list[ApiVersion] = array(ApiVersion)

@@ -1,4 +1,9 @@
-"""CreatePartitions (key 37), versions 0 to 3."""
+"""CreatePartitions (key 37, versions 0 to 3): adds partitions to topics.
+
+* v1: on throttling, the answer comes first
+* v2: flexible
+* v3: THROTTLING_QUOTA_EXCEEDED (KIP-599)
+"""
 
 from __future__ import annotations
 
@@ -8,25 +13,25 @@ from oncelog_protocol.types import array, boolean, int16, int32, string
 
 @struct
 class CreatePartitionsAssignment:
-    """Create partitions assignment of CreatePartitionsRequest."""
+    """The replicas of one new partition, chosen by hand."""
 
     broker_ids: list[int] = array(int32)
 
 
 @struct
 class CreatePartitionsTopic:
-    """Create partitions topic of CreatePartitionsRequest."""
+    """How many partitions a topic shall have in all."""
 
     name: str = string()
     count: int = int32()
     assignments: list[CreatePartitionsAssignment] | None = array(
-        CreatePartitionsAssignment, nullable_since=0
+        CreatePartitionsAssignment, nullable=True
     )
 
 
 @message(range(0, 4), flexible_since=2)
 class CreatePartitionsRequest:
-    """The request of CreatePartitions, versions 0 to 3."""
+    """Topics to widen, or only to check (KIP-195)."""
 
     topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic)
     timeout_ms: int = int32()
@@ -35,16 +40,16 @@ class CreatePartitionsRequest:
 
 @struct
 class CreatePartitionsTopicResult:
-    """Create partitions topic result of CreatePartitionsResponse."""
+    """The outcome for one topic."""
 
     name: str = string()
     error_code: int = int16()
-    error_message: str | None = string(nullable_since=0, default=None)
+    error_message: str | None = string(nullable=True, default=None)
 
 
 @message(range(0, 4), flexible_since=2)
 class CreatePartitionsResponse:
-    """The response of CreatePartitions, versions 0 to 3."""
+    """The outcome for each topic."""
 
     throttle_time_ms: int = int32()
     results: list[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult)

@@ -1,4 +1,11 @@
-"""CreateTopics (key 19), versions 2 to 7."""
+"""CreateTopics (key 19, versions 2 to 7): creates topics.
+
+* v2: throttle time (KIP-124)
+* v4: the broker's own defaults by -1 (KIP-464)
+* v5: flexible; settings in the answer (KIP-525)
+* v6: THROTTLING_QUOTA_EXCEEDED (KIP-599)
+* v7: topic ids (KIP-516)
+"""
 
 from __future__ import annotations
 
@@ -8,7 +15,7 @@ from oncelog_protocol.types import array, boolean, int8, int16, int32, string, u
 
 @struct
 class CreatableReplicaAssignment:
-    """Creatable replica assignment of CreateTopicsRequest."""
+    """The replicas of one partition, chosen by hand."""
 
     partition_index: int = int32()
     broker_ids: list[int] = array(int32)
@@ -16,15 +23,15 @@ class CreatableReplicaAssignment:
 
 @struct
 class CreatableTopicConfig:
-    """Creatable topic config of CreateTopicsRequest."""
+    """One setting of the topic."""
 
     name: str = string()
-    value: str | None = string(nullable_since=0)
+    value: str | None = string(nullable=True)
 
 
 @struct
 class CreatableTopic:
-    """Creatable topic of CreateTopicsRequest."""
+    """One topic to be."""
 
     name: str = string()
     num_partitions: int = int32()
@@ -35,7 +42,7 @@ class CreatableTopic:
 
 @message(range(2, 8), flexible_since=5)
 class CreateTopicsRequest:
-    """The request of CreateTopics, versions 2 to 7."""
+    """Topics to create, or only to check."""
 
     topics: list[CreatableTopic] = array(CreatableTopic)
     timeout_ms: int = int32(default=60000)
@@ -44,10 +51,10 @@ class CreateTopicsRequest:
 
 @struct
 class CreatableTopicConfigs:
-    """Creatable topic configs of CreateTopicsResponse."""
+    """One setting that the topic has now."""
 
     name: str = string(since=5)
-    value: str | None = string(since=5, nullable_since=5)
+    value: str | None = string(since=5, nullable=True)
     read_only: bool = boolean(since=5)
     config_source: int = int8(since=5, default=-1)
     is_sensitive: bool = boolean(since=5)
@@ -55,23 +62,23 @@ class CreatableTopicConfigs:
 
 @struct
 class CreatableTopicResult:
-    """Creatable topic result of CreateTopicsResponse."""
+    """The outcome for one topic."""
 
     name: str = string()
     topic_id: bytes = uuid(since=7)
     error_code: int = int16()
-    error_message: str | None = string(nullable_since=1)
+    error_message: str | None = string(nullable=True)
     topic_config_error_code: int = int16(since=5, tag=0)
     num_partitions: int = int32(since=5, default=-1)
     replication_factor: int = int16(since=5, default=-1)
     configs: list[CreatableTopicConfigs] | None = array(
-        CreatableTopicConfigs, since=5, nullable_since=5
+        CreatableTopicConfigs, since=5, nullable=True
     )
 
 
 @message(range(2, 8), flexible_since=5)
 class CreateTopicsResponse:
-    """The response of CreateTopics, versions 2 to 7."""
+    """The outcome for each topic."""
 
     throttle_time_ms: int = int32()
     topics: list[CreatableTopicResult] = array(CreatableTopicResult)

@@ -1,4 +1,9 @@
-"""DeleteGroups (key 42), versions 0 to 3."""
+"""DeleteGroups (key 42, versions 0 to 3): deletes groups without members.
+
+* v1: on throttling, the answer comes first
+* v2: flexible
+* v3: a message with the error
+"""
 
 from __future__ import annotations
 
@@ -8,23 +13,23 @@ from oncelog_protocol.types import array, int16, int32, string
 
 @message(range(0, 4), flexible_since=2)
 class DeleteGroupsRequest:
-    """The request of DeleteGroups, versions 0 to 3."""
+    """Which groups (KIP-229)."""
 
     groups_names: list[str] = array(string)
 
 
 @struct
 class DeletableGroupResult:
-    """Deletable group result of DeleteGroupsResponse."""
+    """The outcome for one group."""
 
     group_id: str = string()
     error_code: int = int16()
-    error_message: str | None = string(since=3, nullable_since=3, default=None)
+    error_message: str | None = string(since=3, nullable=True, default=None)
 
 
 @message(range(0, 4), flexible_since=2)
 class DeleteGroupsResponse:
-    """The response of DeleteGroups, versions 0 to 3."""
+    """The outcome for each group."""
 
     throttle_time_ms: int = int32()
     results: list[DeletableGroupResult] = array(DeletableGroupResult)

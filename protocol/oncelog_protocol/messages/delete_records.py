@@ -1,4 +1,7 @@
-"""DeleteRecords (key 21), versions 0 to 2."""
+"""DeleteRecords (key 21, versions 0 to 2): moves the start of partitions forward.
+
+* v2: flexible
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from oncelog_protocol.types import array, int16, int32, int64, string
 
 @struct
 class DeleteRecordsPartition:
-    """Delete records partition of DeleteRecordsRequest."""
+    """Below which offset to delete; -1 means the high watermark."""
 
     partition_index: int = int32()
     offset: int = int64()
@@ -16,7 +19,7 @@ class DeleteRecordsPartition:
 
 @struct
 class DeleteRecordsTopic:
-    """Delete records topic of DeleteRecordsRequest."""
+    """Partitions of one topic."""
 
     name: str = string()
     partitions: list[DeleteRecordsPartition] = array(DeleteRecordsPartition)
@@ -24,7 +27,7 @@ class DeleteRecordsTopic:
 
 @message(range(0, 3), flexible_since=2)
 class DeleteRecordsRequest:
-    """The request of DeleteRecords, versions 0 to 2."""
+    """What to delete (KIP-107)."""
 
     topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic)
     timeout_ms: int = int32()
@@ -32,7 +35,7 @@ class DeleteRecordsRequest:
 
 @struct
 class DeleteRecordsPartitionResult:
-    """Delete records partition result of DeleteRecordsResponse."""
+    """The new start of one partition."""
 
     partition_index: int = int32()
     low_watermark: int = int64()
@@ -41,7 +44,7 @@ class DeleteRecordsPartitionResult:
 
 @struct
 class DeleteRecordsTopicResult:
-    """Delete records topic result of DeleteRecordsResponse."""
+    """The outcome for one topic."""
 
     name: str = string()
     partitions: list[DeleteRecordsPartitionResult] = array(DeleteRecordsPartitionResult)
@@ -49,7 +52,7 @@ class DeleteRecordsTopicResult:
 
 @message(range(0, 3), flexible_since=2)
 class DeleteRecordsResponse:
-    """The response of DeleteRecords, versions 0 to 2."""
+    """The outcome for each partition."""
 
     throttle_time_ms: int = int32()
     topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult)

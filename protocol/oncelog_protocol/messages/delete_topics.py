@@ -1,4 +1,10 @@
-"""DeleteTopics (key 20), versions 1 to 6."""
+"""DeleteTopics (key 20, versions 1 to 6): deletes topics.
+
+* v1: throttle time (KIP-124)
+* v4: flexible
+* v5: a message with the error (KIP-599)
+* v6: topics by id (KIP-516)
+"""
 
 from __future__ import annotations
 
@@ -8,15 +14,15 @@ from oncelog_protocol.types import array, int16, int32, string, uuid
 
 @struct
 class DeleteTopicState:
-    """Delete topic state of DeleteTopicsRequest."""
+    """A topic by name or by id."""
 
-    name: str | None = string(since=6, nullable_since=6, default=None)
+    name: str | None = string(since=6, nullable=True, default=None)
     topic_id: bytes = uuid(since=6)
 
 
 @message(range(1, 7), flexible_since=4)
 class DeleteTopicsRequest:
-    """The request of DeleteTopics, versions 1 to 6."""
+    """Topics to delete."""
 
     topics: list[DeleteTopicState] = array(DeleteTopicState, since=6)
     topic_names: list[str] = array(string, until=5)
@@ -25,17 +31,17 @@ class DeleteTopicsRequest:
 
 @struct
 class DeletableTopicResult:
-    """Deletable topic result of DeleteTopicsResponse."""
+    """The outcome for one topic."""
 
     name: str | None = string(nullable_since=6)
     topic_id: bytes = uuid(since=6)
     error_code: int = int16()
-    error_message: str | None = string(since=5, nullable_since=5, default=None)
+    error_message: str | None = string(since=5, nullable=True, default=None)
 
 
 @message(range(1, 7), flexible_since=4)
 class DeleteTopicsResponse:
-    """The response of DeleteTopics, versions 1 to 6."""
+    """The outcome for each topic."""
 
     throttle_time_ms: int = int32()
     responses: list[DeletableTopicResult] = array(DeletableTopicResult)

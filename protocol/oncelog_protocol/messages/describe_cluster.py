@@ -1,4 +1,8 @@
-"""DescribeCluster (key 60), versions 0 to 2."""
+"""DescribeCluster (key 60, versions 0 to 2): names the brokers of the cluster.
+
+* v1: endpoints of brokers or controllers (KIP-919)
+* v2: fenced brokers (KIP-1073)
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from oncelog_protocol.types import array, boolean, int8, int16, int32, string
 
 @message(range(0, 3), flexible_since=0)
 class DescribeClusterRequest:
-    """The request of DescribeCluster, versions 0 to 2."""
+    """What to include (KIP-700)."""
 
     include_cluster_authorized_operations: bool = boolean()
     endpoint_type: int = int8(since=1, default=1)
@@ -17,22 +21,22 @@ class DescribeClusterRequest:
 
 @struct
 class DescribeClusterBroker:
-    """Describe cluster broker of DescribeClusterResponse."""
+    """A broker and its address."""
 
     broker_id: int = int32()
     host: str = string()
     port: int = int32()
-    rack: str | None = string(nullable_since=0, default=None)
+    rack: str | None = string(nullable=True, default=None)
     is_fenced: bool = boolean(since=2)
 
 
 @message(range(0, 3), flexible_since=0)
 class DescribeClusterResponse:
-    """The response of DescribeCluster, versions 0 to 2."""
+    """The brokers, the controller, the cluster id."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()
-    error_message: str | None = string(nullable_since=0, default=None)
+    error_message: str | None = string(nullable=True, default=None)
     endpoint_type: int = int8(since=1, default=1)
     cluster_id: str = string()
     controller_id: int = int32(default=-1)

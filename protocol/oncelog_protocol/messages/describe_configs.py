@@ -1,4 +1,9 @@
-"""DescribeConfigs (key 32), versions 1 to 4."""
+"""DescribeConfigs (key 32, versions 1 to 4): tells the settings of topics and brokers.
+
+* v1: synonyms and sources (KIP-226)
+* v3: types and documentation (KIP-569)
+* v4: flexible
+"""
 
 from __future__ import annotations
 
@@ -8,16 +13,16 @@ from oncelog_protocol.types import array, boolean, int8, int16, int32, string
 
 @struct
 class DescribeConfigsResource:
-    """Describe configs resource of DescribeConfigsRequest."""
+    """A topic (2) or broker (4) and its settings asked for; null is all."""
 
     resource_type: int = int8()
     resource_name: str = string()
-    configuration_keys: list[str] | None = array(string, nullable_since=0)
+    configuration_keys: list[str] | None = array(string, nullable=True)
 
 
 @message(range(1, 5), flexible_since=4)
 class DescribeConfigsRequest:
-    """The request of DescribeConfigs, versions 1 to 4."""
+    """Whose settings."""
 
     resources: list[DescribeConfigsResource] = array(DescribeConfigsResource)
     include_synonyms: bool = boolean()
@@ -26,33 +31,33 @@ class DescribeConfigsRequest:
 
 @struct
 class DescribeConfigsSynonym:
-    """Describe configs synonym of DescribeConfigsResponse."""
+    """Where else the value is or could be set."""
 
     name: str = string()
-    value: str | None = string(nullable_since=1)
+    value: str | None = string(nullable=True)
     source: int = int8()
 
 
 @struct
 class DescribeConfigsResourceResult:
-    """Describe configs resource result of DescribeConfigsResponse."""
+    """One setting."""
 
     name: str = string()
-    value: str | None = string(nullable_since=0)
+    value: str | None = string(nullable=True)
     read_only: bool = boolean()
     config_source: int = int8(default=-1)
     is_sensitive: bool = boolean()
     synonyms: list[DescribeConfigsSynonym] = array(DescribeConfigsSynonym)
     config_type: int = int8(since=3)
-    documentation: str | None = string(since=3, nullable_since=3)
+    documentation: str | None = string(since=3, nullable=True)
 
 
 @struct
 class DescribeConfigsResult:
-    """Describe configs result of DescribeConfigsResponse."""
+    """The settings of one resource."""
 
     error_code: int = int16()
-    error_message: str | None = string(nullable_since=0)
+    error_message: str | None = string(nullable=True)
     resource_type: int = int8()
     resource_name: str = string()
     configs: list[DescribeConfigsResourceResult] = array(DescribeConfigsResourceResult)
@@ -60,7 +65,7 @@ class DescribeConfigsResult:
 
 @message(range(1, 5), flexible_since=4)
 class DescribeConfigsResponse:
-    """The response of DescribeConfigs, versions 1 to 4."""
+    """The settings of each resource."""
 
     throttle_time_ms: int = int32()
     results: list[DescribeConfigsResult] = array(DescribeConfigsResult)

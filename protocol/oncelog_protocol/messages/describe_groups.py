@@ -1,4 +1,11 @@
-"""DescribeGroups (key 15), versions 0 to 6."""
+"""DescribeGroups (key 15, versions 0 to 6): describes groups and their members.
+
+* v1: throttle time (KIP-124)
+* v3: authorized operations (KIP-430)
+* v4: static members (KIP-345)
+* v5: flexible
+* v6: GROUP_ID_NOT_FOUND with a message (KIP-1043)
+"""
 
 from __future__ import annotations
 
@@ -8,7 +15,7 @@ from oncelog_protocol.types import array, boolean, bytestring, int16, int32, str
 
 @message(range(0, 7), flexible_since=5)
 class DescribeGroupsRequest:
-    """The request of DescribeGroups, versions 0 to 6."""
+    """Which groups."""
 
     groups: list[str] = array(string)
     include_authorized_operations: bool = boolean(since=3)
@@ -16,10 +23,10 @@ class DescribeGroupsRequest:
 
 @struct
 class DescribedGroupMember:
-    """Described group member of DescribeGroupsResponse."""
+    """A member with its subscription and assignment."""
 
     member_id: str = string()
-    group_instance_id: str | None = string(since=4, nullable_since=4, default=None)
+    group_instance_id: str | None = string(since=4, nullable=True, default=None)
     client_id: str = string()
     client_host: str = string()
     member_metadata: bytes = bytestring()
@@ -28,10 +35,10 @@ class DescribedGroupMember:
 
 @struct
 class DescribedGroup:
-    """Described group of DescribeGroupsResponse."""
+    """State, protocol and members of one group."""
 
     error_code: int = int16()
-    error_message: str | None = string(since=6, nullable_since=6, default=None)
+    error_message: str | None = string(since=6, nullable=True, default=None)
     group_id: str = string()
     group_state: str = string()
     protocol_type: str = string()
@@ -42,7 +49,7 @@ class DescribedGroup:
 
 @message(range(0, 7), flexible_since=5)
 class DescribeGroupsResponse:
-    """The response of DescribeGroups, versions 0 to 6."""
+    """One description for each group."""
 
     throttle_time_ms: int = int32(since=1)
     groups: list[DescribedGroup] = array(DescribedGroup)

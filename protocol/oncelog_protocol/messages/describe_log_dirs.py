@@ -1,4 +1,13 @@
-"""DescribeLogDirs (key 35), versions 1 to 5."""
+"""DescribeLogDirs (key 35, versions 1 to 5).
+
+Tells which partitions lie in which directory and how large they are.
+
+* v1: on throttling, the answer comes first
+* v2: flexible
+* v3: an error for the whole answer
+* v4: size of the volumes (KIP-827)
+* v5: cordoned directories (KIP-1066)
+"""
 
 from __future__ import annotations
 
@@ -8,7 +17,7 @@ from oncelog_protocol.types import array, boolean, int16, int32, int64, string
 
 @struct
 class DescribableLogDirTopic:
-    """Describable log dir topic of DescribeLogDirsRequest."""
+    """Partitions of one topic."""
 
     topic: str = string()
     partitions: list[int] = array(int32)
@@ -16,14 +25,14 @@ class DescribableLogDirTopic:
 
 @message(range(1, 6), flexible_since=2)
 class DescribeLogDirsRequest:
-    """The request of DescribeLogDirs, versions 1 to 5."""
+    """Which partitions; null asks for all."""
 
-    topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, nullable_since=0)
+    topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, nullable=True)
 
 
 @struct
 class DescribeLogDirsPartition:
-    """Describe log dirs partition of DescribeLogDirsResponse."""
+    """The size of one partition."""
 
     partition_index: int = int32()
     partition_size: int = int64()
@@ -33,7 +42,7 @@ class DescribeLogDirsPartition:
 
 @struct
 class DescribeLogDirsTopic:
-    """Describe log dirs topic of DescribeLogDirsResponse."""
+    """Partitions of one topic."""
 
     name: str = string()
     partitions: list[DescribeLogDirsPartition] = array(DescribeLogDirsPartition)
@@ -41,7 +50,7 @@ class DescribeLogDirsTopic:
 
 @struct
 class DescribeLogDirsResult:
-    """Describe log dirs result of DescribeLogDirsResponse."""
+    """One directory."""
 
     error_code: int = int16()
     log_dir: str = string()
@@ -53,7 +62,7 @@ class DescribeLogDirsResult:
 
 @message(range(1, 6), flexible_since=2)
 class DescribeLogDirsResponse:
-    """The response of DescribeLogDirs, versions 1 to 5."""
+    """The directories of this broker."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16(since=3)

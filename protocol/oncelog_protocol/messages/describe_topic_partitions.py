@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (key 75), versions 0 to 0."""
+"""DescribeTopicPartitions (key 75, version 0): describes partitions page by page."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from oncelog_protocol.types import array, boolean, int16, int32, nested, string,
 
 @struct
 class TopicRequest:
-    """Topic request of DescribeTopicPartitionsRequest."""
+    """One topic by name."""
 
     name: str = string()
 
 
 @struct
 class RequestCursor:
-    """Request cursor of DescribeTopicPartitionsRequest."""
+    """Where the page begins."""
 
     topic_name: str = string()
     partition_index: int = int32()
@@ -23,16 +23,16 @@ class RequestCursor:
 
 @message(range(0, 1), flexible_since=0)
 class DescribeTopicPartitionsRequest:
-    """The request of DescribeTopicPartitions, versions 0 to 0."""
+    """Which topics, from where, how many partitions (KIP-966)."""
 
     topics: list[TopicRequest] = array(TopicRequest)
     response_partition_limit: int = int32(default=2000)
-    cursor: RequestCursor | None = nested(RequestCursor, nullable_since=0, default=None)
+    cursor: RequestCursor | None = nested(RequestCursor, nullable=True, default=None)
 
 
 @struct
 class DescribeTopicPartitionsResponsePartition:
-    """Describe topic partitions response partition of DescribeTopicPartitionsResponse."""
+    """Leader and replicas of one partition."""
 
     error_code: int = int16()
     partition_index: int = int32()
@@ -40,17 +40,17 @@ class DescribeTopicPartitionsResponsePartition:
     leader_epoch: int = int32(default=-1)
     replica_nodes: list[int] = array(int32)
     isr_nodes: list[int] = array(int32)
-    eligible_leader_replicas: list[int] | None = array(int32, nullable_since=0, default=None)
-    last_known_elr: list[int] | None = array(int32, nullable_since=0, default=None)
+    eligible_leader_replicas: list[int] | None = array(int32, nullable=True, default=None)
+    last_known_elr: list[int] | None = array(int32, nullable=True, default=None)
     offline_replicas: list[int] = array(int32)
 
 
 @struct
 class DescribeTopicPartitionsResponseTopic:
-    """Describe topic partitions response topic of DescribeTopicPartitionsResponse."""
+    """Partitions of one topic."""
 
     error_code: int = int16()
-    name: str | None = string(nullable_since=0)
+    name: str | None = string(nullable=True)
     topic_id: bytes = uuid()
     is_internal: bool = boolean()
     partitions: list[DescribeTopicPartitionsResponsePartition] = array(
@@ -61,7 +61,7 @@ class DescribeTopicPartitionsResponseTopic:
 
 @struct
 class ResponseCursor:
-    """Response cursor of DescribeTopicPartitionsResponse."""
+    """Where the next page begins; null at the end."""
 
     topic_name: str = string()
     partition_index: int = int32()
@@ -69,8 +69,8 @@ class ResponseCursor:
 
 @message(range(0, 1), flexible_since=0)
 class DescribeTopicPartitionsResponse:
-    """The response of DescribeTopicPartitions, versions 0 to 0."""
+    """One page."""
 
     throttle_time_ms: int = int32()
     topics: list[DescribeTopicPartitionsResponseTopic] = array(DescribeTopicPartitionsResponseTopic)
-    next_cursor: ResponseCursor | None = nested(ResponseCursor, nullable_since=0, default=None)
+    next_cursor: ResponseCursor | None = nested(ResponseCursor, nullable=True, default=None)

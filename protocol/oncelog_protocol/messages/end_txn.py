@@ -1,4 +1,11 @@
-"""EndTxn (key 26), versions 0 to 5."""
+"""EndTxn (key 26, versions 0 to 5): commits or aborts a transaction.
+
+* v1: on throttling, the answer comes first
+* v2: PRODUCER_FENCED (KIP-588)
+* v3: flexible
+* v4: the client knows TRANSACTION_ABORTABLE (KIP-890)
+* v5: the answer holds the epoch of the next transaction (KIP-890)
+"""
 
 from __future__ import annotations
 
@@ -8,7 +15,7 @@ from oncelog_protocol.types import boolean, int16, int32, int64, string
 
 @message(range(0, 6), flexible_since=3)
 class EndTxnRequest:
-    """The request of EndTxn, versions 0 to 5."""
+    """Which transaction, and how it ends (KIP-98)."""
 
     transactional_id: str = string()
     producer_id: int = int64()
@@ -18,7 +25,7 @@ class EndTxnRequest:
 
 @message(range(0, 6), flexible_since=3)
 class EndTxnResponse:
-    """The response of EndTxn, versions 0 to 5."""
+    """From version 5 on: the id and epoch to go on with."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,19 @@
-"""Fetch (key 1), versions 4 to 18."""
+"""Fetch (key 1, versions 4 to 18): reads record batches from partitions.
+
+* v4: isolation level and aborted transactions (KIP-98)
+* v5: log start offset
+* v7: fetch sessions (KIP-227)
+* v9: current leader epoch (KIP-320)
+* v10: zstd (KIP-110)
+* v11: rack of the client, preferred replica (KIP-392)
+* v12: flexible; last fetched and diverging epoch (KIP-595)
+* v13: topics by id (KIP-516)
+* v14: tiered storage (KIP-405)
+* v15: replica state is a tagged field (KIP-903)
+* v16: addresses of leaders in the answer (KIP-951)
+* v17: directory of the replica (KIP-853)
+* v18: high watermark of the follower (KIP-1166)
+"""
 
 from __future__ import annotations
 
@@ -21,7 +36,7 @@ from oncelog_protocol.types import (
 
 @struct
 class ReplicaState:
-    """Replica state of FetchRequest."""
+    """Which replica asks; absent when a consumer does (KIP-903)."""
 
     replica_id: int = int32(since=15, default=-1)
     replica_epoch: int = int64(since=15, default=-1)
@@ -29,7 +44,7 @@ class ReplicaState:
 
 @struct
 class FetchPartition:
-    """Fetch partition of FetchRequest."""
+    """From where to read one partition, and how much."""
 
     partition: int = int32()
     current_leader_epoch: int = int32(since=9, default=-1)
@@ -43,7 +58,7 @@ class FetchPartition:
 
 @struct
 class FetchTopic:
-    """Fetch topic of FetchRequest."""
+    """What to read of one topic."""
 
     topic: str = string(until=12)
     topic_id: bytes = uuid(since=13)
@@ -52,7 +67,7 @@ class FetchTopic:
 
 @struct
 class ForgottenTopic:
-    """Forgotten topic of FetchRequest."""
+    """Partitions to take out of the fetch session."""
 
     topic: str = string(since=7, until=12)
     topic_id: bytes = uuid(since=13)
@@ -61,9 +76,9 @@ class ForgottenTopic:
 
 @message(range(4, 19), flexible_since=12)
 class FetchRequest:
-    """The request of Fetch, versions 4 to 18."""
+    """What to read, how long to wait for how much, and whose transactions to see."""
 
-    cluster_id: str | None = string(since=12, nullable_since=12, tag=0, default=None)
+    cluster_id: str | None = string(since=12, nullable=True, tag=0, default=None)
     replica_id: int = int32(until=14, default=-1)
     replica_state: ReplicaState | None = nested(ReplicaState, since=15, tag=1)
     max_wait_ms: int = int32()
@@ -79,7 +94,7 @@ class FetchRequest:
 
 @struct
 class EpochEndOffset:
-    """Epoch end offset of FetchResponse."""
+    """Where the log of an epoch ends: the follower has to cut there."""
 
     epoch: int = int32(since=12, default=-1)
     end_offset: int = int64(since=12, default=-1)
@@ -87,7 +102,7 @@ class EpochEndOffset:
 
 @struct
 class LeaderIdAndEpoch:
-    """Leader id and epoch of FetchResponse."""
+    """Who leads the partition now."""
 
     leader_id: int = int32(since=12, default=-1)
     leader_epoch: int = int32(since=12, default=-1)
@@ -95,7 +110,7 @@ class LeaderIdAndEpoch:
 
 @struct
 class SnapshotId:
-    """Snapshot id of FetchResponse."""
+    """The snapshot to fetch instead (KIP-630)."""
 
     end_offset: int = int64(default=-1)
     epoch: int = int32(default=-1)
@@ -103,7 +118,7 @@ class SnapshotId:
 
 @struct
 class AbortedTransaction:
-    """Aborted transaction of FetchResponse."""
+    """From `first_offset` on, drop this producer's batches up to its abort marker."""
 
     producer_id: int = int64()
     first_offset: int = int64()
@@ -111,7 +126,7 @@ class AbortedTransaction:
 
 @struct
 class PartitionData:
-    """Partition data of FetchResponse."""
+    """Batches of one partition with the two marks that bound them."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -121,16 +136,14 @@ class PartitionData:
     diverging_epoch: EpochEndOffset | None = nested(EpochEndOffset, since=12, tag=0)
     current_leader: LeaderIdAndEpoch | None = nested(LeaderIdAndEpoch, since=12, tag=1)
     snapshot_id: SnapshotId | None = nested(SnapshotId, since=12, tag=2)
-    aborted_transactions: list[AbortedTransaction] | None = array(
-        AbortedTransaction, nullable_since=4
-    )
+    aborted_transactions: list[AbortedTransaction] | None = array(AbortedTransaction, nullable=True)
     preferred_read_replica: int = int32(since=11, default=-1)
-    records: Records | None = records(nullable_since=0)
+    records: Records | None = records(nullable=True)
 
 
 @struct
 class FetchableTopicResponse:
-    """Fetchable topic response of FetchResponse."""
+    """What was read of one topic."""
 
     topic: str = string(until=12)
     topic_id: bytes = uuid(since=13)
@@ -139,17 +152,17 @@ class FetchableTopicResponse:
 
 @struct
 class NodeEndpoint:
-    """Node endpoint of FetchResponse."""
+    """The address of a leader named above."""
 
     node_id: int = int32(since=16)
     host: str = string(since=16)
     port: int = int32(since=16)
-    rack: str | None = string(since=16, nullable_since=16, default=None)
+    rack: str | None = string(since=16, nullable=True, default=None)
 
 
 @message(range(4, 19), flexible_since=12)
 class FetchResponse:
-    """The response of Fetch, versions 4 to 18."""
+    """What was read. Within a session, only partitions with news."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16(since=7)

@@ -1,4 +1,13 @@
-"""FindCoordinator (key 10), versions 0 to 6."""
+"""FindCoordinator (key 10, versions 0 to 6).
+
+Names the broker that coordinates a group or a transactional id.
+
+* v1: key type: transactions too (KIP-98); throttle time
+* v3: flexible
+* v4: several keys (KIP-699)
+* v5: the client knows TRANSACTION_ABORTABLE (KIP-890)
+* v6: share groups (KIP-932)
+"""
 
 from __future__ import annotations
 
@@ -8,7 +17,7 @@ from oncelog_protocol.types import array, int8, int16, int32, string
 
 @message(range(0, 7), flexible_since=3)
 class FindCoordinatorRequest:
-    """The request of FindCoordinator, versions 0 to 6."""
+    """Keys of one type: 0 group, 1 transactional id, 2 share group."""
 
     key: str = string(until=3)
     key_type: int = int8(since=1)
@@ -17,23 +26,23 @@ class FindCoordinatorRequest:
 
 @struct
 class Coordinator:
-    """Coordinator of FindCoordinatorResponse."""
+    """The coordinator of one key."""
 
     key: str = string(since=4)
     node_id: int = int32(since=4)
     host: str = string(since=4)
     port: int = int32(since=4)
     error_code: int = int16(since=4)
-    error_message: str | None = string(since=4, nullable_since=4)
+    error_message: str | None = string(since=4, nullable=True)
 
 
 @message(range(0, 7), flexible_since=3)
 class FindCoordinatorResponse:
-    """The response of FindCoordinator, versions 0 to 6."""
+    """One coordinator up to version 3, one for each key after that."""
 
     throttle_time_ms: int = int32(since=1)
     error_code: int = int16(until=3)
-    error_message: str | None = string(since=1, until=3, nullable_since=1)
+    error_message: str | None = string(since=1, until=3, nullable=True)
     node_id: int = int32(until=3)
     host: str = string(until=3)
     port: int = int32(until=3)

@@ -1,4 +1,9 @@
-"""Heartbeat (key 12), versions 0 to 4."""
+"""Heartbeat (key 12, versions 0 to 4): keeps a member in its group.
+
+* v1: throttle time (KIP-124)
+* v3: static members (KIP-345)
+* v4: flexible
+"""
 
 from __future__ import annotations
 
@@ -8,17 +13,17 @@ from oncelog_protocol.types import int16, int32, string
 
 @message(range(0, 5), flexible_since=4)
 class HeartbeatRequest:
-    """The request of Heartbeat, versions 0 to 4."""
+    """A sign of life of one member in one generation."""
 
     group_id: str = string()
     generation_id: int = int32()
     member_id: str = string()
-    group_instance_id: str | None = string(since=3, nullable_since=3, default=None)
+    group_instance_id: str | None = string(since=3, nullable=True, default=None)
 
 
 @message(range(0, 5), flexible_since=4)
 class HeartbeatResponse:
-    """The response of Heartbeat, versions 0 to 4."""
+    """REBALANCE_IN_PROGRESS asks the member to join again."""
 
     throttle_time_ms: int = int32(since=1)
     error_code: int = int16()

@@ -1,4 +1,9 @@
-"""IncrementalAlterConfigs (key 44), versions 0 to 1."""
+"""IncrementalAlterConfigs (key 44, versions 0 to 1).
+
+Changes single settings of topics and brokers.
+
+* v1: flexible
+"""
 
 from __future__ import annotations
 
@@ -8,16 +13,16 @@ from oncelog_protocol.types import array, boolean, int8, int16, int32, string
 
 @struct
 class AlterableConfig:
-    """Alterable config of IncrementalAlterConfigsRequest."""
+    """One change: 0 set, 1 delete, 2 append, 3 subtract."""
 
     name: str = string()
     config_operation: int = int8()
-    value: str | None = string(nullable_since=0)
+    value: str | None = string(nullable=True)
 
 
 @struct
 class AlterConfigsResource:
-    """Alter configs resource of IncrementalAlterConfigsRequest."""
+    """Changes to one resource."""
 
     resource_type: int = int8()
     resource_name: str = string()
@@ -26,7 +31,7 @@ class AlterConfigsResource:
 
 @message(range(0, 2), flexible_since=1)
 class IncrementalAlterConfigsRequest:
-    """The request of IncrementalAlterConfigs, versions 0 to 1."""
+    """What to change (KIP-339)."""
 
     resources: list[AlterConfigsResource] = array(AlterConfigsResource)
     validate_only: bool = boolean()
@@ -34,17 +39,17 @@ class IncrementalAlterConfigsRequest:
 
 @struct
 class AlterConfigsResourceResponse:
-    """Alter configs resource response of IncrementalAlterConfigsResponse."""
+    """The outcome for one resource."""
 
     error_code: int = int16()
-    error_message: str | None = string(nullable_since=0)
+    error_message: str | None = string(nullable=True)
     resource_type: int = int8()
     resource_name: str = string()
 
 
 @message(range(0, 2), flexible_since=1)
 class IncrementalAlterConfigsResponse:
-    """The response of IncrementalAlterConfigs, versions 0 to 1."""
+    """The outcome for each resource."""
 
     throttle_time_ms: int = int32()
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

@@ -1,4 +1,14 @@
-"""InitProducerId (key 22), versions 0 to 6."""
+"""InitProducerId (key 22, versions 0 to 6).
+
+Gives a producer its id and epoch, and fences the one before it.
+
+* v1: on throttling, the answer comes first
+* v2: flexible
+* v3: current id and epoch, to bump instead of to start (KIP-360)
+* v4: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588)
+* v5: the client knows TRANSACTION_ABORTABLE (KIP-890)
+* v6: two-phase commit (KIP-939)
+"""
 
 from __future__ import annotations
 
@@ -8,19 +18,19 @@ from oncelog_protocol.types import boolean, int16, int32, int64, string
 
 @message(range(0, 7), flexible_since=2)
 class InitProducerIdRequest:
-    """The request of InitProducerId, versions 0 to 6."""
+    """Null transactional id: idempotent only (KIP-98)."""
 
-    transactional_id: str | None = string(nullable_since=0)
+    transactional_id: str | None = string(nullable=True)
     transaction_timeout_ms: int = int32()
     producer_id: int = int64(since=3, default=-1)
     producer_epoch: int = int16(since=3, default=-1)
-    enable2_pc: bool = boolean(since=6)
+    enable_2pc: bool = boolean(since=6)
     keep_prepared_txn: bool = boolean(since=6)
 
 
 @message(range(0, 7), flexible_since=2)
 class InitProducerIdResponse:
-    """The response of InitProducerId, versions 0 to 6."""
+    """The id and epoch to write with."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

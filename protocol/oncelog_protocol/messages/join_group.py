@@ -1,4 +1,16 @@
-"""JoinGroup (key 11), versions 0 to 9."""
+"""JoinGroup (key 11, versions 0 to 9).
+
+Makes a member take part in the next generation of its group.
+
+* v1: rebalance timeout (KIP-62)
+* v2: throttle time (KIP-124)
+* v4: MEMBER_ID_REQUIRED before a new member is taken in (KIP-394)
+* v5: static members (KIP-345)
+* v6: flexible
+* v7: protocol type in the answer (KIP-559)
+* v8: a reason (KIP-800)
+* v9: the leader may skip the assignment (KIP-814)
+"""
 
 from __future__ import annotations
 
@@ -8,7 +20,7 @@ from oncelog_protocol.types import array, boolean, bytestring, int16, int32, str
 
 @struct
 class JoinGroupRequestProtocol:
-    """Join group request protocol of JoinGroupRequest."""
+    """An assignor the member knows, with its subscription."""
 
     name: str = string()
     metadata: bytes = bytestring()
@@ -16,35 +28,35 @@ class JoinGroupRequestProtocol:
 
 @message(range(0, 10), flexible_since=6)
 class JoinGroupRequest:
-    """The request of JoinGroup, versions 0 to 9."""
+    """Who wants to join, with what."""
 
     group_id: str = string()
     session_timeout_ms: int = int32()
     rebalance_timeout_ms: int = int32(since=1, default=-1)
     member_id: str = string()
-    group_instance_id: str | None = string(since=5, nullable_since=5, default=None)
+    group_instance_id: str | None = string(since=5, nullable=True, default=None)
     protocol_type: str = string()
     protocols: list[JoinGroupRequestProtocol] = array(JoinGroupRequestProtocol)
-    reason: str | None = string(since=8, nullable_since=8, default=None)
+    reason: str | None = string(since=8, nullable=True, default=None)
 
 
 @struct
 class JoinGroupResponseMember:
-    """Join group response member of JoinGroupResponse."""
+    """A member, told to the leader only."""
 
     member_id: str = string()
-    group_instance_id: str | None = string(since=5, nullable_since=5, default=None)
+    group_instance_id: str | None = string(since=5, nullable=True, default=None)
     metadata: bytes = bytestring()
 
 
 @message(range(0, 10), flexible_since=6)
 class JoinGroupResponse:
-    """The response of JoinGroup, versions 0 to 9."""
+    """The new generation; answered when all have joined or the time is up."""
 
     throttle_time_ms: int = int32(since=2)
     error_code: int = int16()
     generation_id: int = int32(default=-1)
-    protocol_type: str | None = string(since=7, nullable_since=7, default=None)
+    protocol_type: str | None = string(since=7, nullable=True, default=None)
     protocol_name: str | None = string(nullable_since=7)
     leader: str = string()
     skip_assignment: bool = boolean(since=9)

@@ -1,4 +1,10 @@
-"""LeaveGroup (key 13), versions 0 to 5."""
+"""LeaveGroup (key 13, versions 0 to 5): takes members out of a group.
+
+* v1: throttle time (KIP-124)
+* v3: several members, static ones too (KIP-345)
+* v4: flexible
+* v5: a reason (KIP-800)
+"""
 
 from __future__ import annotations
 
@@ -8,16 +14,16 @@ from oncelog_protocol.types import array, int16, int32, string
 
 @struct
 class MemberIdentity:
-    """Member identity of LeaveGroupRequest."""
+    """A member by its id or its static instance id."""
 
     member_id: str = string(since=3)
-    group_instance_id: str | None = string(since=3, nullable_since=3, default=None)
-    reason: str | None = string(since=5, nullable_since=5, default=None)
+    group_instance_id: str | None = string(since=3, nullable=True, default=None)
+    reason: str | None = string(since=5, nullable=True, default=None)
 
 
 @message(range(0, 6), flexible_since=4)
 class LeaveGroupRequest:
-    """The request of LeaveGroup, versions 0 to 5."""
+    """Who leaves."""
 
     group_id: str = string()
     member_id: str = string(until=2)
@@ -26,16 +32,16 @@ class LeaveGroupRequest:
 
 @struct
 class MemberResponse:
-    """Member response of LeaveGroupResponse."""
+    """The outcome for one member."""
 
     member_id: str = string(since=3)
-    group_instance_id: str | None = string(since=3, nullable_since=3)
+    group_instance_id: str | None = string(since=3, nullable=True)
     error_code: int = int16(since=3)
 
 
 @message(range(0, 6), flexible_since=4)
 class LeaveGroupResponse:
-    """The response of LeaveGroup, versions 0 to 5."""
+    """The outcome for each member."""
 
     throttle_time_ms: int = int32(since=1)
     error_code: int = int16()

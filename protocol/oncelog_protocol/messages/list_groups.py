@@ -1,4 +1,10 @@
-"""ListGroups (key 16), versions 0 to 5."""
+"""ListGroups (key 16, versions 0 to 5): lists the groups that this broker coordinates.
+
+* v1: throttle time (KIP-124)
+* v3: flexible
+* v4: states (KIP-518)
+* v5: types (KIP-848)
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,7 @@ from oncelog_protocol.types import array, int16, int32, string
 
 @message(range(0, 6), flexible_since=3)
 class ListGroupsRequest:
-    """The request of ListGroups, versions 0 to 5."""
+    """Which states and types; none asks for all."""
 
     states_filter: list[str] = array(string, since=4)
     types_filter: list[str] = array(string, since=5)
@@ -16,7 +22,7 @@ class ListGroupsRequest:
 
 @struct
 class ListedGroup:
-    """Listed group of ListGroupsResponse."""
+    """One group in one line."""
 
     group_id: str = string()
     protocol_type: str = string()
@@ -26,7 +32,7 @@ class ListedGroup:
 
 @message(range(0, 6), flexible_since=3)
 class ListGroupsResponse:
-    """The response of ListGroups, versions 0 to 5."""
+    """The groups."""
 
     throttle_time_ms: int = int32(since=1)
     error_code: int = int16()

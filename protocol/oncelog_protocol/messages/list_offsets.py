@@ -1,4 +1,17 @@
-"""ListOffsets (key 2), versions 1 to 11."""
+"""ListOffsets (key 2, versions 1 to 11).
+
+Finds the offset for a timestamp, or one end of a partition.
+
+* v1: one offset and its timestamp for each partition
+* v2: isolation level (KIP-98)
+* v4: leader epochs (KIP-320)
+* v6: flexible
+* v7: timestamp -3: the record with the largest (KIP-734)
+* v8: timestamp -4: the earliest local offset (KIP-405)
+* v9: timestamp -5: the latest offset in tiers (KIP-1005)
+* v10: a timeout for remote look-ups (KIP-1075)
+* v11: timestamp -6: the earliest offset not yet in tiers (KIP-1023)
+"""
 
 from __future__ import annotations
 
@@ -8,7 +21,7 @@ from oncelog_protocol.types import array, int8, int16, int32, int64, string
 
 @struct
 class ListOffsetsPartition:
-    """List offsets partition of ListOffsetsRequest."""
+    """The timestamp to look for: -1 is the end, -2 the start."""
 
     partition_index: int = int32()
     current_leader_epoch: int = int32(since=4, default=-1)
@@ -17,7 +30,7 @@ class ListOffsetsPartition:
 
 @struct
 class ListOffsetsTopic:
-    """List offsets topic of ListOffsetsRequest."""
+    """What to look for in one topic."""
 
     name: str = string()
     partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition)
@@ -25,7 +38,7 @@ class ListOffsetsTopic:
 
 @message(range(1, 12), flexible_since=6)
 class ListOffsetsRequest:
-    """The request of ListOffsets, versions 1 to 11."""
+    """What to look for; read_committed makes the end the last stable offset."""
 
     replica_id: int = int32()
     isolation_level: int = int8(since=2)
@@ -35,7 +48,7 @@ class ListOffsetsRequest:
 
 @struct
 class ListOffsetsPartitionResponse:
-    """List offsets partition response of ListOffsetsResponse."""
+    """The offset found, or -1 for none."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -46,7 +59,7 @@ class ListOffsetsPartitionResponse:
 
 @struct
 class ListOffsetsTopicResponse:
-    """List offsets topic response of ListOffsetsResponse."""
+    """What was found in one topic."""
 
     name: str = string()
     partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse)
@@ -54,7 +67,7 @@ class ListOffsetsTopicResponse:
 
 @message(range(1, 12), flexible_since=6)
 class ListOffsetsResponse:
-    """The response of ListOffsets, versions 1 to 11."""
+    """What was found."""
 
     throttle_time_ms: int = int32(since=2)
     topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse)

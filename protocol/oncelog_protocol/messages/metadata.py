@@ -1,4 +1,18 @@
-"""Metadata (key 3), versions 0 to 13."""
+"""Metadata (key 3, versions 0 to 13): names brokers, topics, partitions and their leaders.
+
+* v1: controller, racks, internal topics; null asks for all topics
+* v2: cluster id (KIP-78)
+* v3: throttle time (KIP-124)
+* v4: a client may forbid auto-creation
+* v5: offline replicas (KIP-112)
+* v7: leader epoch (KIP-320)
+* v8: authorized operations (KIP-430)
+* v9: flexible
+* v10: topic ids (KIP-516)
+* v11: no authorized operations of the cluster (KIP-700)
+* v12: topics may be asked for by id
+* v13: an error for the whole answer (KIP-1102)
+"""
 
 from __future__ import annotations
 
@@ -8,7 +22,7 @@ from oncelog_protocol.types import array, boolean, int16, int32, string, uuid
 
 @struct
 class MetadataRequestTopic:
-    """Metadata request topic of MetadataRequest."""
+    """A topic by name, or by id from version 12 on."""
 
     topic_id: bytes = uuid(since=10)
     name: str | None = string(nullable_since=10)
@@ -16,7 +30,7 @@ class MetadataRequestTopic:
 
 @message(range(0, 14), flexible_since=9)
 class MetadataRequest:
-    """The request of Metadata, versions 0 to 13."""
+    """Which topics to describe: null for all (an empty list in version 0)."""
 
     topics: list[MetadataRequestTopic] | None = array(MetadataRequestTopic, nullable_since=1)
     allow_auto_topic_creation: bool = boolean(since=4, default=True)
@@ -26,17 +40,17 @@ class MetadataRequest:
 
 @struct
 class MetadataResponseBroker:
-    """Metadata response broker of MetadataResponse."""
+    """A broker and its address on the listener that was asked."""
 
     node_id: int = int32()
     host: str = string()
     port: int = int32()
-    rack: str | None = string(since=1, nullable_since=1, default=None)
+    rack: str | None = string(since=1, nullable=True, default=None)
 
 
 @struct
 class MetadataResponsePartition:
-    """Metadata response partition of MetadataResponse."""
+    """Leader and replicas of one partition."""
 
     error_code: int = int16()
     partition_index: int = int32()
@@ -49,7 +63,7 @@ class MetadataResponsePartition:
 
 @struct
 class MetadataResponseTopic:
-    """Metadata response topic of MetadataResponse."""
+    """One topic and its partitions."""
 
     error_code: int = int16()
     name: str | None = string(nullable_since=12)
@@ -61,11 +75,11 @@ class MetadataResponseTopic:
 
 @message(range(0, 14), flexible_since=9)
 class MetadataResponse:
-    """The response of Metadata, versions 0 to 13."""
+    """The cluster as this broker sees it."""
 
     throttle_time_ms: int = int32(since=3)
     brokers: list[MetadataResponseBroker] = array(MetadataResponseBroker)
-    cluster_id: str | None = string(since=2, nullable_since=2, default=None)
+    cluster_id: str | None = string(since=2, nullable=True, default=None)
     controller_id: int = int32(since=1, default=-1)
     topics: list[MetadataResponseTopic] = array(MetadataResponseTopic)
     cluster_authorized_operations: int = int32(since=8, until=10, default=-2147483648)

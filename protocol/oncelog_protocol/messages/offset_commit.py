@@ -1,4 +1,14 @@
-"""OffsetCommit (key 8), versions 2 to 10."""
+"""OffsetCommit (key 8, versions 2 to 10): stores how far a group has read.
+
+* v2: retention time; no timestamps
+* v3: throttle time (KIP-124)
+* v5: no retention time (KIP-211)
+* v6: leader epoch (KIP-320)
+* v7: static members (KIP-345)
+* v8: flexible
+* v9: member epochs and their errors (KIP-848)
+* v10: topics by id (KIP-848)
+"""
 
 from __future__ import annotations
 
@@ -8,17 +18,17 @@ from oncelog_protocol.types import array, int16, int32, int64, string, uuid
 
 @struct
 class OffsetCommitRequestPartition:
-    """Offset commit request partition of OffsetCommitRequest."""
+    """The next offset to read of one partition."""
 
     partition_index: int = int32()
     committed_offset: int = int64()
     committed_leader_epoch: int = int32(since=6, default=-1)
-    committed_metadata: str | None = string(nullable_since=0)
+    committed_metadata: str | None = string(nullable=True)
 
 
 @struct
 class OffsetCommitRequestTopic:
-    """Offset commit request topic of OffsetCommitRequest."""
+    """Offsets of one topic."""
 
     name: str = string(until=9)
     topic_id: bytes = uuid(since=10)
@@ -27,19 +37,19 @@ class OffsetCommitRequestTopic:
 
 @message(range(2, 11), flexible_since=8)
 class OffsetCommitRequest:
-    """The request of OffsetCommit, versions 2 to 10."""
+    """Offsets of a member, or of no member: then the generation is -1."""
 
     group_id: str = string()
     generation_id_or_member_epoch: int = int32(default=-1)
     member_id: str = string()
-    group_instance_id: str | None = string(since=7, nullable_since=7, default=None)
+    group_instance_id: str | None = string(since=7, nullable=True, default=None)
     retention_time_ms: int = int64(until=4, default=-1)
     topics: list[OffsetCommitRequestTopic] = array(OffsetCommitRequestTopic)
 
 
 @struct
 class OffsetCommitResponsePartition:
-    """Offset commit response partition of OffsetCommitResponse."""
+    """The outcome for one partition."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -47,7 +57,7 @@ class OffsetCommitResponsePartition:
 
 @struct
 class OffsetCommitResponseTopic:
-    """Offset commit response topic of OffsetCommitResponse."""
+    """The outcome for one topic."""
 
     name: str = string(until=9)
     topic_id: bytes = uuid(since=10)
@@ -56,7 +66,7 @@ class OffsetCommitResponseTopic:
 
 @message(range(2, 11), flexible_since=8)
 class OffsetCommitResponse:
-    """The response of OffsetCommit, versions 2 to 10."""
+    """The outcome for each partition."""
 
     throttle_time_ms: int = int32(since=3)
     topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic)

@@ -1,4 +1,4 @@
-"""OffsetDelete (key 47), versions 0 to 0."""
+"""OffsetDelete (key 47, version 0): forgets committed offsets of a group."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from oncelog_protocol.types import array, int16, int32, string
 
 @struct
 class OffsetDeleteRequestPartition:
-    """Offset delete request partition of OffsetDeleteRequest."""
+    """One partition."""
 
     partition_index: int = int32()
 
 
 @struct
 class OffsetDeleteRequestTopic:
-    """Offset delete request topic of OffsetDeleteRequest."""
+    """Partitions of one topic."""
 
     name: str = string()
     partitions: list[OffsetDeleteRequestPartition] = array(OffsetDeleteRequestPartition)
@@ -23,7 +23,7 @@ class OffsetDeleteRequestTopic:
 
 @message(range(0, 1))
 class OffsetDeleteRequest:
-    """The request of OffsetDelete, versions 0 to 0."""
+    """Whose offsets to forget, of which partitions (KIP-496)."""
 
     group_id: str = string()
     topics: list[OffsetDeleteRequestTopic] = array(OffsetDeleteRequestTopic)
@@ -31,7 +31,7 @@ class OffsetDeleteRequest:
 
 @struct
 class OffsetDeleteResponsePartition:
-    """Offset delete response partition of OffsetDeleteResponse."""
+    """The outcome for one partition."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -39,7 +39,7 @@ class OffsetDeleteResponsePartition:
 
 @struct
 class OffsetDeleteResponseTopic:
-    """Offset delete response topic of OffsetDeleteResponse."""
+    """The outcome for one topic."""
 
     name: str = string()
     partitions: list[OffsetDeleteResponsePartition] = array(OffsetDeleteResponsePartition)
@@ -47,7 +47,7 @@ class OffsetDeleteResponseTopic:
 
 @message(range(0, 1))
 class OffsetDeleteResponse:
-    """The response of OffsetDelete, versions 0 to 0."""
+    """The outcome for each partition."""
 
     error_code: int = int16()
     throttle_time_ms: int = int32()

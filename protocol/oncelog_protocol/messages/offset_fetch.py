@@ -1,4 +1,15 @@
-"""OffsetFetch (key 9), versions 1 to 10."""
+"""OffsetFetch (key 9, versions 1 to 10): tells how far a group has read.
+
+* v1: offsets stored in Kafka
+* v2: null asks for all topics; an error for the group (KIP-88)
+* v3: throttle time (KIP-124)
+* v5: leader epoch (KIP-320)
+* v6: flexible
+* v7: require_stable: wait for pending transactions (KIP-447)
+* v8: several groups (KIP-709)
+* v9: member epochs (KIP-848)
+* v10: topics by id (KIP-848)
+"""
 
 from __future__ import annotations
 
@@ -8,7 +19,7 @@ from oncelog_protocol.types import array, boolean, int16, int32, int64, string, 
 
 @struct
 class OffsetFetchRequestTopic:
-    """Offset fetch request topic of OffsetFetchRequest."""
+    """Partitions of one topic (up to version 7)."""
 
     name: str = string(until=7)
     partition_indexes: list[int] = array(int32, until=7)
@@ -16,7 +27,7 @@ class OffsetFetchRequestTopic:
 
 @struct
 class OffsetFetchRequestTopics:
-    """Offset fetch request topics of OffsetFetchRequest."""
+    """Partitions of one topic (from version 8 on)."""
 
     name: str = string(since=8, until=9)
     topic_id: bytes = uuid(since=10)
@@ -25,19 +36,19 @@ class OffsetFetchRequestTopics:
 
 @struct
 class OffsetFetchRequestGroup:
-    """Offset fetch request group of OffsetFetchRequest."""
+    """What is asked about one group."""
 
     group_id: str = string(since=8)
-    member_id: str | None = string(since=9, nullable_since=9, default=None)
+    member_id: str | None = string(since=9, nullable=True, default=None)
     member_epoch: int = int32(since=9, default=-1)
     topics: list[OffsetFetchRequestTopics] | None = array(
-        OffsetFetchRequestTopics, since=8, nullable_since=8
+        OffsetFetchRequestTopics, since=8, nullable=True
     )
 
 
 @message(range(1, 11), flexible_since=6)
 class OffsetFetchRequest:
-    """The request of OffsetFetch, versions 1 to 10."""
+    """Groups and partitions; null topics ask for all that have an offset."""
 
     group_id: str = string(until=7)
     topics: list[OffsetFetchRequestTopic] | None = array(
@@ -49,18 +60,18 @@ class OffsetFetchRequest:
 
 @struct
 class OffsetFetchResponsePartition:
-    """Offset fetch response partition of OffsetFetchResponse."""
+    """A committed offset, or -1 (up to version 7)."""
 
     partition_index: int = int32(until=7)
     committed_offset: int = int64(until=7)
     committed_leader_epoch: int = int32(since=5, until=7, default=-1)
-    metadata: str | None = string(until=7, nullable_since=0)
+    metadata: str | None = string(until=7, nullable=True)
     error_code: int = int16(until=7)
 
 
 @struct
 class OffsetFetchResponseTopic:
-    """Offset fetch response topic of OffsetFetchResponse."""
+    """Offsets of one topic (up to version 7)."""
 
     name: str = string(until=7)
     partitions: list[OffsetFetchResponsePartition] = array(OffsetFetchResponsePartition, until=7)
@@ -68,18 +79,18 @@ class OffsetFetchResponseTopic:
 
 @struct
 class OffsetFetchResponsePartitions:
-    """Offset fetch response partitions of OffsetFetchResponse."""
+    """A committed offset, or -1 (from version 8 on)."""
 
     partition_index: int = int32(since=8)
     committed_offset: int = int64(since=8)
     committed_leader_epoch: int = int32(since=8, default=-1)
-    metadata: str | None = string(since=8, nullable_since=8)
+    metadata: str | None = string(since=8, nullable=True)
     error_code: int = int16(since=8)
 
 
 @struct
 class OffsetFetchResponseTopics:
-    """Offset fetch response topics of OffsetFetchResponse."""
+    """Offsets of one topic (from version 8 on)."""
 
     name: str = string(since=8, until=9)
     topic_id: bytes = uuid(since=10)
@@ -88,7 +99,7 @@ class OffsetFetchResponseTopics:
 
 @struct
 class OffsetFetchResponseGroup:
-    """Offset fetch response group of OffsetFetchResponse."""
+    """Offsets of one group."""
 
     group_id: str = string(since=8)
     topics: list[OffsetFetchResponseTopics] = array(OffsetFetchResponseTopics, since=8)
@@ -97,7 +108,7 @@ class OffsetFetchResponseGroup:
 
 @message(range(1, 11), flexible_since=6)
 class OffsetFetchResponse:
-    """The response of OffsetFetch, versions 1 to 10."""
+    """The committed offsets; UNSTABLE_OFFSET_COMMIT where a transaction is open (KIP-447)."""
 
     throttle_time_ms: int = int32(since=3)
     topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, until=7)

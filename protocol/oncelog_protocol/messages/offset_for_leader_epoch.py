@@ -1,4 +1,9 @@
-"""OffsetForLeaderEpoch (key 23), versions 2 to 4."""
+"""OffsetForLeaderEpoch (key 23, versions 2 to 4): tells where the log of a leader epoch ends.
+
+* v2: current leader epoch (KIP-320)
+* v3: which replica asks
+* v4: flexible
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ from oncelog_protocol.types import array, int16, int32, int64, string
 
 @struct
 class OffsetForLeaderPartition:
-    """Offset for leader partition of OffsetForLeaderEpochRequest."""
+    """The epoch asked about in one partition."""
 
     partition: int = int32()
     current_leader_epoch: int = int32(default=-1)
@@ -17,7 +22,7 @@ class OffsetForLeaderPartition:
 
 @struct
 class OffsetForLeaderTopic:
-    """Offset for leader topic of OffsetForLeaderEpochRequest."""
+    """Partitions of one topic."""
 
     topic: str = string()
     partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition)
@@ -25,7 +30,7 @@ class OffsetForLeaderTopic:
 
 @message(range(2, 5), flexible_since=4)
 class OffsetForLeaderEpochRequest:
-    """The request of OffsetForLeaderEpoch, versions 2 to 4."""
+    """Which epochs (KIP-101); replica -1 is a consumer."""
 
     replica_id: int = int32(since=3, default=-2)
     topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic)
@@ -33,7 +38,7 @@ class OffsetForLeaderEpochRequest:
 
 @struct
 class EpochEndOffset:
-    """Epoch end offset of OffsetForLeaderEpochResponse."""
+    """The largest epoch not above the one asked for, and its end."""
 
     error_code: int = int16()
     partition: int = int32()
@@ -43,7 +48,7 @@ class EpochEndOffset:
 
 @struct
 class OffsetForLeaderTopicResult:
-    """Offset for leader topic result of OffsetForLeaderEpochResponse."""
+    """The answers for one topic."""
 
     topic: str = string()
     partitions: list[EpochEndOffset] = array(EpochEndOffset)
@@ -51,7 +56,7 @@ class OffsetForLeaderTopicResult:
 
 @message(range(2, 5), flexible_since=4)
 class OffsetForLeaderEpochResponse:
-    """The response of OffsetForLeaderEpoch, versions 2 to 4."""
+    """Where to cut, for a follower; whether data was lost, for a consumer."""
 
     throttle_time_ms: int = int32()
     topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult)

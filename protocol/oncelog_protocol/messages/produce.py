@@ -1,4 +1,15 @@
-"""Produce (key 0), versions 3 to 13."""
+"""Produce (key 0, versions 3 to 13): appends record batches to partitions.
+
+* v3: transactional id, record format v2 (KIP-98)
+* v5: log start offset in the answer
+* v7: zstd (KIP-110)
+* v8: record errors and a message (KIP-467)
+* v9: flexible
+* v10: current leader and its address in the answer (KIP-951)
+* v11: the client knows TRANSACTION_ABORTABLE (KIP-890)
+* v12: partitions join a transaction by being written to (KIP-890)
+* v13: topics by id (KIP-516)
+"""
 
 from __future__ import annotations
 
@@ -18,15 +29,15 @@ from oncelog_protocol.types import (
 
 @struct
 class PartitionProduceData:
-    """Partition produce data of ProduceRequest."""
+    """Batches for one partition; the broker takes exactly one."""
 
     index: int = int32()
-    records: Records | None = records(nullable_since=0)
+    records: Records | None = records(nullable=True)
 
 
 @struct
 class TopicProduceData:
-    """Topic produce data of ProduceRequest."""
+    """Batches for the partitions of one topic."""
 
     name: str = string(until=12)
     topic_id: bytes = uuid(since=13)
@@ -35,9 +46,9 @@ class TopicProduceData:
 
 @message(range(3, 14), flexible_since=9)
 class ProduceRequest:
-    """The request of Produce, versions 3 to 13."""
+    """What to append, and how many replicas must have it: `acks` 0, 1 or -1 for all in sync."""
 
-    transactional_id: str | None = string(nullable_since=3, default=None)
+    transactional_id: str | None = string(nullable=True, default=None)
     acks: int = int16()
     timeout_ms: int = int32()
     topic_data: list[TopicProduceData] = array(TopicProduceData)
@@ -45,15 +56,15 @@ class ProduceRequest:
 
 @struct
 class BatchIndexAndErrorMessage:
-    """Batch index and error message of ProduceResponse."""
+    """A record that made the broker drop its batch."""
 
     batch_index: int = int32(since=8)
-    batch_index_error_message: str | None = string(since=8, nullable_since=8, default=None)
+    batch_index_error_message: str | None = string(since=8, nullable=True, default=None)
 
 
 @struct
 class LeaderIdAndEpoch:
-    """Leader id and epoch of ProduceResponse."""
+    """Who leads the partition now."""
 
     leader_id: int = int32(since=10, default=-1)
     leader_epoch: int = int32(since=10, default=-1)
@@ -61,7 +72,7 @@ class LeaderIdAndEpoch:
 
 @struct
 class PartitionProduceResponse:
-    """Partition produce response of ProduceResponse."""
+    """Where the batch lies, or why not."""
 
     index: int = int32()
     error_code: int = int16()
@@ -69,13 +80,13 @@ class PartitionProduceResponse:
     log_append_time_ms: int = int64(default=-1)
     log_start_offset: int = int64(since=5, default=-1)
     record_errors: list[BatchIndexAndErrorMessage] = array(BatchIndexAndErrorMessage, since=8)
-    error_message: str | None = string(since=8, nullable_since=8, default=None)
+    error_message: str | None = string(since=8, nullable=True, default=None)
     current_leader: LeaderIdAndEpoch | None = nested(LeaderIdAndEpoch, since=10, tag=0)
 
 
 @struct
 class TopicProduceResponse:
-    """Topic produce response of ProduceResponse."""
+    """The outcome for the partitions of one topic."""
 
     name: str = string(until=12)
     topic_id: bytes = uuid(since=13)
@@ -84,17 +95,17 @@ class TopicProduceResponse:
 
 @struct
 class NodeEndpoint:
-    """Node endpoint of ProduceResponse."""
+    """The address of a leader named above."""
 
     node_id: int = int32(since=10)
     host: str = string(since=10)
     port: int = int32(since=10)
-    rack: str | None = string(since=10, nullable_since=10, default=None)
+    rack: str | None = string(since=10, nullable=True, default=None)
 
 
 @message(range(3, 14), flexible_since=9)
 class ProduceResponse:
-    """The response of Produce, versions 3 to 13."""
+    """The outcome for each partition; there is no answer to acks=0."""
 
     responses: list[TopicProduceResponse] = array(TopicProduceResponse)
     throttle_time_ms: int = int32()

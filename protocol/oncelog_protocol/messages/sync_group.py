@@ -1,4 +1,10 @@
-"""SyncGroup (key 14), versions 0 to 5."""
+"""SyncGroup (key 14, versions 0 to 5): hands each member the assignment the leader made.
+
+* v1: throttle time (KIP-124)
+* v3: static members (KIP-345)
+* v4: flexible
+* v5: protocol type and name are checked (KIP-559)
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,7 @@ from oncelog_protocol.types import array, bytestring, int16, int32, string
 
 @struct
 class SyncGroupRequestAssignment:
-    """Sync group request assignment of SyncGroupRequest."""
+    """What the leader gives to one member."""
 
     member_id: str = string()
     assignment: bytes = bytestring()
@@ -16,23 +22,23 @@ class SyncGroupRequestAssignment:
 
 @message(range(0, 6), flexible_since=4)
 class SyncGroupRequest:
-    """The request of SyncGroup, versions 0 to 5."""
+    """Of the leader: all assignments. Of the others: nothing."""
 
     group_id: str = string()
     generation_id: int = int32()
     member_id: str = string()
-    group_instance_id: str | None = string(since=3, nullable_since=3, default=None)
-    protocol_type: str | None = string(since=5, nullable_since=5, default=None)
-    protocol_name: str | None = string(since=5, nullable_since=5, default=None)
+    group_instance_id: str | None = string(since=3, nullable=True, default=None)
+    protocol_type: str | None = string(since=5, nullable=True, default=None)
+    protocol_name: str | None = string(since=5, nullable=True, default=None)
     assignments: list[SyncGroupRequestAssignment] = array(SyncGroupRequestAssignment)
 
 
 @message(range(0, 6), flexible_since=4)
 class SyncGroupResponse:
-    """The response of SyncGroup, versions 0 to 5."""
+    """The assignment of the member; answered when the leader has sent it."""
 
     throttle_time_ms: int = int32(since=1)
     error_code: int = int16()
-    protocol_type: str | None = string(since=5, nullable_since=5, default=None)
-    protocol_name: str | None = string(since=5, nullable_since=5, default=None)
+    protocol_type: str | None = string(since=5, nullable=True, default=None)
+    protocol_name: str | None = string(since=5, nullable=True, default=None)
     assignment: bytes = bytestring()

@@ -1,4 +1,14 @@
-"""TxnOffsetCommit (key 28), versions 0 to 6."""
+"""TxnOffsetCommit (key 28, versions 0 to 6).
+
+Stores offsets that count when the transaction commits.
+
+* v1: on throttling, the answer comes first
+* v2: leader epoch (KIP-320)
+* v3: flexible; member and generation, to fence (KIP-447)
+* v4: the client knows TRANSACTION_ABORTABLE (KIP-890)
+* v5: the group joins the transaction by this request (KIP-890)
+* v6: topics by id
+"""
 
 from __future__ import annotations
 
@@ -8,17 +18,17 @@ from oncelog_protocol.types import array, int16, int32, int64, string, uuid
 
 @struct
 class TxnOffsetCommitRequestPartition:
-    """Txn offset commit request partition of TxnOffsetCommitRequest."""
+    """The next offset to read of one partition."""
 
     partition_index: int = int32()
     committed_offset: int = int64()
     committed_leader_epoch: int = int32(since=2, default=-1)
-    committed_metadata: str | None = string(nullable_since=0)
+    committed_metadata: str | None = string(nullable=True)
 
 
 @struct
 class TxnOffsetCommitRequestTopic:
-    """Txn offset commit request topic of TxnOffsetCommitRequest."""
+    """Offsets of one topic."""
 
     name: str = string(until=5)
     topic_id: bytes = uuid(since=6)
@@ -27,7 +37,7 @@ class TxnOffsetCommitRequestTopic:
 
 @message(range(0, 7), flexible_since=3)
 class TxnOffsetCommitRequest:
-    """The request of TxnOffsetCommit, versions 0 to 6."""
+    """Offsets, the transaction they belong to, and the member they come from."""
 
     transactional_id: str = string()
     group_id: str = string()
@@ -35,13 +45,13 @@ class TxnOffsetCommitRequest:
     producer_epoch: int = int16()
     generation_id_or_member_epoch: int = int32(since=3, default=-1)
     member_id: str = string(since=3)
-    group_instance_id: str | None = string(since=3, nullable_since=3, default=None)
+    group_instance_id: str | None = string(since=3, nullable=True, default=None)
     topics: list[TxnOffsetCommitRequestTopic] = array(TxnOffsetCommitRequestTopic)
 
 
 @struct
 class TxnOffsetCommitResponsePartition:
-    """Txn offset commit response partition of TxnOffsetCommitResponse."""
+    """The outcome for one partition."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -49,7 +59,7 @@ class TxnOffsetCommitResponsePartition:
 
 @struct
 class TxnOffsetCommitResponseTopic:
-    """Txn offset commit response topic of TxnOffsetCommitResponse."""
+    """The outcome for one topic."""
 
     name: str = string(until=5)
     topic_id: bytes = uuid(since=6)
@@ -58,7 +68,7 @@ class TxnOffsetCommitResponseTopic:
 
 @message(range(0, 7), flexible_since=3)
 class TxnOffsetCommitResponse:
-    """The response of TxnOffsetCommit, versions 0 to 6."""
+    """The outcome for each partition."""
 
     throttle_time_ms: int = int32()
     topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic)

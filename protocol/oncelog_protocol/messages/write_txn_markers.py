@@ -1,4 +1,10 @@
-"""WriteTxnMarkers (key 27), versions 1 to 2."""
+"""WriteTxnMarkers (key 27, versions 1 to 2).
+
+Makes the leaders of partitions append the end of a transaction.
+
+* v1: flexible
+* v2: transaction version of the producer (KIP-1228)
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,7 @@ from oncelog_protocol.types import array, boolean, int8, int16, int32, int64, st
 
 @struct
 class WritableTxnMarkerTopic:
-    """Writable txn marker topic of WriteTxnMarkersRequest."""
+    """Partitions of one topic."""
 
     name: str = string()
     partition_indexes: list[int] = array(int32)
@@ -16,7 +22,7 @@ class WritableTxnMarkerTopic:
 
 @struct
 class WritableTxnMarker:
-    """Writable txn marker of WriteTxnMarkersRequest."""
+    """The end of one transaction, signed by its coordinator."""
 
     producer_id: int = int64()
     producer_epoch: int = int16()
@@ -28,14 +34,14 @@ class WritableTxnMarker:
 
 @message(range(1, 3), flexible_since=1)
 class WriteTxnMarkersRequest:
-    """The request of WriteTxnMarkers, versions 1 to 2."""
+    """Markers to append (KIP-98); from coordinators only."""
 
     markers: list[WritableTxnMarker] = array(WritableTxnMarker)
 
 
 @struct
 class WritableTxnMarkerPartitionResult:
-    """Writable txn marker partition result of WriteTxnMarkersResponse."""
+    """The outcome for one partition."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -43,7 +49,7 @@ class WritableTxnMarkerPartitionResult:
 
 @struct
 class WritableTxnMarkerTopicResult:
-    """Writable txn marker topic result of WriteTxnMarkersResponse."""
+    """The outcome for one topic."""
 
     name: str = string()
     partitions: list[WritableTxnMarkerPartitionResult] = array(WritableTxnMarkerPartitionResult)
@@ -51,7 +57,7 @@ class WritableTxnMarkerTopicResult:
 
 @struct
 class WritableTxnMarkerResult:
-    """Writable txn marker result of WriteTxnMarkersResponse."""
+    """The outcome for one producer."""
 
     producer_id: int = int64()
     topics: list[WritableTxnMarkerTopicResult] = array(WritableTxnMarkerTopicResult)
@@ -59,6 +65,6 @@ class WritableTxnMarkerResult:
 
 @message(range(1, 3), flexible_since=1)
 class WriteTxnMarkersResponse:
-    """The response of WriteTxnMarkers, versions 1 to 2."""
+    """The outcome for each marker and partition."""
 
     markers: list[WritableTxnMarkerResult] = array(WritableTxnMarkerResult)
