@@ -1,0 +1,131 @@
+"""Kafka's dump tool reads every kind of file the target writes and finds nothing wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.clients import Client, Record
+from tests.conformance.conftest import Target, create_topic
+from tests.conformance.waiting import read, wait_until
+from tests.kafka.driver import JavaDriver
+
+COMPLAINTS = ("mismatch", "invalid", "corrupt", "exception", "could not", "non-consecutive")
+# A batch of about 10 kB, and a segment after a bit over a hundred of them: Kafka's least size.
+PADDING = b"p" * 10_000
+SEGMENT_BYTES = 1_048_576
+
+
+def log_with(target: Target, topic: str, text: str) -> Path:
+    """The log of the one partition of an internal topic that holds `text`."""
+    found = [
+        log for log in target.data.glob(f"{topic}-*/*.log") if text.encode() in log.read_bytes()
+    ]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def dump(java_driver: JavaDriver, *files: Path, options: tuple[str, ...] = ()) -> str:
+    """What the tool prints of the files; fails on any complaint of it."""
+    names = ",".join(str(file) for file in files)
+    result = java_driver.tool("dump-log", *options, "--files", names)
+    printed = result.stdout + result.stderr.replace("Driver$Exited", "").replace("null\n", "")
+    lowered = printed.lower()
+    assert not [word for word in COMPLAINTS if word in lowered], printed[-3000:]
+    return printed
+
+
+@pytest.fixture
+def rolled(target: Target, python_clients: dict[str, Client], admin: Any, name: str) -> Path:
+    """A partition of two segments: in the first, transactions of which every second is aborted."""
+    config = {"segment.bytes": str(SEGMENT_BYTES), "index.interval.bytes": "4096"}
+    create_topic(admin, name, config=config)
+    producer = python_clients["confluent-kafka"].producer(target.address, transactional_id=name)
+    producer.init_transactions()
+    for number in range(120):
+        producer.begin()
+        producer.send(name, [Record(b"%d" % number + PADDING, key=b"k")])
+        producer.commit() if number % 2 else producer.abort()
+    directory = target.data / f"{name}-0"
+    wait_until(lambda: len(list(directory.glob("*.log"))) > 1, "the segment rolls")
+    wait_until(lambda: list(directory.glob("*[1-9].snapshot")), "the roll leaves a snapshot")
+    return directory
+
+
+def test_segments_and_their_indexes(rolled: Path, java_driver: JavaDriver) -> None:
+    """Log, offset index, time index, index of aborted transactions and producer snapshot."""
+    logs = sorted(rolled.glob("*.log"))
+    first = logs[0]
+    printed = dump(java_driver, *logs)
+    assert printed.count("isTransactional: true isControl: false") == 120
+    assert printed.count("isTransactional: true isControl: true") == 120
+    # Deep iteration complains of any segment that does not begin at offset 0.
+    deep = dump(java_driver, first, options=("--deep-iteration",))
+    assert deep.count("endTxnMarker: COMMIT") > 40
+    assert deep.count("endTxnMarker: ABORT") > 40
+    assert "offset: 205 position: 1045674\n" in dump(java_driver, first.with_suffix(".index"))
+    assert "timestamp: " in dump(java_driver, first.with_suffix(".timeindex"))
+    for kind in (".index", ".timeindex"):
+        checked = dump(java_driver, first.with_suffix(kind), options=("--index-sanity-check",))
+        assert "passed sanity check" in checked
+        dump(java_driver, first.with_suffix(kind), options=("--verify-index-only",))
+    aborted = dump(java_driver, first.with_suffix(".txnindex"))
+    assert " firstOffset: 0 lastOffset: 1 lastStableOffset: 2\n" in aborted
+    snapshots = sorted(rolled.glob("*.snapshot"))
+    assert "producerId: " in dump(java_driver, *snapshots)
+    (rolled / "leader-epoch-checkpoint").read_text().index("0\n1\n0 0")
+    assert "topic_id: " in (rolled / "partition.metadata").read_text()
+
+
+def test_batches_of_every_codec(
+    target: Target, python_clients: dict[str, Client], java_driver: JavaDriver, topic: str
+) -> None:
+    """What a producer compressed is on disk as it was sent, with the right CRC."""
+    codecs = ("none", "gzip", "snappy", "lz4", "zstd")
+    records = [Record(b"%d" % number * 50, headers=(("h", b"v"),)) for number in range(100)]
+    for codec in codecs:
+        client = python_clients["confluent-kafka"]
+        client.producer(target.address, codec=codec).send(topic, records)
+    log = target.data / f"{topic}-0" / f"{0:020}.log"
+    printed = dump(java_driver, log, options=("--deep-iteration", "--print-data-log"))
+    for codec in codecs:
+        assert f"compresscodec: {codec} " in printed
+    assert printed.count("isvalid: true") >= len(codecs)
+    assert printed.count("headerKeys: [h]") == 500
+
+
+def test_what_the_coordinators_write(
+    target: Target, python_clients: dict[str, Client], java_driver: JavaDriver, topic: str
+) -> None:
+    """`__transaction_state` and `__consumer_offsets` by the decoders of the tool."""
+    client = python_clients["confluent-kafka"]
+    client.producer(target.address).send(topic, [Record(b"v")] * 5)
+    consumer = client.consumer(target.address, topic, group=topic)
+    read(consumer, 5)
+    consumer.commit({0: 2})
+    producer = client.producer(target.address, transactional_id=topic)
+    producer.init_transactions()
+    producer.begin()
+    producer.send(topic, [Record(b"out", partition=1)])
+    producer.send_offsets({0: 4}, consumer)
+    producer.commit()
+
+    def decided() -> str:
+        log = log_with(target, "__transaction_state", topic)
+        return dump(java_driver, log, options=("--transaction-log-decoder",))
+
+    ours = f'"transactionalId":"{topic}"'
+    wait_until(lambda: '"transactionStatus":4' in decided(), "CompleteCommit is written")
+    printed = decided()
+    assert ours in printed
+    for status in (0, 1, 2, 4):
+        assert f'"transactionStatus":{status}' in printed, status
+    log = log_with(target, "__consumer_offsets", topic)
+    printed = dump(java_driver, log, options=("--offsets-decoder",))
+    assert f'"group":"{topic}","topic":"{topic}","partition":0' in printed
+    for offset in (2, 4):
+        assert f'"offset":{offset},' in printed
+    assert '"protocolType":"consumer"' in printed
+    assert "endTxnMarker: COMMIT" in printed

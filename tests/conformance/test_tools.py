@@ -1,0 +1,172 @@
+"""Kafka's own command line tools, unchanged, against the target."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from tests.conformance.clients import Client, Record
+from tests.conformance.conftest import Target, create_topic
+from tests.conformance.waiting import read
+from tests.kafka.driver import JavaDriver
+from tests.kafka.tools import run_tool
+
+
+def events(lines: Iterable[str], name: str) -> list[dict[str, Any]]:
+    """The events of this name among the JSON lines the verifiable tools print."""
+    parsed = [json.loads(line) for line in lines if line.startswith("{")]
+    return [one for one in parsed if one["name"] == name]
+
+
+def test_kafka_topics(target: Target, java_driver: JavaDriver, name: str) -> None:
+    """create, list, describe, alter, delete."""
+
+    def topics(*arguments: str, check: bool = True) -> str:
+        server = ("--bootstrap-server", target.address)
+        result = java_driver.tool("topics", *server, *arguments, check=check)
+        return result.stdout + result.stderr
+
+    created = topics("--create", "--topic", name, "--partitions", "2", "--config", "retention.ms=1")
+    assert f"Created topic {name}." in created
+    assert name in topics("--list").splitlines()
+    described = topics("--describe", "--topic", name)
+    assert "PartitionCount: 2\tReplicationFactor: 1" in described
+    assert "retention.ms=1" in described
+    assert f"Topic: {name}\tPartition: 1\tLeader: 1\tReplicas: 1\tIsr: 1" in described
+    assert "already exists" in topics("--create", "--topic", name, check=False)
+    topics("--alter", "--topic", name, "--partitions", "5")
+    assert "PartitionCount: 5" in topics("--describe", "--topic", name)
+    assert "TopicId: " in described
+    topics("--delete", "--topic", name)
+    assert name not in topics("--list").splitlines()
+
+
+def test_kafka_configs(target: Target, java_driver: JavaDriver, topic: str) -> None:
+    """describe and alter the settings of a topic, incrementally (KIP-339)."""
+
+    def configs(*arguments: str) -> str:
+        entity = ("--entity-type", "topics", "--entity-name", topic)
+        server = ("--bootstrap-server", target.address)
+        return java_driver.tool("configs", *server, *entity, *arguments).stdout
+
+    configs("--alter", "--add-config", "retention.ms=3600000,max.message.bytes=2000000")
+    described = configs("--describe")
+    assert "retention.ms=3600000" in described
+    assert "max.message.bytes=2000000" in described
+    configs("--alter", "--delete-config", "retention.ms")
+    described = configs("--describe")
+    assert "retention.ms" not in described
+    assert "max.message.bytes=2000000" in described
+    assert "segment.bytes=1073741824" in configs("--describe", "--all")
+
+
+def test_kafka_consumer_groups(
+    target: Target, java_driver: JavaDriver, python_clients: dict[str, Client], topic: str
+) -> None:
+    """list, describe, members, reset-offsets and delete."""
+
+    def groups(*arguments: str) -> list[list[str]]:
+        server = ("--bootstrap-server", target.address)
+        return [
+            line.split() for line in java_driver.tool("consumer-groups", *server, *arguments).lines
+        ]
+
+    client = python_clients["confluent-kafka"]
+    client.producer(target.address).send(topic, [Record(b"%d" % at) for at in range(10)])
+    consumer = client.consumer(target.address, topic, group=topic)
+    read(consumer, 10)
+    consumer.commit({0: 4})
+    assert [topic] in groups("--list")
+    ours = ("--group", topic)
+    lines = groups("--describe", *ours)
+    assert [topic, topic, "0", "4", "10", "6"] in [line[:6] for line in lines]
+    assert [line[-1] for line in groups("--describe", *ours, "--members")[1:]] == ["3"]
+    assert "Stable" in groups("--describe", *ours, "--state")[1]
+    consumer.close()
+    reset = ("--reset-offsets", "--topic", topic, "--to-earliest", "--execute")
+    groups(*ours, *reset)
+    lines = groups("--describe", *ours)
+    assert [topic, topic, "0", "0", "10", "10"] in [line[:6] for line in lines]
+    assert "successful." in " ".join(groups("--delete", *ours)[0])
+    assert [topic] not in groups("--list")
+
+
+def test_kafka_get_offsets(
+    target: Target, java_driver: JavaDriver, python_clients: dict[str, Client], topic: str
+) -> None:
+    """Earliest, latest, by timestamp, and that of the largest timestamp (KIP-734)."""
+
+    def offsets(time: str) -> str:
+        server = ("--bootstrap-server", target.address)
+        return java_driver.tool("get-offsets", *server, "--topic", topic, "--time", time).stdout
+
+    records = [Record(b"v", timestamp=stamp) for stamp in (10, 30, 20)]
+    python_clients["confluent-kafka"].producer(target.address).send(topic, records)
+    assert f"{topic}:0:0" in offsets("-2")
+    assert f"{topic}:0:3" in offsets("-1")
+    assert f"{topic}:0:1" in offsets("-3")
+    assert f"{topic}:0:1" in offsets("15")
+
+
+def test_verifiable_producer_and_consumer(target: Target, kafka_jars: str, topic: str) -> None:
+    """Kafka's system tests' pair: all sent, all acknowledged, all consumed, all committed."""
+    server = ("--bootstrap-server", target.address, "--topic", topic)
+    sent = run_tool("verifiable-producer", *server, "--max-messages", "1000", "--acks", "-1")
+    summary = events(sent.lines, "tool_data")[0]
+    assert (summary["sent"], summary["acked"]) == (1000, 1000)
+    consumed = run_tool(
+        "verifiable-consumer", *server, "--group-id", topic, "--max-messages", "1000"
+    )
+    assert sum(one["count"] for one in events(consumed.lines, "records_consumed")) == 1000
+    assert all(one["success"] for one in events(consumed.lines, "offsets_committed"))
+
+
+def test_console_producer_and_consumer(
+    target: Target, kafka_jars: str, java_driver: JavaDriver, topic: str
+) -> None:
+    """Lines in, lines out, in a topic of which only the producer knows the codec."""
+    server = ("--bootstrap-server", target.address, "--topic", topic)
+    lines = [f"line {number}" for number in range(50)]
+    arguments = (*server, "--compression-codec", "snappy")
+    run_tool("console-producer", *arguments, input="\n".join(lines) + "\n")
+    back = run_tool("console-consumer", *server, "--from-beginning", "--max-messages", "50")
+    assert sorted(back.lines) == sorted(lines)
+
+
+def test_transactional_message_copier(
+    target: Target,
+    kafka_jars: str,
+    python_clients: dict[str, Client],
+    admin: Any,
+    topic: str,
+) -> None:
+    """Kafka's own exactly-once loop, with its random aborts and KIP-447's group metadata."""
+    sink = f"{topic}-copy"
+    create_topic(admin, sink, partitions=1)
+    client = python_clients["confluent-kafka"]
+    expected = [f"{number:04}" for number in range(1000)]
+    client.producer(target.address).send(topic, [Record(one.encode()) for one in expected])
+    copied = run_tool(
+        "transactional-message-copier",
+        *("--broker-list", target.address, "--transactional-id", sink),
+        *("--input-topic", topic, "--input-partition", "0", "--output-topic", sink),
+        *("--consumer-group", sink, "--transaction-size", "50"),
+        *("--enable-random-aborts", "--group-mode", "--use-group-metadata"),
+    )
+    assert '"remaining":0' in copied.lines[-1]
+    reader = client.consumer(target.address, sink, partitions=[0], read_committed=True)
+    found = [(one.value or b"").decode() for one in read(reader, len(expected))]
+    assert found == expected
+    assert reader.poll(0.3) == []
+
+
+def test_producer_perf(target: Target, java_driver: JavaDriver, topic: str) -> None:
+    """Kafka's load generator, transactional: every record is acknowledged."""
+    printed = java_driver.tool(
+        "producer-perf",
+        *("--topic", topic, "--num-records", "5000", "--record-size", "100"),
+        *("--throughput", "-1", "--transactional-id", topic, "--transaction-duration-ms", "50"),
+        *("--command-property", f"bootstrap.servers={target.address}"),
+    ).stdout
+    assert "5000 records sent" in printed
