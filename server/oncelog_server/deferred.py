@@ -6,10 +6,11 @@ answer listens. Both sides run on one thread, so nothing is locked.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Deferred(Generic[T]):
@@ -73,3 +74,39 @@ class Deferred(Generic[T]):
             callback()
         elif not self.done:
             self._cancel_callbacks.append(callback)
+
+
+def then(answer: T | Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]:
+    """`change(answer)`, now if the answer is there, else as a Deferred that gets it."""
+    if not isinstance(answer, Deferred):
+        return change(answer)
+    if answer.done:
+        return change(answer.value)
+    later: Deferred[R] = Deferred(ordered=answer.ordered)
+    answer.on_complete(lambda value: later.complete(change(value)))
+    later.on_cancel(answer.cancel)
+    return later
+
+
+def gather(answers: Sequence[T | Deferred[T]]) -> list[T] | Deferred[list[T]]:
+    """All answers in their order, once the last of them is there."""
+    missing = [one for one in answers if isinstance(one, Deferred) and not one.done]
+    left = len(missing)
+    if not left:
+        return _values(answers)
+    later: Deferred[list[T]] = Deferred()
+
+    def completed(_: T) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            later.complete(_values(answers))
+
+    for one in missing:
+        one.on_complete(completed)
+        later.on_cancel(one.cancel)
+    return later
+
+
+def _values(answers: Sequence[T | Deferred[T]]) -> list[T]:
+    return [one.value if isinstance(one, Deferred) else one for one in answers]

@@ -11,7 +11,7 @@ from oncelog_protocol.apis import APIS, ApiKey
 from oncelog_protocol.codecs import Decoder, Encoder, decoder, encoder
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.headers import read_request_header, response_header
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import then
 from oncelog_server.network.connection import Answer, Parts
 from oncelog_server.network.request_context import Peer, RequestContext
 from oncelog_server.node import Node
@@ -78,12 +78,7 @@ class Dispatch:
         response = route.handle(self._node, context, request)
         if response is None:
             return None
-        if isinstance(response, Deferred):
-            if response.done:
-                response = response.value
-                return None if response is None else _encode(route, context, response)
-            return _parked(route, context, response)
-        return _encode(route, context, response)
+        return then(response, lambda value: _encode(route, context, value))
 
     def _route(self, key: int, version: int) -> _Route | None:
         """None for an ApiVersions request of an unknown version."""
@@ -106,17 +101,6 @@ class Dispatch:
         route = self._route(ApiKey.API_VERSIONS, 0)
         assert route is not None
         return _encode(route, context, response)
-
-
-def _parked(
-    route: _Route, context: RequestContext, response: Deferred[Any]
-) -> Deferred[Parts]:
-    parts: Deferred[Parts] = Deferred(ordered=response.ordered)
-    response.on_complete(
-        lambda value: parts.complete([] if value is None else _encode(route, context, value))
-    )
-    parts.on_cancel(response.cancel)
-    return parts
 
 
 def _encode(route: _Route, context: RequestContext, response: Any) -> Parts:

@@ -10,7 +10,7 @@ from oncelog_server.deferred import Deferred
 
 if TYPE_CHECKING:
     from oncelog_server.clock import Clock
-    from oncelog_server.cluster.metadata import ClusterMetadata
+    from oncelog_server.metadata.cluster_metadata import ClusterMetadata
     from oncelog_server.config import Settings
     from oncelog_server.coordination.groups import GroupCoordinator
     from oncelog_server.coordination.marker_delivery import LocalMarkers

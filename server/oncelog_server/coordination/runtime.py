@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import build_batch
@@ -17,25 +17,12 @@ from oncelog_protocol.records.record import NewRecord
 from oncelog_server.coordination.loading import replay_log
 from oncelog_server.coordination.shard import Decision, Shard
 from oncelog_server.deferred import Deferred
-from oncelog_server.log.log import Origin
+from oncelog_server.log.results import Origin
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
 
 R = TypeVar("R")
 S = TypeVar("S", bound=Shard)
-
-# What a client of a coordinator is told when the append of a decision fails (KIP-98, GroupCoordinator).
-APPEND_ERRORS: Final[dict[ErrorCode, ErrorCode]] = {
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-
 
 class ReplayAt(Enum):
     """When a decision becomes state: groups at the append, transactions once it is committed."""
@@ -54,7 +41,8 @@ class LoadedShard(Generic[S]):
 
 
 class ShardRuntime(Generic[S]):
-    """`new_shard(coordinator_epoch)` makes an empty one; `loaded(shard)` is called after its replay."""
+    """`new_shard(coordinator_epoch)` makes an empty one; `on_loaded` is called after its replay, `on_unloaded`
+    when this broker stops leading its partition."""
 
     def __init__(
         self,
@@ -62,11 +50,13 @@ class ShardRuntime(Generic[S]):
         replay_at: ReplayAt,
         new_shard: Callable[[int], S],
         on_loaded: Callable[[int, S], None],
+        on_unloaded: Callable[[S], None],
         wall_ms: Callable[[], int],
     ) -> None:
         self._replay_at = replay_at
         self._new_shard = new_shard
         self._on_loaded = on_loaded
+        self._on_unloaded = on_unloaded
         self._wall_ms = wall_ms
         self._shards: dict[int, LoadedShard[S]] = {}
         # Partitions whose load failed: refused until the next leadership event, never served half (S14).
@@ -92,8 +82,10 @@ class ShardRuntime(Generic[S]):
         self._on_loaded(index, shard)
 
     def resign(self, index: int) -> None:
-        self._shards.pop(index, None)
         self._refused.pop(index, None)
+        loaded = self._shards.pop(index, None)
+        if loaded is not None:
+            self._on_unloaded(loaded.shard)
 
     # --- look-ups -----------------------------------------------------------------------------------------
 
@@ -157,7 +149,7 @@ class ShardRuntime(Generic[S]):
     def _failed(self, decision: Decision[R], code: ErrorCode) -> R | Deferred[R]:
         if decision.on_failure is None:
             return decision.response
-        return decision.on_failure(APPEND_ERRORS.get(code, code))
+        return decision.on_failure(code)
 
     def _settled(
         self,
@@ -178,5 +170,6 @@ class ShardRuntime(Generic[S]):
             response = decision.response
         if isinstance(response, Deferred):
             response.on_complete(parked.complete)
+            parked.on_cancel(response.cancel)
         else:
             parked.complete(response)

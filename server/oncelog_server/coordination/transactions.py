@@ -74,6 +74,7 @@ class TransactionCoordinator:
             replay_at=ReplayAt.COMMIT,
             new_shard=lambda epoch: TransactionShard(epoch, max_timeout_ms=max_timeout_ms),
             on_loaded=self._on_loaded,
+            on_unloaded=lambda shard: shard.on_unloaded(),
             wall_ms=wall_ms,
         )
 

@@ -20,7 +20,7 @@ from oncelog_protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, then
 from oncelog_server.fetching.parked import ParkedFetch
 from oncelog_server.fetching.read import FetchResult, PartitionResult, read_partitions
 from oncelog_server.fetching.sessions import FetchedPartition, FetchScope, PartitionKey
@@ -69,10 +69,7 @@ def handle(
         max_wait_ms=request.max_wait_ms,
         timers=node.timers,
     )
-    answer: Deferred[FetchResponse] = Deferred()
-    parked.answer.on_complete(lambda found: answer.complete(_response(context, scope, found)))
-    answer.on_cancel(parked.answer.cancel)
-    return answer
+    return then(parked.answer, lambda found: _response(context, scope, found))
 
 
 class _Finder:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from oncelog_server.log.file_range import FileRange
+from oncelog_server.log.results import FileRange
 from oncelog_server.storage.files import Buffer, StorageError
 
 # Below this one read and one joined write are cheaper than two system calls (performance brief, section 2).

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.log.log import Appended, FileRange, Origin, PartitionLog
+from oncelog_server.log.errors import CorruptLog
+from oncelog_server.log.log import PartitionLog
+from oncelog_server.log.results import Appended, FileRange, Origin
 from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.partition.verification import VerificationGuard, VerificationGuards
 from oncelog_server.partition.waiting import CommitWaiters, ReadWaiters, Settled
@@ -54,6 +56,7 @@ class Partition:
         "log",
         "offline",
         "read_waiters",
+        "replicas",
         "topic_id",
         "topic_partition",
     )
@@ -70,6 +73,7 @@ class Partition:
         self.log = log
         self.leader_id = -1
         self.leader_epoch = -1
+        self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
         self.is_leader = False
         # Why the partition serves nothing any more (a failed disk), or None.
@@ -82,13 +86,20 @@ class Partition:
 
     # --- leadership (cluster brief, seam 1) -------------------------------------------------------------
 
-    def become_leader(self, broker_id: int, leader_epoch: int, isr: tuple[int, ...]) -> None:
+    def become_leader(
+        self,
+        broker_id: int,
+        leader_epoch: int,
+        isr: tuple[int, ...],
+        replicas: tuple[int, ...],
+    ) -> None:
         """Serve. An older epoch than the one known is ignored."""
         if leader_epoch < self.leader_epoch:
             return
         if leader_epoch > self.leader_epoch or not self.is_leader:
-            self.log.leader_epochs.assign(leader_epoch, self.log.log_end_offset)
-        self.leader_id, self.leader_epoch, self.isr = broker_id, leader_epoch, isr
+            self.log.assign_leader_epoch(leader_epoch)
+        self.leader_id, self.leader_epoch = broker_id, leader_epoch
+        self.isr, self.replicas = isr, replicas
         self.is_leader = True
 
     def become_follower(self, leader_id: int, leader_epoch: int) -> None:
@@ -120,6 +131,15 @@ class Partition:
             if current_leader_epoch < self.leader_epoch:
                 raise Refused(ErrorCode.FENCED_LEADER_EPOCH)
             raise Refused(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+    def check_in_sync_replicas(self) -> None:
+        """Raises Refused where acks=all cannot be promised now. A setting above the number of replicas counts
+        as that number, so that one broker needs no settings (exactly-once brief, section 9)."""
+        required = min(self.log.config.min_insync_replicas, len(self.replicas))
+        if len(self.isr) < required:
+            raise Refused(
+                ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(self.isr)} in sync, {required} required"
+            )
 
     # --- watermarks -------------------------------------------------------------------------------------
 
@@ -254,11 +274,19 @@ class Partition:
                 found = log.read(offset, max_bytes, limit=limit, at_least_one=at_least_one)
                 records = found.records
                 if isolation is Isolation.READ_COMMITTED:
-                    aborted = log.aborted_transactions(offset, found.end_offset)
+                    aborted = log.aborted_transactions(offset, limit)
             elif isolation is Isolation.READ_COMMITTED:
                 aborted = []
-        except StorageError as error:
+        except (StorageError, CorruptLog) as error:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         return PartitionRead(
             self._high_watermark, stable, log.log_start_offset, records, aborted
         )
+
+    def delete_records_before(self, offset: int) -> int:
+        """Move the log's start up to `offset` (at most the high watermark); where it is then (KIP-107).
+        Raises Refused and StorageError."""
+        if not 0 <= offset <= self._high_watermark:
+            raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
+        self.log.delete_records_before(offset)
+        return self.log.log_start_offset

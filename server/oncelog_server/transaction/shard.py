@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.internal import transaction_log
@@ -24,6 +24,14 @@ from oncelog_server.transaction.results import TransactionResult
 from oncelog_server.transaction.states import COMPLETED
 
 R = TypeVar("R")
+
+# What a producer is told when the append of a decision fails, where it is not COORDINATOR_NOT_AVAILABLE
+# (Kafka's TransactionStateManager).
+APPEND_ERRORS: Final[dict[ErrorCode, ErrorCode]] = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
 
 
 @dataclass(slots=True)
@@ -72,7 +80,7 @@ class TransactionShard:
         def on_failure(code: int) -> R:
             live.pending = None
             self._forget_if_new(live)
-            return failed(ErrorCode(code))
+            return failed(APPEND_ERRORS.get(ErrorCode(code), ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
         return Decision(response, (to_record(target),), on_failure=on_failure)
 
@@ -131,6 +139,11 @@ class TransactionShard:
             timeout_ms = live.metadata.timeout_ms
             elapsed_ms = wall_ms - live.metadata.start_ms
             live.deadline_ms = now_ms + min(max(timeout_ms - elapsed_ms, 0), timeout_ms)
+
+    def on_unloaded(self) -> None:
+        """This broker does not lead the partition any more: whoever waits asks the new coordinator."""
+        for live in self.prepared.values():
+            _release(live, TransactionResult(ErrorCode.NOT_COORDINATOR))
 
     # --- markers --------------------------------------------------------------------------------------------
 

@@ -1,0 +1,37 @@
+"""Which code an old version of an API gets for an error that came later (KIP-588, KIP-890; brief section 7)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+
+# (API, first version that knows the code): before it, the code in the last column is sent.
+KNOWN_SINCE: Final[dict[tuple[ApiKey, ErrorCode], tuple[int, ErrorCode]]] = {
+    (ApiKey.INIT_PRODUCER_ID, ErrorCode.PRODUCER_FENCED): (4, ErrorCode.INVALID_PRODUCER_EPOCH),
+    (ApiKey.ADD_PARTITIONS_TO_TXN, ErrorCode.PRODUCER_FENCED): (
+        2,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+    ),
+    (ApiKey.ADD_OFFSETS_TO_TXN, ErrorCode.PRODUCER_FENCED): (2, ErrorCode.INVALID_PRODUCER_EPOCH),
+    (ApiKey.END_TXN, ErrorCode.PRODUCER_FENCED): (2, ErrorCode.INVALID_PRODUCER_EPOCH),
+    # Produce and TxnOffsetCommit use 47 for epochs in every version.
+    (ApiKey.PRODUCE, ErrorCode.PRODUCER_FENCED): (1 << 15, ErrorCode.INVALID_PRODUCER_EPOCH),
+    (ApiKey.TXN_OFFSET_COMMIT, ErrorCode.PRODUCER_FENCED): (
+        1 << 15,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+    ),
+    (ApiKey.PRODUCE, ErrorCode.TRANSACTION_ABORTABLE): (11, ErrorCode.INVALID_TXN_STATE),
+    (ApiKey.TXN_OFFSET_COMMIT, ErrorCode.TRANSACTION_ABORTABLE): (4, ErrorCode.INVALID_TXN_STATE),
+    (ApiKey.ADD_PARTITIONS_TO_TXN, ErrorCode.TRANSACTION_ABORTABLE): (
+        5,
+        ErrorCode.INVALID_TXN_STATE,
+    ),
+}
+
+
+def code_for_version(api: ApiKey, version: int, code: ErrorCode) -> ErrorCode:
+    """`code` as that version of the API says it."""
+    since, older = KNOWN_SINCE.get((api, code), (0, code))
+    return code if version >= since else older

@@ -1,0 +1,117 @@
+"""The group coordinator of this broker: requests to shards, and one timer for all that is due in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.coordination.routing import CONSUMER_OFFSETS, partition_for
+from oncelog_server.coordination.runtime import ReplayAt, ShardRuntime
+from oncelog_server.coordination.shard import Decision
+from oncelog_server.coordination.timers import Timer, Timers
+from oncelog_server.deferred import Deferred
+from oncelog_server.group.config import GroupConfig
+from oncelog_server.group.shard import GroupShard
+from oncelog_server.partition.partition import Partition
+from oncelog_server.refusal import Refused
+from oncelog_server.topic_partition import TopicPartition
+
+R = TypeVar("R")
+
+
+class GroupCoordinator:
+    """`partition_count` gives the number of partitions of `__consumer_offsets` (0 while it is not created)."""
+
+    def __init__(
+        self,
+        *,
+        partition_count: Callable[[], int],
+        config: GroupConfig,
+        new_member_id: Callable[[str], str],
+        timers: Timers,
+        wall_ms: Callable[[], int],
+        monotonic_ms: Callable[[], int],
+    ) -> None:
+        self._partition_count = partition_count
+        self._timers = timers
+        self._wall_ms = wall_ms
+        self._monotonic_ms = monotonic_ms
+        self._timer: Timer | None = None
+        self._due_ms: int | None = None
+        self.runtime: ShardRuntime[GroupShard] = ShardRuntime(
+            replay_at=ReplayAt.APPEND,
+            new_shard=lambda _: GroupShard(config, new_member_id=new_member_id),
+            on_loaded=self._on_loaded,
+            on_unloaded=GroupShard.on_unloaded,
+            wall_ms=wall_ms,
+        )
+
+    # --- leadership -----------------------------------------------------------------------------------------
+
+    def lead(self, partition: Partition) -> None:
+        self.runtime.lead(partition)
+
+    def resign(self, index: int) -> None:
+        self.runtime.resign(index)
+
+    def _on_loaded(self, index: int, shard: GroupShard) -> None:
+        shard.on_loaded(self._monotonic_ms(), self._wall_ms())
+        self._arm(shard)
+
+    # --- requests -------------------------------------------------------------------------------------------
+
+    def offsets_partition(self, group_id: str) -> TopicPartition:
+        """Where the group's offsets are. Raises Refused while the topic is not created."""
+        count = self._partition_count()
+        if count == 0:
+            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return TopicPartition(CONSUMER_OFFSETS, partition_for(group_id, count))
+
+    def run(
+        self, group_id: str, decide: Callable[[GroupShard], Decision[R]]
+    ) -> R | Deferred[R]:
+        """Let the shard of a group decide. Raises Refused (NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE)."""
+        count = self._partition_count()
+        if count == 0:
+            raise Refused(ErrorCode.NOT_COORDINATOR)
+        index = partition_for(group_id, count)
+        shard = self.runtime.shard(index)
+        answer = self.runtime.run(index, decide(shard))
+        self._arm(shard)
+        return answer
+
+    def shards(self) -> list[GroupShard]:
+        return [shard for _, shard in self.runtime.shards()]
+
+    def end_transaction(
+        self, index: int, producer_id: int, producer_epoch: int, committed: bool
+    ) -> None:
+        """A marker has been appended to a partition of `__consumer_offsets`. Raises Refused."""
+        self.runtime.shard(index).replay_marker(producer_id, producer_epoch, committed=committed)
+
+    def on_topics_deleted(self, topics: frozenset[str]) -> None:
+        for index, shard in self.runtime.shards():
+            for decision in shard.on_topics_deleted(topics):
+                self.runtime.run(index, decision)
+
+    # --- time ------------------------------------------------------------------------------------------------
+
+    def _arm(self, shard: GroupShard) -> None:
+        due = shard.next_timer()
+        if due is None or (self._due_ms is not None and self._due_ms <= due):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due_ms = due
+        delay_ms = max(due - self._monotonic_ms(), 0)
+        self._timer = self._timers.call_later(delay_ms, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = self._due_ms = None
+        now_ms, wall_ms = self._monotonic_ms(), self._wall_ms()
+        for index, shard in self.runtime.shards():
+            for decision in shard.expire(now_ms, wall_ms):
+                self.runtime.run(index, decision)
+        for _, shard in self.runtime.shards():
+            self._arm(shard)

@@ -1,0 +1,60 @@
+"""AddOffsetsToTxn v0-4: a group's offsets will be committed in the transaction.
+
+v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588). v3 flexible. v4 TRANSACTION_ABORTABLE.
+"""
+
+from __future__ import annotations
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+from oncelog_server.coordination.error_versions import code_for_version
+from oncelog_server.deferred import Deferred, then
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.transaction.add_partitions import AddPartitions
+from oncelog_server.transaction.results import TransactionResult
+
+API = ApiKey.ADD_OFFSETS_TO_TXN
+VERSIONS = range(0, 5)
+
+
+def handle(
+    node: Node, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse | Deferred[AddOffsetsToTxnResponse]:
+    try:
+        result = _add(node, context, request)
+    except Refused as refused:
+        result = TransactionResult(refused.code)
+    return then(result, lambda done: _response(context, done))
+
+
+def _add(
+    node: Node, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> TransactionResult | Deferred[TransactionResult]:
+    """Raises Refused."""
+    transactional_id = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    if not node.authorizer.authorise(context.principal, Operation.WRITE, transactional_id):
+        raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    group = Resource(ResourceType.GROUP, request.group_id)
+    if not node.authorizer.authorise(context.principal, Operation.READ, group):
+        raise Refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return node.transactions.add_partitions(
+        AddPartitions(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            frozenset({node.groups.offsets_partition(request.group_id)}),
+        )
+    )
+
+
+def _response(context: RequestContext, result: TransactionResult) -> AddOffsetsToTxnResponse:
+    return AddOffsetsToTxnResponse(
+        error_code=code_for_version(API, context.api_version, result.code)
+    )

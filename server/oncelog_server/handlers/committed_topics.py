@@ -1,0 +1,99 @@
+"""Which topics of an OffsetCommit or TxnOffsetCommit may be committed at all, and the answer put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.topic_partition import TopicPartition
+
+
+class CommittedPartition(Protocol):
+    partition_index: int
+
+
+P = TypeVar("P", bound=CommittedPartition)
+
+
+class CommittedTopic(Protocol[P]):
+    name: str
+    topic_id: bytes
+    partitions: list[P]
+
+
+class AnsweredPartition(Protocol):
+    partition_index: int
+    error_code: int
+
+
+A = TypeVar("A", bound=AnsweredPartition)
+
+
+class AnsweredTopic(Protocol[A]):
+    name: str
+    partitions: list[A]
+
+
+T = TypeVar("T", bound=CommittedTopic)  # type: ignore[type-arg]  # both APIs' topics
+Codes = dict[TopicPartition, ErrorCode]
+
+
+def refuse_unknown(
+    node: Node, context: RequestContext, topics: Iterable[T], *, by_id: bool
+) -> tuple[list[T], Codes]:
+    """The topics with what may be committed of them, and the code of everything else. Topics that came by id
+    get their names; one whose id is not known keeps an empty name, and its code is under that."""
+    image = node.metadata.image
+    accepted: list[T] = []
+    refused: Codes = {}
+    for topic in topics:
+        if by_id:
+            topic.name = image.topic_name(topic.topic_id) or ""
+        code = ErrorCode.NONE
+        if by_id and not topic.name:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+        elif not node.authorizer.authorise(
+            context.principal, Operation.READ, Resource(ResourceType.TOPIC, topic.name)
+        ):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        known = []
+        for partition in topic.partitions:
+            index = partition.partition_index
+            if code is not ErrorCode.NONE:
+                refused[_key(topic, index)] = code
+            elif image.partition(topic.name, index) is None:
+                refused[_key(topic, index)] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                known.append(partition)
+        if known:
+            accepted.append(type(topic)(name=topic.name, topic_id=topic.topic_id, partitions=known))
+    return accepted, refused
+
+
+def answered(topics: Sequence[AnsweredTopic[A]]) -> Codes:
+    """The codes of an answer of the core."""
+    return {
+        TopicPartition(topic.name, one.partition_index): ErrorCode(one.error_code)
+        for topic in topics
+        for one in topic.partitions
+    }
+
+
+def all_with(topics: Iterable[T], code: ErrorCode) -> Codes:
+    """The same code for everything."""
+    return {_key(topic, one.partition_index): code for topic in topics for one in topic.partitions}
+
+
+def codes_of(topic: T, codes: Codes) -> list[tuple[int, ErrorCode]]:
+    """(partition, code) of one topic of the request, in its order."""
+    return [
+        (one.partition_index, codes[_key(topic, one.partition_index)]) for one in topic.partitions
+    ]
+
+
+def _key(topic: T, index: int) -> TopicPartition:
+    return TopicPartition(topic.name or topic.topic_id.hex(), index)

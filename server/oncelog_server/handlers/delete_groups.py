@@ -1,0 +1,39 @@
+"""DeleteGroups v0-3 (KIP-229). v2 flexible. v3 error messages (KIP-1043)."""
+
+from __future__ import annotations
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from oncelog_server.deferred import Deferred, gather, then
+from oncelog_server.handlers.group_access import require_group
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Operation
+
+API = ApiKey.DELETE_GROUPS
+VERSIONS = range(0, 4)
+
+
+def handle(
+    node: Node, context: RequestContext, request: DeleteGroupsRequest
+) -> DeleteGroupsResponse | Deferred[DeleteGroupsResponse]:
+    answers = [_delete(node, context, group_id) for group_id in request.groups_names]
+    return then(
+        gather(answers),
+        lambda lists: DeleteGroupsResponse(results=[one for each in lists for one in each]),
+    )
+
+
+def _delete(
+    node: Node, context: RequestContext, group_id: str
+) -> list[DeletableGroupResult] | Deferred[list[DeletableGroupResult]]:
+    try:
+        require_group(node, context, Operation.DELETE, group_id)
+        return node.groups.run(group_id, lambda shard: shard.delete_groups([group_id]))
+    except Refused as refused:
+        return [DeletableGroupResult(group_id, refused.code)]

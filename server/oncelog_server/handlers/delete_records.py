@@ -1,0 +1,65 @@
+"""DeleteRecords v0-2: move a log's start (KIP-107). v2 flexible."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from oncelog_server.coordination.routing import INTERNAL_TOPICS
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.storage.files import StorageError
+
+API = ApiKey.DELETE_RECORDS
+VERSIONS = range(0, 3)
+
+TO_HIGH_WATERMARK: Final = -1
+
+
+def handle(
+    node: Node, context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                topic.name, [_delete(node, context, topic.name, one) for one in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _delete(
+    node: Node, context: RequestContext, topic: str, wanted: DeleteRecordsPartition
+) -> DeleteRecordsPartitionResult:
+    try:
+        resource = Resource(ResourceType.TOPIC, topic)
+        if not node.authorizer.authorise(context.principal, Operation.DELETE, resource):
+            raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if topic in INTERNAL_TOPICS:
+            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        partition = node.partitions.require(topic, wanted.partition_index)
+        partition.check_leader()
+        policy = partition.log.config.cleanup_policy
+        if "delete" not in policy:
+            raise Refused(ErrorCode.POLICY_VIOLATION)
+        start = partition.delete_records_before(
+            partition.high_watermark if wanted.offset == TO_HIGH_WATERMARK else wanted.offset
+        )
+    except Refused as refused:
+        return DeleteRecordsPartitionResult(wanted.partition_index, -1, refused.code)
+    except StorageError:
+        return DeleteRecordsPartitionResult(
+            wanted.partition_index, -1, ErrorCode.KAFKA_STORAGE_ERROR
+        )
+    return DeleteRecordsPartitionResult(wanted.partition_index, start, ErrorCode.NONE)

@@ -1,0 +1,70 @@
+"""DescribeGroups v0-6: members, protocol and assignments of groups.
+
+v3 authorised operations (KIP-430). v4 static members (KIP-345). v5 flexible. v6 GROUP_ID_NOT_FOUND (KIP-1043).
+"""
+
+from __future__ import annotations
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from oncelog_server.deferred import Deferred, gather, then
+from oncelog_server.handlers.group_access import caller, require_group
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Operation
+
+API = ApiKey.DESCRIBE_GROUPS
+VERSIONS = range(0, 7)
+
+# Bits of the operations that may be authorised on a group: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS,
+# ALTER_CONFIGS (Kafka's AclEntry.supportedOperations).
+GROUP_OPERATIONS = (
+    Operation.READ,
+    Operation.DELETE,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
+
+
+def handle(
+    node: Node, context: RequestContext, request: DescribeGroupsRequest
+) -> DescribeGroupsResponse | Deferred[DescribeGroupsResponse]:
+    answers = [_describe(node, context, request, group_id) for group_id in request.groups]
+    return then(gather(answers), lambda groups: DescribeGroupsResponse(groups=groups))
+
+
+def _describe(
+    node: Node, context: RequestContext, request: DescribeGroupsRequest, group_id: str
+) -> DescribedGroup | Deferred[DescribedGroup]:
+    try:
+        require_group(node, context, Operation.DESCRIBE, group_id)
+        answer = node.groups.run(
+            group_id, lambda shard: shard.describe_groups([group_id], caller(node, context))
+        )
+    except Refused as refused:
+        return DescribedGroup(error_code=refused.code, group_id=group_id)
+
+    def one(groups: list[DescribedGroup]) -> DescribedGroup:
+        (group,) = groups
+        if request.include_authorized_operations:
+            group.authorized_operations = _operations(node, context, group_id)
+        return group
+
+    return then(answer, one)
+
+
+def _operations(node: Node, context: RequestContext, group_id: str) -> int:
+    bits = 0
+    for operation in GROUP_OPERATIONS:
+        try:
+            require_group(node, context, operation, group_id)
+        except Refused:
+            continue
+        bits |= 1 << operation
+    return bits

@@ -1,0 +1,60 @@
+"""EndTxn v0-5: commit or abort.
+
+v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588). v3 flexible. v4 TRANSACTION_ABORTABLE.
+v5 every transaction ends with a new epoch, which the answer carries (KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from oncelog_server.coordination.error_versions import code_for_version
+from oncelog_server.deferred import Deferred, then
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.transaction.end_txn import EndTxn
+from oncelog_server.transaction.results import TransactionResult
+
+API = ApiKey.END_TXN
+VERSIONS = range(0, 6)
+
+BUMPS_EPOCH_SINCE: Final = 5
+
+
+def handle(
+    node: Node, context: RequestContext, request: EndTxnRequest
+) -> EndTxnResponse | Deferred[EndTxnResponse] | None:
+    bumps_epoch = context.api_version >= BUMPS_EPOCH_SINCE
+    # Without an epoch for each transaction nothing tells a request that was overtaken by its own retry from
+    # the one that ends the next transaction (KAFKA-17754). A client that has given up has closed its socket.
+    if not bumps_epoch and context.peer.has_hung_up():
+        return None
+    try:
+        resource = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
+            raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        result = node.transactions.end_txn(
+            EndTxn(
+                request.transactional_id,
+                request.producer_id,
+                request.producer_epoch,
+                request.committed,
+                bumps_epoch,
+            )
+        )
+    except Refused as refused:
+        result = TransactionResult(refused.code)
+    return then(result, lambda done: _response(context, done))
+
+
+def _response(context: RequestContext, result: TransactionResult) -> EndTxnResponse:
+    return EndTxnResponse(
+        error_code=code_for_version(API, context.api_version, result.code),
+        producer_id=result.producer_id,
+        producer_epoch=result.producer_epoch,
+    )

@@ -1,0 +1,30 @@
+"""Heartbeat v0-4: a member is alive.
+
+v1 throttle time. v3 static members (KIP-345). v4 flexible.
+"""
+
+from __future__ import annotations
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from oncelog_server.deferred import Deferred
+from oncelog_server.handlers.group_access import caller, require_group
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Operation
+
+API = ApiKey.HEARTBEAT
+VERSIONS = range(0, 5)
+
+
+def handle(
+    node: Node, context: RequestContext, request: HeartbeatRequest
+) -> HeartbeatResponse | Deferred[HeartbeatResponse]:
+    try:
+        require_group(node, context, Operation.READ, request.group_id)
+        return node.groups.run(
+            request.group_id, lambda shard: shard.heartbeat(request, caller(node, context))
+        )
+    except Refused as refused:
+        return HeartbeatResponse(error_code=refused.code)

@@ -1,0 +1,63 @@
+"""InitProducerId v0-5: a producer id and epoch, for a transactional id or for idempotence alone.
+
+v2 flexible. v3 a producer may ask for its own next epoch (KIP-360). v4 PRODUCER_FENCED instead of
+INVALID_PRODUCER_EPOCH (KIP-588). v5 TRANSACTION_ABORTABLE (KIP-890).
+"""
+
+from __future__ import annotations
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from oncelog_server.coordination.error_versions import code_for_version
+from oncelog_server.deferred import Deferred, then
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
+from oncelog_server.transaction.init_producer_id import InitProducerId
+from oncelog_server.transaction.results import TransactionResult
+
+API = ApiKey.INIT_PRODUCER_ID
+VERSIONS = range(0, 6)
+
+
+def handle(
+    node: Node, context: RequestContext, request: InitProducerIdRequest
+) -> InitProducerIdResponse | Deferred[InitProducerIdResponse]:
+    try:
+        result = _init(node, context, request)
+    except Refused as refused:
+        result = TransactionResult(refused.code)
+    return then(result, lambda done: _response(context, done))
+
+
+def _init(
+    node: Node, context: RequestContext, request: InitProducerIdRequest
+) -> TransactionResult | Deferred[TransactionResult]:
+    """Raises Refused."""
+    if request.transactional_id is None:
+        if not node.authorizer.authorise(context.principal, Operation.IDEMPOTENT_WRITE, CLUSTER):
+            raise Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return TransactionResult(ErrorCode.NONE, node.new_producer_id(), 0)
+    resource = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
+        raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not request.transactional_id:
+        raise Refused(ErrorCode.INVALID_REQUEST)
+    return node.transactions.init_producer_id(
+        InitProducerId(
+            request.transactional_id,
+            request.transaction_timeout_ms,
+            request.producer_id,
+            request.producer_epoch,
+        )
+    )
+
+
+def _response(context: RequestContext, result: TransactionResult) -> InitProducerIdResponse:
+    return InitProducerIdResponse(
+        error_code=code_for_version(API, context.api_version, result.code),
+        producer_id=result.producer_id,
+        producer_epoch=result.producer_epoch,
+    )

@@ -1,0 +1,32 @@
+"""JoinGroup v0-9: become a member, wait for the others.
+
+v1 rebalance time-out. v4 a member id must be asked for first (KIP-394). v5 static members (KIP-345).
+v6 flexible. v7 protocol type (KIP-559). v8 reason (KIP-800). v9 the leader may skip the assignment (KIP-814).
+"""
+
+from __future__ import annotations
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from oncelog_server.deferred import Deferred
+from oncelog_server.group.classic_group import join_refusal
+from oncelog_server.handlers.group_access import caller, require_group
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Operation
+
+API = ApiKey.JOIN_GROUP
+VERSIONS = range(0, 10)
+
+
+def handle(
+    node: Node, context: RequestContext, request: JoinGroupRequest
+) -> JoinGroupResponse | Deferred[JoinGroupResponse]:
+    try:
+        require_group(node, context, Operation.READ, request.group_id)
+        return node.groups.run(
+            request.group_id, lambda shard: shard.join_group(request, caller(node, context))
+        )
+    except Refused as refused:
+        return join_refusal(refused.code, context.api_version, request.member_id)

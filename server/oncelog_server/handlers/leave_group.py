@@ -1,0 +1,30 @@
+"""LeaveGroup v0-5.
+
+v3 several members at once (KIP-345). v4 flexible. v5 reason (KIP-800).
+"""
+
+from __future__ import annotations
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from oncelog_server.deferred import Deferred
+from oncelog_server.handlers.group_access import caller, require_group
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Operation
+
+API = ApiKey.LEAVE_GROUP
+VERSIONS = range(0, 6)
+
+
+def handle(
+    node: Node, context: RequestContext, request: LeaveGroupRequest
+) -> LeaveGroupResponse | Deferred[LeaveGroupResponse]:
+    try:
+        require_group(node, context, Operation.READ, request.group_id)
+        return node.groups.run(
+            request.group_id, lambda shard: shard.leave_group(request, caller(node, context))
+        )
+    except Refused as refused:
+        return LeaveGroupResponse(error_code=refused.code)

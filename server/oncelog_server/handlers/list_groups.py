@@ -1,0 +1,48 @@
+"""ListGroups v0-5: every group this broker coordinates.
+
+v3 flexible. v4 filter by state (KIP-518). v5 filter by type (KIP-848).
+"""
+
+from __future__ import annotations
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.messages.list_groups import (
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from oncelog_server.deferred import Deferred, gather, then
+from oncelog_server.handlers.group_access import require_group
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import CLUSTER, Operation
+
+API = ApiKey.LIST_GROUPS
+VERSIONS = range(0, 6)
+
+
+def handle(
+    node: Node, context: RequestContext, request: ListGroupsRequest
+) -> ListGroupsResponse | Deferred[ListGroupsResponse]:
+    of_shards = [
+        shard.list_groups(request.states_filter, request.types_filter).response
+        for shard in node.groups.shards()
+    ]
+    sees_all = node.authorizer.authorise(context.principal, Operation.DESCRIBE, CLUSTER)
+
+    def visible(group: ListedGroup) -> bool:
+        if sees_all:
+            return True
+        try:
+            require_group(node, context, Operation.DESCRIBE, group.group_id)
+        except Refused:
+            return False
+        return True
+
+    return then(
+        gather(of_shards),
+        lambda lists: ListGroupsResponse(
+            groups=[group for groups in lists for group in groups if visible(group)]
+        ),
+    )

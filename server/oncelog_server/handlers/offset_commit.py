@@ -1,0 +1,69 @@
+"""OffsetCommit v2-10: how far a group has read.
+
+v2-4 retention time. v6 leader epochs (KIP-320). v7 static members (KIP-345). v8 flexible. v9 errors of the
+consumer protocol (KIP-848). v10 topic ids.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from oncelog_server.deferred import Deferred, then
+from oncelog_server.handlers.committed_topics import (
+    Codes,
+    all_with,
+    answered,
+    codes_of,
+    refuse_unknown,
+)
+from oncelog_server.handlers.group_access import caller, require_group
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Operation
+
+API = ApiKey.OFFSET_COMMIT
+VERSIONS = range(2, 11)
+
+TOPIC_IDS_SINCE: Final = 10
+
+
+def handle(
+    node: Node, context: RequestContext, request: OffsetCommitRequest
+) -> OffsetCommitResponse | Deferred[OffsetCommitResponse]:
+    by_id = context.api_version >= TOPIC_IDS_SINCE
+    accepted, refused = refuse_unknown(node, context, request.topics, by_id=by_id)
+
+    def response(codes: Codes) -> OffsetCommitResponse:
+        return OffsetCommitResponse(
+            topics=[
+                OffsetCommitResponseTopic(
+                    topic.name,
+                    topic.topic_id,
+                    [
+                        OffsetCommitResponsePartition(index, code)
+                        for index, code in codes_of(topic, codes | refused)
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    try:
+        require_group(node, context, Operation.READ, request.group_id)
+        wanted = replace(request, topics=accepted)
+        answer = node.groups.run(
+            request.group_id, lambda shard: shard.offset_commit(wanted, caller(node, context))
+        )
+    except Refused as error:
+        return response(all_with(accepted, error.code))
+    return then(answer, lambda found: response(answered(found.topics)))
+

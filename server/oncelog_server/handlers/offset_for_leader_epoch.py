@@ -1,0 +1,53 @@
+"""OffsetForLeaderEpoch v2-4: where the log of a leader epoch ends (KIP-101, KIP-320).
+
+v2 the epoch the reader believes in. v3 replica id. v4 flexible.
+"""
+
+from __future__ import annotations
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+
+API = ApiKey.OFFSET_FOR_LEADER_EPOCH
+VERSIONS = range(2, 5)
+
+
+def handle(
+    node: Node, context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic.topic,
+                [_partition(node, context, topic.topic, one) for one in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(
+    node: Node, context: RequestContext, topic: str, wanted: OffsetForLeaderPartition
+) -> EpochEndOffset:
+    try:
+        resource = Resource(ResourceType.TOPIC, topic)
+        if not node.authorizer.authorise(context.principal, Operation.DESCRIBE, resource):
+            raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        partition = node.partitions.require(topic, wanted.partition)
+        partition.check_leader(wanted.current_leader_epoch)
+    except Refused as refused:
+        return EpochEndOffset(refused.code, wanted.partition, -1, -1)
+    found = partition.log.end_offset_for_epoch(wanted.leader_epoch)
+    epoch, end_offset = found if found is not None else (-1, -1)
+    return EpochEndOffset(ErrorCode.NONE, wanted.partition, epoch, end_offset)

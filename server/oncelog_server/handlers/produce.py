@@ -1,0 +1,135 @@
+"""Produce v3-13: one record batch for each partition.
+
+v3 transactional id (KIP-98). v5 log start offset in the answer. v8 record errors. v9 flexible. v10 the new
+leader in the answer. v11 TRANSACTION_ABORTABLE. v12 adds its partitions to the transaction (KIP-890).
+v13 topic ids (KIP-516). Versions 0-2 are advertised, because librdkafka looks for them, and close the connection.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode, ProtocolError
+from oncelog_protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from oncelog_server.coordination.routing import INTERNAL_TOPICS
+from oncelog_server.deferred import Deferred, then
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.producing.produce import PartitionAppend, Produce
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+
+API = ApiKey.PRODUCE
+VERSIONS = range(3, 14)
+ADVERTISED_SINCE: Final = 0
+
+ADDS_PARTITIONS_SINCE: Final = 12
+TOPIC_IDS_SINCE: Final = 13
+VALID_ACKS: Final = frozenset({-1, 0, 1})
+
+# One topic of the request, its name (or None), and its appends.
+Topic = tuple[TopicProduceData, list[PartitionAppend]]
+
+
+def handle(
+    node: Node, context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | Deferred[ProduceResponse] | None:
+    topics = [(topic, _appends(node, context, topic)) for topic in request.topic_data]
+    appends = [one for _, of_topic in topics for one in of_topic]
+    if request.acks not in VALID_ACKS:
+        for one in appends:
+            one.refuse(ErrorCode.INVALID_REQUIRED_ACKS)
+    if request.transactional_id is not None:
+        resource = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
+            for one in appends:
+                one.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    later = Produce(
+        appends,
+        request.transactional_id,
+        request.acks,
+        context.api_version >= ADDS_PARTITIONS_SINCE,
+        node.transactions.add_partitions,
+        node.clock.now_ms(),
+    ).run()
+    if request.acks == 0:
+        return _no_answer(appends)
+    if later is None:
+        return _response(context, topics)
+    return then(later, lambda _: _response(context, topics))
+
+
+def _appends(
+    node: Node, context: RequestContext, topic: TopicProduceData
+) -> list[PartitionAppend]:
+    try:
+        name = _topic_name(node, context, topic)
+    except Refused as refused:
+        return [
+            PartitionAppend(data.index, data.records, None, refused.code, refused.message)
+            for data in topic.partition_data
+        ]
+    appends = []
+    for data in topic.partition_data:
+        one = PartitionAppend(data.index, data.records, None)
+        try:
+            one.partition = node.partitions.require(name, data.index)
+        except Refused as refused:
+            one.refuse(refused.code, refused.message)
+        appends.append(one)
+    return appends
+
+
+def _topic_name(node: Node, context: RequestContext, topic: TopicProduceData) -> str:
+    """Raises Refused. Internal topics are closed to clients, whatever they call themselves (H51)."""
+    name: str | None = topic.name
+    if context.api_version >= TOPIC_IDS_SINCE:
+        name = node.metadata.image.topic_name(topic.topic_id)
+        if name is None:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
+    assert name is not None
+    resource = Resource(ResourceType.TOPIC, name)
+    if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
+        raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if name in INTERNAL_TOPICS:
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is written by its coordinator")
+    return name
+
+
+def _no_answer(appends: list[PartitionAppend]) -> None:
+    """With acks=0 the only way to tell of an error is to close the connection, as Kafka does."""
+    for one in appends:
+        if one.code is not ErrorCode.NONE:
+            raise ProtocolError(f"Produce with acks=0 failed: {one.code.name}")
+
+
+def _response(context: RequestContext, topics: list[Topic]) -> ProduceResponse:
+    return ProduceResponse(
+        [
+            TopicProduceResponse(
+                topic.name, topic.topic_id, [_partition(context, one) for one in appends]
+            )
+            for topic, appends in topics
+        ]
+    )
+
+
+def _partition(context: RequestContext, one: PartitionAppend) -> PartitionProduceResponse:
+    if one.code is not ErrorCode.NONE:
+        return PartitionProduceResponse(
+            one.index, one.code, base_offset=-1, error_message=one.message
+        )
+    return PartitionProduceResponse(
+        one.index,
+        ErrorCode.NONE,
+        one.base_offset,
+        one.log_append_time_ms,
+        one.log_start_offset,
+    )

@@ -1,0 +1,30 @@
+"""SyncGroup v0-5: the leader's assignment to every member.
+
+v3 static members (KIP-345). v4 flexible. v5 protocol type and name (KIP-559).
+"""
+
+from __future__ import annotations
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from oncelog_server.deferred import Deferred
+from oncelog_server.handlers.group_access import caller, require_group
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Operation
+
+API = ApiKey.SYNC_GROUP
+VERSIONS = range(0, 6)
+
+
+def handle(
+    node: Node, context: RequestContext, request: SyncGroupRequest
+) -> SyncGroupResponse | Deferred[SyncGroupResponse]:
+    try:
+        require_group(node, context, Operation.READ, request.group_id)
+        return node.groups.run(
+            request.group_id, lambda shard: shard.sync_group(request, caller(node, context))
+        )
+    except Refused as refused:
+        return SyncGroupResponse(error_code=refused.code)

@@ -1,0 +1,141 @@
+"""TxnOffsetCommit v0-6: a group's offsets as part of a transaction (KIP-98).
+
+v2 leader epochs. v3 flexible; member, generation and instance, so that zombies are fenced (KIP-447).
+v4 TRANSACTION_ABORTABLE. v5 adds the group to the transaction by itself (KIP-890). v6 topic ids.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from oncelog_server.coordination.error_versions import code_for_version
+from oncelog_server.deferred import Deferred, then
+from oncelog_server.handlers.committed_topics import (
+    Codes,
+    all_with,
+    answered,
+    codes_of,
+    refuse_unknown,
+)
+from oncelog_server.handlers.group_access import caller, require_group
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.transaction.add_partitions import AddPartitions
+from oncelog_server.transaction.results import SUCCESS, TransactionResult
+
+API = ApiKey.TXN_OFFSET_COMMIT
+VERSIONS = range(0, 7)
+
+ADDS_GROUP_SINCE: Final = 5
+TOPIC_IDS_SINCE: Final = 6
+
+
+def handle(
+    node: Node, context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse | Deferred[TxnOffsetCommitResponse]:
+    by_id = context.api_version >= TOPIC_IDS_SINCE
+    accepted, refused = refuse_unknown(node, context, request.topics, by_id=by_id)
+
+    def response(codes: Codes) -> TxnOffsetCommitResponse:
+        return TxnOffsetCommitResponse(
+            topics=[
+                TxnOffsetCommitResponseTopic(
+                    topic.name,
+                    topic.topic_id,
+                    [
+                        TxnOffsetCommitResponsePartition(index, code)
+                        for index, code in codes_of(topic, codes | refused)
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    try:
+        _authorise(node, context, request)
+        if not accepted:
+            return response({})
+        added: TransactionResult | Deferred[TransactionResult] = SUCCESS
+        if context.api_version >= ADDS_GROUP_SINCE:
+            added = _add_group(node, request)
+    except Refused as error:
+        return response(all_with(accepted, error.code))
+    commit = _Commit(node, context, replace(request, topics=accepted), accepted)
+    if isinstance(added, Deferred):
+        later: Deferred[Codes] = Deferred()
+        added.on_complete(lambda result: commit.after(result, later))
+        return then(later, response)
+    return then(commit.codes(added), response)
+
+
+def _authorise(node: Node, context: RequestContext, request: TxnOffsetCommitRequest) -> None:
+    """Raises Refused."""
+    resource = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
+        raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    require_group(node, context, Operation.READ, request.group_id)
+
+
+def _add_group(
+    node: Node, request: TxnOffsetCommitRequest
+) -> TransactionResult | Deferred[TransactionResult]:
+    """Put the group's offsets partition into the transaction first (KIP-890 part 2). Raises Refused."""
+    return node.transactions.add_partitions(
+        AddPartitions(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            frozenset({node.groups.offsets_partition(request.group_id)}),
+            client_transaction_version=2,
+        )
+    )
+
+
+class _Commit:
+    """What follows once the transaction knows of the group."""
+
+    def __init__(
+        self,
+        node: Node,
+        context: RequestContext,
+        request: TxnOffsetCommitRequest,
+        accepted: list[TxnOffsetCommitRequestTopic],
+    ) -> None:
+        self._node = node
+        self._context = context
+        self._request = request
+        self._accepted = accepted
+
+    def codes(self, added: TransactionResult) -> Codes | Deferred[Codes]:
+        if added.code is not ErrorCode.NONE:
+            code = code_for_version(API, self._context.api_version, added.code)
+            return all_with(self._accepted, code)
+        node = self._node
+        asking = caller(node, self._context)
+        try:
+            answer = node.groups.run(
+                self._request.group_id,
+                lambda shard: shard.txn_offset_commit(self._request, asking),
+            )
+        except Refused as refused:
+            return all_with(self._accepted, refused.code)
+        return then(answer, lambda found: answered(found.topics))
+
+    def after(self, added: TransactionResult, later: Deferred[Codes]) -> None:
+        codes = self.codes(added)
+        if isinstance(codes, Deferred):
+            codes.on_complete(later.complete)
+        else:
+            later.complete(codes)

@@ -1,0 +1,117 @@
+"""WriteTxnMarkers v1-2: a transaction coordinator tells a leader how transactions ended (KIP-98).
+
+v1 flexible. v2 the transaction's version, so that markers of KIP-890 transactions are checked more strictly
+(KIP-1228).
+"""
+
+from __future__ import annotations
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from oncelog_server.deferred import Deferred
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.security.authorizer import CLUSTER, Operation
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.markers import MarkerWork
+
+API = ApiKey.WRITE_TXN_MARKERS
+VERSIONS = range(1, 3)
+
+
+def handle(
+    node: Node, context: RequestContext, request: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse | Deferred[WriteTxnMarkersResponse]:
+    writing = _Writing(request.markers)
+    allowed = any(
+        node.authorizer.authorise(context.principal, operation, CLUSTER)
+        for operation in (Operation.CLUSTER_ACTION, Operation.ALTER)
+    )
+    for index, marker in enumerate(request.markers):
+        partitions = _partitions(marker)
+        if not allowed:
+            for partition in partitions:
+                writing.settle(index, partition, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            continue
+        work = MarkerWork(
+            transactional_id="",
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            committed=marker.transaction_result,
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_version=marker.transaction_version,
+            partitions=tuple(partitions),
+        )
+        node.local_markers.send(work, partitions, writing.settler(index))
+    return writing.response.value if writing.response.done else writing.response
+
+
+def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
+    return [
+        TopicPartition(topic.name, index)
+        for topic in marker.topics
+        for index in topic.partition_indexes
+    ]
+
+
+class _Writing:
+    """The answer, complete when every marker has been committed or refused."""
+
+    def __init__(self, markers: list[WritableTxnMarker]) -> None:
+        self.response: Deferred[WriteTxnMarkersResponse] = Deferred()
+        self._markers = markers
+        self._codes: dict[tuple[int, TopicPartition], ErrorCode] = {}
+        self._missing = sum(len(set(_partitions(marker))) for marker in markers)
+        if not self._missing:
+            self.response.complete(self._build())
+
+    def settler(self, index: int) -> _Settler:
+        return _Settler(self, index)
+
+    def settle(self, index: int, partition: TopicPartition, code: ErrorCode) -> None:
+        if (index, partition) not in self._codes:
+            self._missing -= 1
+        self._codes[index, partition] = code
+        if not self._missing and not self.response.done:
+            self.response.complete(self._build())
+
+    def _build(self) -> WriteTxnMarkersResponse:
+        return WriteTxnMarkersResponse(
+            [
+                WritableTxnMarkerResult(
+                    marker.producer_id,
+                    [
+                        WritableTxnMarkerTopicResult(
+                            topic.name,
+                            [
+                                WritableTxnMarkerPartitionResult(
+                                    one, self._codes[index, TopicPartition(topic.name, one)]
+                                )
+                                for one in topic.partition_indexes
+                            ],
+                        )
+                        for topic in marker.topics
+                    ],
+                )
+                for index, marker in enumerate(self._markers)
+            ]
+        )
+
+
+class _Settler:
+    """Called with the outcome of each partition of one marker."""
+
+    def __init__(self, writing: _Writing, index: int) -> None:
+        self._writing = writing
+        self._index = index
+
+    def __call__(self, partition: TopicPartition, code: ErrorCode) -> None:
+        self._writing.settle(self._index, partition, code)

@@ -1,0 +1,63 @@
+"""The partitions this broker holds, kept in step with the metadata image (cluster brief, seams 1, 3 and 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.partition.partition import Partition
+from oncelog_server.refusal import Refused
+from oncelog_server.topic_partition import TopicPartition
+
+
+class Partitions:
+    """By topic name and index."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, dict[int, Partition]] = {}
+        # Partitions that could not be opened: why, as clients and operators are told.
+        self._offline: dict[TopicPartition, str] = {}
+
+    def __iter__(self) -> Iterator[Partition]:
+        for partitions in self._topics.values():
+            yield from partitions.values()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._topics.values()))
+
+    def get(self, topic_partition: TopicPartition) -> Partition | None:
+        partitions = self._topics.get(topic_partition.topic)
+        return None if partitions is None else partitions.get(topic_partition.partition)
+
+    def require(self, topic: str, index: int) -> Partition:
+        """Raises Refused: UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR."""
+        partitions = self._topics.get(topic)
+        partition = None if partitions is None else partitions.get(index)
+        if partition is None:
+            reason = self._offline.get(TopicPartition(topic, index))
+            if reason is not None:
+                raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return partition
+
+    def add(self, partition: Partition) -> None:
+        topic, index = partition.topic_partition
+        self._topics.setdefault(topic, {})[index] = partition
+
+    def add_offline(self, topic_partition: TopicPartition, reason: str) -> None:
+        self._offline[topic_partition] = reason
+
+    def remove(self, topic_partition: TopicPartition) -> Partition | None:
+        self._offline.pop(topic_partition, None)
+        partitions = self._topics.get(topic_partition.topic)
+        if partitions is None:
+            return None
+        partition = partitions.pop(topic_partition.partition, None)
+        if not partitions:
+            del self._topics[topic_partition.topic]
+        return partition
+
+    def offline(self) -> dict[TopicPartition, str]:
+        """Partitions that serve nothing, and why."""
+        failed = {one.topic_partition: one.offline for one in self if one.offline is not None}
+        return self._offline | failed

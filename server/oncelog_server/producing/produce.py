@@ -1,0 +1,227 @@
+"""One Produce request as a small state machine: check, ask the transaction coordinator if need be, append, wait.
+
+A Produce of a transactional client that speaks v12 or later adds its partitions to the transaction by itself
+(KIP-890 part 2): the first batch of a transaction in a partition is parked until the coordinator has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.records.batch import TRANSACTIONAL_FLAG
+from oncelog_protocol.records.batch import HEADER_SIZE, read_header
+from oncelog_server.deferred import Deferred
+from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.verification import VerificationGuard
+from oncelog_server.refusal import Refused
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.add_partitions import AddPartitions
+from oncelog_server.transaction.results import TransactionResult
+
+ACKS_ALL: Final = -1
+TRANSACTION_VERSION_2: Final = 2
+_ATTRIBUTES_LOW_BYTE: Final = 22
+
+AddToTransaction = Callable[[AddPartitions], "TransactionResult | Deferred[TransactionResult]"]
+
+# What a producer is told when its partitions cannot be added to its transaction. Epochs are always 47 in
+# Produce; whatever goes away by itself is retriable in every version (reliability brief, section 6).
+ADD_ERRORS: Final[dict[ErrorCode, ErrorCode]] = {
+    ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_ENOUGH_REPLICAS,
+}
+
+
+@dataclass(slots=True)
+class PartitionAppend:
+    """One partition of a request on its way: to be appended while `code` is NONE."""
+
+    index: int
+    records: memoryview | bytearray | None
+    partition: Partition | None
+    code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    base_offset: int = -1
+    end_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    guard: VerificationGuard | None = None
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+    def refuse(self, code: ErrorCode, message: str = "") -> None:
+        self.code = code
+        self.message = message or None
+
+    @property
+    def is_transactional(self) -> bool:
+        """By the batch's own flag, before anything else of it is looked at."""
+        records = self.records
+        return (
+            records is not None
+            and len(records) >= HEADER_SIZE
+            and bool(records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG)
+        )
+
+
+@dataclass(slots=True)
+class Produce:
+    """`appends` in the order of the request."""
+
+    appends: list[PartitionAppend]
+    transactional_id: str | None
+    acks: int
+    adds_partitions: bool
+    add_to_transaction: AddToTransaction
+    now_ms: int
+
+    def run(self) -> Deferred[None] | None:
+        """Everything that can be done now; None when all is known, else what comes later."""
+        transactional = [one for one in self.appends if one.is_transactional]
+        if transactional and not self._check_transactional(transactional):
+            return None
+        if transactional and self.adds_partitions:
+            unknown = self._not_in_transaction(transactional)
+            if unknown:
+                return self._ask_first(unknown)
+        return self._append_all()
+
+    def _check_transactional(self, transactional: list[PartitionAppend]) -> bool:
+        """All batches of a request belong to one transaction, and the request names it (Z17, H48)."""
+        for one in transactional:
+            assert one.records is not None
+            header = read_header(one.records)
+            one.producer_id, one.producer_epoch = header.producer_id, header.producer_epoch
+        if self.transactional_id is None:
+            self._refuse_all(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        elif len({one.producer_id for one in transactional}) > 1:
+            self._refuse_all(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        else:
+            return True
+        return False
+
+    def _refuse_all(self, code: ErrorCode) -> None:
+        for one in self.appends:
+            one.refuse(code)
+
+    # --- KIP-890: the coordinator first -----------------------------------------------------------------
+
+    def _not_in_transaction(self, transactional: list[PartitionAppend]) -> list[PartitionAppend]:
+        return [
+            one
+            for one in transactional
+            if one.partition is not None
+            and one.code is ErrorCode.NONE
+            and not one.partition.has_open_transaction(one.producer_id, one.producer_epoch)
+        ]
+
+    def _ask_first(self, unknown: list[PartitionAppend]) -> Deferred[None] | None:
+        first = unknown[0]
+        assert self.transactional_id is not None
+        command = AddPartitions(
+            self.transactional_id,
+            first.producer_id,
+            first.producer_epoch,
+            frozenset(_topic_partition(one) for one in unknown),
+            TRANSACTION_VERSION_2,
+        )
+        for one in unknown:
+            assert one.partition is not None
+            one.guard = one.partition.begin_verification(one.producer_id)
+        try:
+            answer = self.add_to_transaction(command)
+        except Refused as refused:
+            answer = TransactionResult(refused.code)
+        if isinstance(answer, TransactionResult):
+            self._added(unknown, answer)
+            return self._append_all()
+        # The bytes are in the connection's read buffer: they must outlive this call.
+        for one in self.appends:
+            if one.records is not None:
+                one.records = bytearray(one.records)
+        later: Deferred[None] = Deferred()
+
+        def go_on(result: TransactionResult) -> None:
+            self._added(unknown, result)
+            waiting = self._append_all()
+            if waiting is None:
+                later.complete(None)
+            else:
+                waiting.on_complete(later.complete)
+
+        answer.on_complete(go_on)
+        return later
+
+    def _added(self, unknown: list[PartitionAppend], result: TransactionResult) -> None:
+        if result.code is ErrorCode.NONE:
+            return
+        for one in unknown:
+            assert one.partition is not None
+            one.refuse(ADD_ERRORS.get(result.code, result.code))
+
+    # --- append and wait --------------------------------------------------------------------------------
+
+    def _append_all(self) -> Deferred[None] | None:
+        for one in self.appends:
+            if one.code is ErrorCode.NONE:
+                self._append(one)
+        if self.acks != ACKS_ALL:
+            return None
+        uncommitted = [
+            one
+            for one in self.appends
+            if one.partition is not None and one.end_offset > one.partition.high_watermark
+        ]
+        return _AllCommitted(uncommitted).done if uncommitted else None
+
+    def _append(self, one: PartitionAppend) -> None:
+        partition = one.partition
+        assert partition is not None
+        if not one.records:
+            one.refuse(ErrorCode.INVALID_RECORD, "no batch")
+            return
+        try:
+            if one.guard is not None:
+                partition.check_guard(one.producer_id, one.guard)
+            if self.acks == ACKS_ALL:
+                partition.check_in_sync_replicas()
+            appended = partition.append(one.records, now_ms=self.now_ms)
+        except Refused as refused:
+            one.refuse(refused.code, refused.message)
+            return
+        one.base_offset = appended.base_offset
+        one.end_offset = appended.last_offset + 1
+        one.log_append_time_ms = appended.log_append_time_ms
+        one.log_start_offset = partition.log.log_start_offset
+
+
+class _AllCommitted:
+    """Completes when every append of a request is committed, or is known never to be."""
+
+    def __init__(self, uncommitted: list[PartitionAppend]) -> None:
+        # Its effect has taken place: the connection may serve the next request meanwhile.
+        self.done: Deferred[None] = Deferred(ordered=True)
+        self._missing = len(uncommitted)
+        for one in uncommitted:
+            assert one.partition is not None
+            one.partition.when_committed(one.end_offset, self._settle(one))
+
+    def _settle(self, one: PartitionAppend) -> Callable[[ErrorCode], None]:
+        def settled(code: ErrorCode) -> None:
+            if code is not ErrorCode.NONE:
+                one.refuse(code)
+            self._missing -= 1
+            if self._missing == 0:
+                self.done.complete(None)
+
+        return settled
+
+
+def _topic_partition(one: PartitionAppend) -> TopicPartition:
+    assert one.partition is not None
+    return one.partition.topic_partition
