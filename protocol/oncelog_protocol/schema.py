@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar, cast, dataclass_transform
 
 from oncelog_protocol.types import NEVER, Array, Default, FieldSpec, FieldType, Nested, Primitive
 
@@ -116,9 +116,9 @@ def _build(cls: type[T], versions: range, flexible_since: int) -> type[T]:
     namespace["__eq__"] = _equal
     namespace["__repr__"] = _represent
     namespace["__hash__"] = None
-    made = type(cls.__name__, cls.__bases__, namespace)
-    made.__schema__ = Schema(made, tuple(fields), versions, flexible_since)  # type: ignore[attr-defined]
-    return made
+    made: Any = type(cls.__name__, cls.__bases__, namespace)
+    made.__schema__ = Schema(made, tuple(fields), versions, flexible_since)
+    return cast(type[T], made)
 
 
 def _initialiser(cls: type, fields: list[Field]) -> Any:

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from oncelog_protocol.codecs import Buffer, decode, encode
+from oncelog_protocol.codegen_decode import MAX_ELEMENTS
 from oncelog_protocol.constructs import construct_of
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.messages.describe_configs import DescribeConfigsRequest
@@ -108,7 +109,7 @@ def test_no_size_is_believed_before_the_bytes_are_there(bomb: bytes) -> None:
 
 
 def test_a_message_has_at_most_a_million_elements() -> None:
-    groups = 1_000_000
+    groups = MAX_ELEMENTS
     raw = write_uvarint(groups + 1) + b"\x01" * groups + b"\0\0"
     assert len(decode(DescribeGroupsRequest, 5, raw).groups) == groups
     raw = write_uvarint(groups + 2) + b"\x01" * (groups + 1) + b"\0\0"
