@@ -8,12 +8,17 @@ from collections.abc import Callable, Generator, Mapping
 
 import pytest
 import uvloop
+from hypothesis import HealthCheck, settings
 
 from tests.kafka.fixtures import fresh_kafka, kafka, kafka_jars
 
 __all__ = ["fresh_kafka", "kafka", "kafka_jars"]
 
 ON_CI = os.environ.get("CI") == "true"
+
+# A slow example says something about the machine, which is shared, not about the code.
+settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
 
 
 def pytest_asyncio_loop_factories(
