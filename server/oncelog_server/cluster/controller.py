@@ -1,0 +1,79 @@
+"""Who leads: elections as conditional writes, computed from an image (cluster brief, section 2).
+
+Kafka's PartitionChangeBuilder without reassignment. Every write also compares the controller's own
+key: a controller that was deposed changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from oncelog_server.cluster import records
+from oncelog_server.cluster.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
+from oncelog_server.cluster.records import PartitionRecord
+from oncelog_server.cluster.store import Compare, Created, Put, Write, Written
+
+BATCH: Final = 100
+
+
+def elect_leaders(
+    image: ClusterImage, alive: Collection[int], restarted: Collection[int]
+) -> list[Write]:
+    """New leaders for every partition whose leader is not alive, or was not all the time.
+
+    A broker that restarted leads again, with the next leader epoch, as after Kafka's fencing: it
+    may have lost the end of its log, and readers find out by the epoch (KIP-320). What had no
+    leader gets one as soon as a replica in sync is there.
+    """
+    changes = [
+        (topic, partition, elected)
+        for topic in image.topics.values()
+        for partition in topic.partitions
+        if (elected := _elected(topic, partition, alive, restarted)) is not None
+    ]
+    fence = Created(records.CONTROLLER, image.controller_epoch)
+    writes = []
+    for start in range(0, len(changes), BATCH):
+        batch = changes[start : start + BATCH]
+        compare: list[Compare] = [fence]
+        puts = []
+        for topic, partition, record in batch:
+            key = records.partition_key(topic.id_text, partition.partition)
+            compare.append(Written(key, partition.partition_epoch))
+            puts.append(Put(key, records.encode(record)))
+        writes.append(Write(tuple(compare), tuple(puts)))
+    return writes
+
+
+def _elected(
+    topic: TopicImage,
+    partition: PartitionImage,
+    alive: Collection[int],
+    restarted: Collection[int],
+) -> PartitionRecord | None:
+    """The partition with its new leader; None if nothing changes."""
+    leader = partition.leader
+    if leader in alive and leader not in restarted:
+        return None
+    isr = partition.isr
+    new_leader = next(_candidates(partition, alive), NO_LEADER)
+    if new_leader == NO_LEADER and topic.settings.get("unclean.leader.election.enable") == "true":
+        new_leader = next((one for one in partition.replicas if one in alive), NO_LEADER)
+        if new_leader != NO_LEADER:
+            isr = (new_leader,)
+    if new_leader == leader == NO_LEADER:
+        return None
+    return PartitionRecord(
+        partition.replicas,
+        isr,
+        new_leader,
+        partition.leader_epoch + 1,
+        partition.adding,
+        partition.removing,
+    )
+
+
+def _candidates(partition: PartitionImage, alive: Collection[int]) -> Iterator[int]:
+    """Replicas in sync, the preferred first."""
+    return (one for one in partition.replicas if one in partition.isr and one in alive)

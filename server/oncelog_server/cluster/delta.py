@@ -1,0 +1,78 @@
+"""What two images of the cluster differ in: what a broker has to do when its image advances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from oncelog_server.cluster.image import ClusterImage, PartitionImage, TopicImage
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChange:
+    """A partition came (`old` is None), went (`new` is None) or changed. `topic` is its topic as it
+    is now, or as it was last."""
+
+    topic: TopicImage
+    old: PartitionImage | None
+    new: PartitionImage | None
+
+    @property
+    def partition(self) -> int:
+        found = self.new or self.old
+        assert found is not None
+        return found.partition
+
+
+@dataclass(frozen=True, slots=True)
+class ImageDelta:
+    """A topic that was deleted and created again is in both lists, with its two ids."""
+
+    topics_created: tuple[TopicImage, ...] = ()
+    topics_deleted: tuple[TopicImage, ...] = ()
+    # Topics whose own settings changed: as they are now.
+    settings_changed: tuple[TopicImage, ...] = ()
+    partitions: tuple[PartitionChange, ...] = ()
+    brokers_changed: bool = False
+
+    @classmethod
+    def between(cls, old: ClusterImage, new: ClusterImage) -> ImageDelta:
+        """Cheap when little changed: what is the same object is the same."""
+        created: list[TopicImage] = []
+        deleted: list[TopicImage] = []
+        settings: list[TopicImage] = []
+        partitions: list[PartitionChange] = []
+        if new.topics is not old.topics:
+            for name, before in old.topics.items():
+                now = new.topics.get(name)
+                if now is None or now.id != before.id:
+                    deleted.append(before)
+                    partitions += [PartitionChange(before, one, None) for one in before.partitions]
+            for name, topic in new.topics.items():
+                was = old.topics.get(name)
+                if was is topic:
+                    continue
+                if was is None or was.id != topic.id:
+                    created.append(topic)
+                    partitions += [PartitionChange(topic, None, one) for one in topic.partitions]
+                    continue
+                if was.settings != topic.settings:
+                    settings.append(topic)
+                partitions += _changed_partitions(was, topic)
+        return cls(
+            tuple(created),
+            tuple(deleted),
+            tuple(settings),
+            tuple(partitions),
+            new.brokers is not old.brokers and new.brokers != old.brokers,
+        )
+
+
+def _changed_partitions(was: TopicImage, topic: TopicImage) -> list[PartitionChange]:
+    """The number of partitions never falls."""
+    changes = [
+        PartitionChange(topic, before, now)
+        for before, now in zip(was.partitions, topic.partitions, strict=False)
+        if before is not now and before != now
+    ]
+    added = topic.partitions[len(was.partitions) :]
+    return changes + [PartitionChange(topic, None, one) for one in added]

@@ -1,0 +1,271 @@
+"""The cluster at one revision of the metadata store: immutable, advanced by the store's changes.
+
+Handlers and the broker read an image and nothing else (cluster brief, section 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from oncelog_protocol.types import uuid_from_string
+from oncelog_server.cluster import records
+from oncelog_server.cluster.records import (
+    BrokerRecord,
+    ClusterRecord,
+    ControllerRecord,
+    EndpointRecord,
+    FeaturesRecord,
+    PartitionRecord,
+    TopicRecord,
+)
+from oncelog_server.cluster.store import Changes, Entry, Event, Snapshot
+
+NO_LEADER: Final = -1
+_EMPTY: Mapping[Any, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerImage:
+    """A broker that is alive. `epoch` is the revision at which it registered."""
+
+    id: int
+    epoch: int
+    incarnation: str
+    endpoints: tuple[EndpointRecord, ...]
+    rack: str | None
+    features: Mapping[str, tuple[int, int]]
+
+    def endpoint(self, listener: str) -> EndpointRecord:
+        """The address for clients of that listener; the first one if the broker has no such."""
+        for endpoint in self.endpoints:
+            if endpoint.listener == listener:
+                return endpoint
+        return self.endpoints[0]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionImage:
+    """A partition. `partition_epoch` is the revision at which its record was written last."""
+
+    topic_id: bytes
+    partition: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicImage:
+    """A topic. `settings` are its own, as text; `id_text` is the id as Kafka writes it."""
+
+    name: str
+    id: bytes
+    id_text: str
+    settings: Mapping[str, str]
+    partitions: tuple[PartitionImage, ...]
+    revision: int
+
+    @property
+    def replication_factor(self) -> int:
+        return len(self.partitions[0].replicas) if self.partitions else 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterImage:
+    """`controller_epoch` is -1 while there is no controller, `cluster_id` empty at first."""
+
+    revision: int = 0
+    cluster_id: str = ""
+    controller_id: int = -1
+    controller_epoch: int = -1
+    brokers: Mapping[int, BrokerImage] = _EMPTY
+    topics: Mapping[str, TopicImage] = _EMPTY
+    features: Mapping[str, int] = _EMPTY
+    features_epoch: int = -1
+    _names: Mapping[bytes, str] = _EMPTY
+    # All partition records by topic, those of no topic (yet) or beyond its count included.
+    _partitions: Mapping[bytes, Mapping[int, PartitionImage]] = field(default=_EMPTY, repr=False)
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> ClusterImage:
+        """The image of everything in the store. Raises ValueError for a record that is none."""
+        events = tuple(Event(entry.key, entry) for entry in snapshot.entries)
+        return cls().advance([Changes(snapshot.revision, events)])
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return self._names.get(topic_id)
+
+    def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
+        name = self._names.get(topic_id)
+        return None if name is None else self.topics[name]
+
+    def partition(self, topic: str, partition: int) -> PartitionImage | None:
+        found = self.topics.get(topic)
+        if found is None or not 0 <= partition < len(found.partitions):
+            return None
+        return found.partitions[partition]
+
+    def orphans(self) -> list[tuple[bytes, int]]:
+        """(topic id, partition) of records that belong to no topic: a creation or deletion in many
+        transactions that was cut short left them."""
+        return [
+            (topic_id, partition)
+            for topic_id, by_number in self._partitions.items()
+            for partition in by_number
+            if (topic := self.topic_by_id(topic_id)) is None or partition >= len(topic.partitions)
+        ]
+
+    def advance(self, changes: Iterable[Changes]) -> ClusterImage:
+        """The image after these changes. Raises ValueError for a record that is none."""
+        draft = _Draft(self)
+        for one in changes:
+            for event in one.events:
+                draft.apply(event)
+            draft.revision = one.revision
+        return draft.finish()
+
+
+class _Draft:
+    """The next image in the making. Mappings are copied when they first change."""
+
+    def __init__(self, old: ClusterImage) -> None:
+        self.revision = old.revision
+        self._old = old
+        self._changed: dict[str, Any] = {}
+        self._brokers: dict[int, BrokerImage] | None = None
+        self._topics: dict[str, TopicImage] | None = None
+        self._names: dict[bytes, str] | None = None
+        self._partitions: dict[bytes, dict[int, PartitionImage]] | None = None
+        self._own: set[bytes] = set()
+        # Topics to put together again, by id; their record is as good as `_headers` knows.
+        self._touched: set[bytes] = set()
+        self._headers: dict[bytes, tuple[TopicImage, int]] = {}
+
+    def apply(self, event: Event) -> None:
+        key, entry = event.key, event.entry
+        if key.startswith(records.PARTITIONS):
+            self._partition(key, entry)
+        elif key.startswith(records.TOPICS):
+            self._topic(key.removeprefix(records.TOPICS), entry)
+        elif key.startswith(records.BROKERS):
+            self._broker(int(key.removeprefix(records.BROKERS)), entry)
+        elif key == records.CONTROLLER:
+            controller = entry and records.decode(ControllerRecord, entry.value)
+            self._changed["controller_id"] = controller.broker_id if controller else -1
+            self._changed["controller_epoch"] = entry.create_revision if entry else -1
+        elif key == records.CLUSTER and entry is not None:
+            self._changed["cluster_id"] = records.decode(ClusterRecord, entry.value).id
+        elif key == records.FEATURES and entry is not None:
+            self._changed["features"] = records.decode(FeaturesRecord, entry.value).levels
+            self._changed["features_epoch"] = entry.mod_revision
+
+    def finish(self) -> ClusterImage:
+        for topic_id in self._touched:
+            self._assemble(topic_id)
+        changed = self._changed
+        if self._brokers is not None:
+            changed["brokers"] = self._brokers
+        if self._topics is not None:
+            changed["topics"] = self._topics
+        if self._names is not None:
+            changed["_names"] = self._names
+        if self._partitions is not None:
+            changed["_partitions"] = self._partitions
+        return replace(self._old, revision=self.revision, **changed)
+
+    def _broker(self, broker_id: int, entry: Entry | None) -> None:
+        if self._brokers is None:
+            self._brokers = dict(self._old.brokers)
+        if entry is None:
+            self._brokers.pop(broker_id, None)
+            return
+        record = records.decode(BrokerRecord, entry.value)
+        self._brokers[broker_id] = BrokerImage(
+            broker_id,
+            entry.create_revision,
+            record.incarnation,
+            record.endpoints,
+            record.rack,
+            record.features,
+        )
+
+    def _topic(self, name: str, entry: Entry | None) -> None:
+        if self._topics is None:
+            self._topics = dict(self._old.topics)
+        if self._names is None:
+            self._names = dict(self._old._names)
+        before = self._topics.pop(name, None)
+        if before is not None:
+            # A topic that comes back under its name has another id.
+            self._names.pop(before.id, None)
+            self._headers.pop(before.id, None)
+        if entry is None:
+            return
+        record = records.decode(TopicRecord, entry.value)
+        topic_id = uuid_from_string(record.id)
+        partitions = before.partitions if before is not None and before.id == topic_id else ()
+        topic = TopicImage(
+            name, topic_id, record.id, record.settings, partitions, entry.mod_revision
+        )
+        self._topics[name] = topic
+        self._names[topic_id] = name
+        self._headers[topic_id] = topic, record.partitions
+        self._touched.add(topic_id)
+
+    def _partition(self, key: str, entry: Entry | None) -> None:
+        id_text, _, number = key.removeprefix(records.PARTITIONS).rpartition("/")
+        topic_id, partition = uuid_from_string(id_text), int(number)
+        by_number = self._partitions_of(topic_id)
+        self._touched.add(topic_id)
+        if entry is None:
+            by_number.pop(partition, None)
+            if not by_number and self._partitions is not None:
+                del self._partitions[topic_id]
+                self._own.discard(topic_id)
+            return
+        record = records.decode(PartitionRecord, entry.value)
+        by_number[partition] = PartitionImage(
+            topic_id,
+            partition,
+            record.replicas,
+            record.isr,
+            record.leader,
+            record.leader_epoch,
+            entry.mod_revision,
+            record.adding,
+            record.removing,
+        )
+
+    def _partitions_of(self, topic_id: bytes) -> dict[int, PartitionImage]:
+        if self._partitions is None:
+            self._partitions = dict(self._old._partitions)  # type: ignore[arg-type]
+        if topic_id not in self._own:
+            self._own.add(topic_id)
+            self._partitions[topic_id] = dict(self._partitions.get(topic_id, _EMPTY))
+        return self._partitions[topic_id]
+
+    def _assemble(self, topic_id: bytes) -> None:
+        """Put a topic together of its record and those of its partitions that it counts."""
+        names = self._old._names if self._names is None else self._names
+        name = names.get(topic_id)
+        if name is None:
+            return
+        if self._topics is None:
+            self._topics = dict(self._old.topics)
+        topic = self._topics[name]
+        _, count = self._headers.get(topic_id, (topic, len(topic.partitions)))
+        partitions = self._old._partitions if self._partitions is None else self._partitions
+        by_number = partitions.get(topic_id, _EMPTY)
+        missing = [number for number in range(count) if number not in by_number]
+        if missing:
+            raise ValueError(f"topic {name}: partitions {missing} have no record")
+        self._topics[name] = replace(
+            topic, partitions=tuple(by_number[number] for number in range(count))
+        )

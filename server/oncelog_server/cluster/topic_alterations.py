@@ -1,0 +1,104 @@
+"""Changing a topic's own settings: all of them (AlterConfigs) or some (IncrementalAlterConfigs).
+
+Checks, codes and messages are those of Kafka's ConfigurationControlManager (KIP-339).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.store import Write, Written
+from oncelog_server.cluster.topics import checked_settings, topic_put
+from oncelog_server.refusal import Refused
+from oncelog_server.settings.model import Settings
+from oncelog_server.settings.table import Kind, format_value
+from oncelog_server.settings.topics import TOPIC_SETTINGS, topic_default
+
+
+class AlterOperation(IntEnum):
+    """Kafka's AlterConfigOp.OpType."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """One setting to change. `text` is None for DELETE only."""
+
+    name: str
+    operation: AlterOperation
+    text: str | None
+
+
+def replaced_settings(own: Mapping[str, str | None]) -> dict[str, str]:
+    """AlterConfigs: what is not named goes back to its default. Raises Refused."""
+    missing = [name for name, text in own.items() if text is None]
+    if missing:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(missing)}"
+        )
+    return {name: text for name, text in own.items() if text is not None}
+
+
+def altered_settings(
+    settings: Settings, before: Mapping[str, str], alterations: Sequence[Alteration]
+) -> dict[str, str]:
+    """IncrementalAlterConfigs: a topic's own settings after the changes. Raises Refused."""
+    missing = [
+        one.name
+        for one in alterations
+        if one.text is None and one.operation is not AlterOperation.DELETE
+    ]
+    if missing:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(missing)}"
+        )
+    after = dict(before)
+    for one in alterations:
+        if one.operation is AlterOperation.DELETE:
+            after.pop(one.name, None)
+        elif one.operation is AlterOperation.SET:
+            after[one.name] = one.text or ""
+        else:
+            after[one.name] = _altered_list(settings, after, one)
+    return after
+
+
+def alter_topic(
+    image: ClusterImage, settings: Settings, name: str, own: Mapping[str, str]
+) -> list[Write]:
+    """Give the topic these settings of its own; nothing to write if it has them. Raises Refused."""
+    checked = checked_settings(settings, own)
+    topic = image.topics.get(name)
+    if topic is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    if checked == topic.settings:
+        return []
+    put = topic_put(topic, settings=checked)
+    return [Write((Written(put.key, topic.revision),), (put,))]
+
+
+def _altered_list(settings: Settings, before: Mapping[str, str], one: Alteration) -> str:
+    row = TOPIC_SETTINGS.get(one.name)
+    if row is None or row.kind is not Kind.LIST:
+        raise Refused(
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {one.operation.name} to key {one.name} because its type is not LIST.",
+        )
+    text = before.get(one.name)
+    if text is None:
+        text = format_value(Kind.LIST, topic_default(settings, one.name)) or ""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    for part in (one.text or "").split(","):
+        if one.operation is AlterOperation.SUBTRACT:
+            parts = [other for other in parts if other != part]
+        elif part not in parts:
+            parts.append(part)
+    return ",".join(parts)

@@ -1,0 +1,283 @@
+"""Creating and deleting topics, adding partitions: decided on an image, as conditional writes.
+
+Checks, codes and messages are those of Kafka's ReplicationControlManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.types import uuid_to_string
+from oncelog_server.cluster import records
+from oncelog_server.cluster.image import NO_LEADER, ClusterImage, TopicImage
+from oncelog_server.cluster.placement import Assignment, check_assignment, place
+from oncelog_server.cluster.records import PartitionRecord, TopicRecord
+from oncelog_server.cluster.store import (
+    MAX_OPERATIONS,
+    Created,
+    Delete,
+    Operation,
+    Put,
+    Write,
+    Written,
+)
+from oncelog_server.cluster.topic_names import (
+    CONSUMER_OFFSETS,
+    TRANSACTION_STATE,
+    check_collision,
+    check_topic_name,
+)
+from oncelog_server.refusal import Refused
+from oncelog_server.settings.model import Settings
+from oncelog_server.settings.table import InvalidValue
+from oncelog_server.settings.topics import topic_values
+
+MAX_PARTITIONS_OF_A_REQUEST: Final = 10_000
+DEFAULT: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create. -1: the broker's default. `assignments` are (partition, replicas)."""
+
+    name: str
+    partitions: int = DEFAULT
+    replication_factor: int = DEFAULT
+    assignments: tuple[tuple[int, Assignment], ...] = ()
+    settings: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """A topic as it will be."""
+
+    name: str
+    id: bytes
+    partitions: int
+    replication_factor: int
+    settings: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitions:
+    """`count` is the new total; `assignments`, if given, are for the partitions that are added."""
+
+    topic: str
+    count: int
+    assignments: tuple[Assignment, ...] | None = None
+
+
+def create_topic(
+    image: ClusterImage, settings: Settings, new: NewTopic, topic_id: bytes
+) -> tuple[CreatedTopic, list[Write]]:
+    """The topic and the writes that make it, to be done in their order. Raises Refused."""
+    if new.name in image.topics:
+        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.name}' already exists.")
+    check_topic_name(new.name)
+    check_collision(new.name, image.topics)
+    own = checked_settings(settings, new.settings)
+    assignments = _assignments(image, settings, new)
+    if len(assignments) > MAX_PARTITIONS_OF_A_REQUEST:
+        raise Refused(
+            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+        )
+    id_text = uuid_to_string(topic_id)
+    topic = Put(
+        records.topic_key(new.name),
+        records.encode(TopicRecord(id_text, len(assignments), own)),
+    )
+    partitions = _partition_puts(image, id_text, 0, assignments)
+    created = CreatedTopic(new.name, topic_id, len(assignments), len(assignments[0]), own)
+    return created, _topic_last(Created(topic.key, 0), topic, partitions)
+
+
+def delete_topic(image: ClusterImage, settings: Settings, name: str) -> list[Write]:
+    """The topic's record goes first: partitions without a topic are none. Raises Refused."""
+    if not settings.delete_topic_enable:
+        raise Refused(ErrorCode.TOPIC_DELETION_DISABLED)
+    topic = image.topics.get(name)
+    if topic is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    key = records.topic_key(name)
+    keys = [
+        records.partition_key(topic.id_text, partition.partition) for partition in topic.partitions
+    ]
+    first = Write((Written(key, topic.revision),), (Delete(key),))
+    return [first, *deletions(keys)]
+
+
+def deletions(keys: Sequence[str]) -> list[Write]:
+    """Unconditional: of keys that nobody writes any more."""
+    return [
+        Write((), tuple(Delete(key) for key in keys[start : start + MAX_OPERATIONS]))
+        for start in range(0, len(keys), MAX_OPERATIONS)
+    ]
+
+
+def create_partitions(image: ClusterImage, new: NewPartitions) -> list[Write]:
+    """Raises Refused."""
+    topic = image.topics.get(new.topic)
+    if topic is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    count = len(topic.partitions)
+    if new.count == count:
+        raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
+    if new.count < count:
+        raise Refused(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {new.topic} currently has {count} partition(s); {new.count} would not be "
+            "an increase.",
+        )
+    added = new.count - count
+    if added > MAX_PARTITIONS_OF_A_REQUEST:
+        raise Refused(
+            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+        )
+    if new.assignments is None:
+        assignments = place(image.brokers, count, added, topic.replication_factor)
+    else:
+        if len(new.assignments) != added:
+            raise Refused(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {added} additional partition(s), but only "
+                f"{len(new.assignments)} assignment(s) were specified.",
+            )
+        for replicas in new.assignments:
+            check_assignment(replicas, image.brokers, topic.replication_factor)
+        assignments = list(new.assignments)
+    put = topic_put(topic, partitions=new.count)
+    partitions = _partition_puts(image, topic.id_text, count, assignments)
+    return _topic_last(Written(put.key, topic.revision), put, partitions)
+
+
+def topic_put(
+    topic: TopicImage, *, partitions: int | None = None, settings: Mapping[str, str] | None = None
+) -> Put:
+    """The topic's record with one thing changed."""
+    record = TopicRecord(
+        topic.id_text,
+        len(topic.partitions) if partitions is None else partitions,
+        dict(topic.settings if settings is None else settings),
+    )
+    return Put(records.topic_key(topic.name), records.encode(record))
+
+
+def checked_settings(settings: Settings, own: Mapping[str, str | None]) -> dict[str, str]:
+    """A topic's own settings, if they can be. Raises Refused with INVALID_CONFIG."""
+    given = {name: text for name, text in own.items() if text is not None}
+    try:
+        if len(given) < len(own):
+            names = ",".join(sorted(own.keys() - given.keys()))
+            raise InvalidValue(f"Null value not supported for topic configs: {names}")
+        topic_values(settings, given)
+    except InvalidValue as error:
+        raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
+    return given
+
+
+def internal_topic(image: ClusterImage, settings: Settings, name: str) -> NewTopic:
+    """How Kafka creates __consumer_offsets and __transaction_state: but with no more replicas than
+    there are brokers, so that one broker needs no settings."""
+    if name == CONSUMER_OFFSETS:
+        return NewTopic(
+            name,
+            settings.offsets_topic_num_partitions,
+            min(settings.offsets_topic_replication_factor, len(image.brokers)),
+            settings={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(settings.offsets_topic_segment_bytes),
+            },
+        )
+    if name == TRANSACTION_STATE:
+        return NewTopic(
+            name,
+            settings.transaction_state_log_num_partitions,
+            min(settings.transaction_state_log_replication_factor, len(image.brokers)),
+            settings={
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(settings.transaction_state_log_min_isr),
+                "segment.bytes": str(settings.transaction_state_log_segment_bytes),
+                "unclean.leader.election.enable": "false",
+            },
+        )
+    raise ValueError(f"{name} is no internal topic")
+
+
+def _assignments(image: ClusterImage, settings: Settings, new: NewTopic) -> list[Assignment]:
+    if new.assignments:
+        return _manual_assignments(image, new)
+    if new.replication_factor < DEFAULT or new.replication_factor == 0:
+        raise Refused(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if new.partitions < DEFAULT or new.partitions == 0:
+        raise Refused(
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    count = settings.num_partitions if new.partitions == DEFAULT else new.partitions
+    factor = new.replication_factor
+    if factor == DEFAULT:
+        factor = settings.default_replication_factor
+    # One more is enough to refuse: nobody places two thousand million partitions first.
+    return place(image.brokers, 0, min(count, MAX_PARTITIONS_OF_A_REQUEST + 1), factor)
+
+
+def _manual_assignments(image: ClusterImage, new: NewTopic) -> list[Assignment]:
+    for value, name in (
+        (new.replication_factor, "replication factor"),
+        (new.partitions, "numPartitions"),
+    ):
+        if value != DEFAULT:
+            raise Refused(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {name} was not set to -1.",
+            )
+    by_number: dict[int, Assignment] = {}
+    factor: int | None = None
+    for partition, replicas in new.assignments:
+        if partition in by_number:
+            raise Refused(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {partition}",
+            )
+        check_assignment(replicas, image.brokers, factor)
+        factor = len(replicas)
+        by_number[partition] = replicas
+    if set(by_number) != set(range(len(by_number))):
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    return [by_number[number] for number in range(len(by_number))]
+
+
+def _partition_puts(
+    image: ClusterImage, id_text: str, first: int, assignments: Sequence[Assignment]
+) -> list[Put]:
+    """New partitions: every replica that is alive is in sync, the first of them leads."""
+    puts = []
+    for number, replicas in enumerate(assignments, first):
+        alive = tuple(broker for broker in replicas if broker in image.brokers)
+        leader = alive[0] if alive else NO_LEADER
+        record = PartitionRecord(replicas, alive or replicas, leader, leader_epoch=0)
+        puts.append(Put(records.partition_key(id_text, number), records.encode(record)))
+    return puts
+
+
+def _topic_last(condition: Created | Written, topic: Put, partitions: Sequence[Put]) -> list[Write]:
+    """As many transactions as it takes; the topic's record, which shows the others, last."""
+    fitting = MAX_OPERATIONS - 1
+    rest = len(partitions) - fitting
+    writes = [
+        Write((condition,), tuple(partitions[start : min(start + MAX_OPERATIONS, rest)]))
+        for start in range(0, rest, MAX_OPERATIONS)
+    ]
+    last: tuple[Operation, ...] = (topic, *partitions[max(rest, 0) :])
+    return [*writes, Write((condition,), last)]

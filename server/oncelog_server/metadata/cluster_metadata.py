@@ -1,0 +1,329 @@
+"""This broker's view of the cluster, kept up to date from the store; and the one way to change it.
+
+Admin requests write by conditional transactions and return when the image has reached their
+revision (cluster brief, section 1). Runs on the event loop; the store works elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+import structlog
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.features import TRANSACTION_VERSION
+from oncelog_protocol.types import uuid_to_string
+from oncelog_server.cluster import records
+from oncelog_server.cluster.controller import elect_leaders
+from oncelog_server.cluster.delta import ImageDelta
+from oncelog_server.cluster.image import BrokerImage, ClusterImage, TopicImage
+from oncelog_server.cluster.producer_ids import ProducerIdBlock, next_block
+from oncelog_server.cluster.store import Compacted, Created, MetadataStore, Put, Write
+from oncelog_server.cluster.topic_alterations import alter_topic
+from oncelog_server.cluster.topic_names import is_internal
+from oncelog_server.cluster.topics import (
+    CreatedTopic,
+    NewPartitions,
+    NewTopic,
+    create_partitions,
+    create_topic,
+    delete_topic,
+    deletions,
+    internal_topic,
+)
+from oncelog_server.refusal import Refused
+from oncelog_server.settings.listeners import Endpoint
+from oncelog_server.settings.model import Settings
+
+T = TypeVar("T")
+Subscriber = Callable[[ClusterImage, ClusterImage, ImageDelta], None]
+
+SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = {TRANSACTION_VERSION: (0, 2)}
+LEASE_TTL_MS: Final = 9000
+ATTEMPTS: Final = 20
+
+_log = structlog.get_logger(__name__)
+
+
+async def _result(work: Awaitable[T]) -> T | Refused:
+    try:
+        return await work
+    except Refused as refused:
+        return refused
+
+
+def random_uuid() -> bytes:
+    """A topic or cluster id. Never one whose text begins with `-`: command lines take it for an
+    option (as Kafka's Uuid.randomUuid)."""
+    while True:
+        drawn = bytearray(os.urandom(16))
+        drawn[6] = drawn[6] & 0x0F | 0x40
+        drawn[8] = drawn[8] & 0x3F | 0x80
+        if not uuid_to_string(bytes(drawn)).startswith("-"):
+            return bytes(drawn)
+
+
+class ClusterMetadata:
+    """`start`, or `load` and later `register`, before anything else; `stop` at the end.
+
+    Methods that change something raise Refused, also when the store fails.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        settings: Settings,
+        *,
+        new_uuid: Callable[[], bytes] = random_uuid,
+    ) -> None:
+        self.image = ClusterImage()
+        self._store = store
+        self._settings = settings
+        self._broker_id = settings.node_id
+        self._new_uuid = new_uuid
+        self._subscribers: list[Subscriber] = []
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._watching: asyncio.Task[None] | None = None
+        self._failure: BaseException | None = None
+        # One writer at a time: what is decided on an image is rarely out of date then.
+        self._writing = asyncio.Lock()
+
+    # ── Life ─────────────────────────────────────────────────────────────────────────────────────
+
+    async def start(self, endpoints: Sequence[Endpoint], *, cluster_id: str | None = None) -> None:
+        """`load` and `register` in one."""
+        await self.load(cluster_id=cluster_id)
+        await self.register(endpoints)
+
+    async def load(self, *, cluster_id: str | None = None) -> None:
+        """Read the image and follow the store. A new cluster gets `cluster_id`, or one at random.
+
+        Raises OSError if the store cannot be read, ValueError for records that are none.
+        """
+        await self._found_cluster(cluster_id)
+        snapshot = await self._store.range("")
+        self._advance(ClusterImage.of(snapshot))
+        self._watching = asyncio.create_task(self._watch(), name="metadata watch")
+        self._watching.add_done_callback(self._watch_ended)
+        await self._remove_orphans()
+
+    async def register(self, endpoints: Sequence[Endpoint]) -> BrokerImage:
+        """Join the cluster, and lead again what this broker led before. Raises OSError if its id is
+        taken."""
+        lease = await self._store.lease(LEASE_TTL_MS)
+        record = records.BrokerRecord(
+            uuid_to_string(self._new_uuid()),
+            tuple(records.EndpointRecord(one.listener, one.host, one.port) for one in endpoints),
+            self._settings.broker_rack,
+            dict(SUPPORTED_FEATURES),
+        )
+        key = records.broker_key(self._broker_id)
+        compare = [Created(key, 0)]
+        puts = [Put(key, records.encode(record), lease.id)]
+        if self.image.controller_id == -1:
+            controller = records.encode(records.ControllerRecord(self._broker_id))
+            compare.append(Created(records.CONTROLLER, 0))
+            puts.append(Put(records.CONTROLLER, controller, lease.id))
+        result = await self._store.txn(compare, puts)
+        if not result.succeeded:
+            raise OSError(f"a broker with id {self._broker_id} is registered already")
+        await self._reached(result.revision)
+        await self._write(lambda image: elect_leaders(image, image.brokers, {self._broker_id}))
+        return self.image.brokers[self._broker_id]
+
+    async def stop(self) -> None:
+        """Leave the cluster and close the store."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
+        await self._store.close()
+
+    def subscribe(self, callback: Subscriber) -> None:
+        """Call `callback(old, new, delta)` on every new image, before anybody who waits for it."""
+        self._subscribers.append(callback)
+
+    # ── Changes ──────────────────────────────────────────────────────────────────────────────────
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> list[CreatedTopic | Refused]:
+        """One result for each, in their order."""
+        return [await _result(self._create_topic(one, validate_only)) for one in topics]
+
+    async def create_missing_topic(self, name: str) -> TopicImage:
+        """The topic, created with the broker's defaults (an internal one as Kafka would) unless it
+        exists."""
+        if name not in self.image.topics:
+            new = NewTopic(name)
+            if is_internal(name):
+                new = internal_topic(self.image, self._settings, name)
+            try:
+                await self._create_topic(new, validate_only=False)
+            except Refused as refused:
+                if refused.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                    raise
+        topic = self.image.topics.get(name)
+        if topic is None:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return topic
+
+    async def delete_topics(self, names: Sequence[str]) -> list[Refused | None]:
+        """One result for each, in their order."""
+
+        async def delete(name: str) -> None:
+            await self._write(lambda image: delete_topic(image, self._settings, name))
+
+        return [await _result(delete(name)) for name in names]
+
+    async def create_partitions(
+        self, topics: Sequence[NewPartitions], *, validate_only: bool = False
+    ) -> list[Refused | None]:
+        """One result for each, in their order."""
+
+        async def add(one: NewPartitions) -> None:
+            await self._write(lambda image: create_partitions(image, one), validate_only)
+
+        return [await _result(add(one)) for one in topics]
+
+    async def alter_topic_settings(
+        self,
+        name: str,
+        change: Callable[[Mapping[str, str]], Mapping[str, str]],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """`change` maps the topic's own settings to the new ones. Raises Refused."""
+
+        def decide(image: ClusterImage) -> list[Write]:
+            topic = image.topics.get(name)
+            own = change(topic.settings if topic is not None else {})
+            return alter_topic(image, self._settings, name, own)
+
+        await self._write(decide, validate_only)
+
+    async def allocate_producer_ids(self) -> ProducerIdBlock:
+        """A block that nobody else has or will ever have. Raises Refused."""
+        try:
+            for _ in range(ATTEMPTS):
+                block, write = next_block(await self._store.get(records.PRODUCER_IDS))
+                result = await self._store.txn(write.compare, write.operations)
+                if result.succeeded:
+                    return block
+        except OSError as error:
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        raise Refused(ErrorCode.REQUEST_TIMED_OUT, "too many brokers take producer ids at once")
+
+    # ── How ──────────────────────────────────────────────────────────────────────────────────────
+
+    async def _create_topic(self, new: NewTopic, validate_only: bool) -> CreatedTopic:
+        topic_id = self._new_uuid()
+        created: list[CreatedTopic] = []
+
+        def decide(image: ClusterImage) -> list[Write]:
+            topic, writes = create_topic(image, self._settings, new, topic_id)
+            created[:] = [topic]
+            return writes
+
+        await self._write(decide, validate_only)
+        return created[0]
+
+    async def _write(
+        self, decide: Callable[[ClusterImage], list[Write]], validate_only: bool = False
+    ) -> None:
+        """Do what `decide` says for the current image; if that turns out to be old, decide again.
+
+        Returns when the image shows it. Raises what `decide` raises, and Refused.
+        """
+        async with self._writing:
+            for _ in range(ATTEMPTS):
+                image = self.image
+                writes = decide(image)
+                if validate_only or not writes:
+                    return
+                try:
+                    revision = await self._apply(writes)
+                except OSError as error:
+                    raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+                if revision is not None:
+                    await self._reached(revision)
+                    return
+                await self._reached(image.revision + 1)
+        raise Refused(ErrorCode.REQUEST_TIMED_OUT, "the cluster's metadata keeps changing")
+
+    async def _apply(self, writes: Sequence[Write]) -> int | None:
+        """The revision of the last write; None if one of them was too late."""
+        revision = 0
+        for write in writes:
+            result = await self._store.txn(write.compare, write.operations)
+            if not result.succeeded:
+                return None
+            revision = result.revision
+        return revision
+
+    async def _reached(self, revision: int) -> None:
+        if self._failure is not None:
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(self._failure))
+        if self.image.revision < revision:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((revision, future))
+            await future
+
+    def _advance(self, new: ClusterImage) -> None:
+        old, self.image = self.image, new
+        delta = ImageDelta.between(old, new)
+        for subscriber in self._subscribers:
+            try:
+                subscriber(old, new, delta)
+            except Exception:
+                # The others must still hear of it, and the image has advanced in any case.
+                _log.exception("a part of the broker could not follow the cluster's metadata")
+        still: list[tuple[int, asyncio.Future[None]]] = []
+        for revision, future in self._waiting:
+            if revision > new.revision:
+                still.append((revision, future))
+            elif not future.done():
+                future.set_result(None)
+        self._waiting = still
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                async for changes in self._store.watch("", self.image.revision + 1):
+                    self._advance(self.image.advance([changes]))
+            except Compacted:
+                self._advance(ClusterImage.of(await self._store.range("")))
+
+    def _watch_ended(self, task: asyncio.Task[None]) -> None:
+        """Nobody may wait for an image that will not come."""
+        error = None if task.cancelled() else task.exception()
+        self._failure = error or ConnectionError("the broker is stopping")
+        if error is not None:
+            _log.error("the cluster's metadata cannot be followed any more", error=str(error))
+        waiting, self._waiting = self._waiting, []
+        for _, future in waiting:
+            if not future.done():
+                refused = Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(self._failure))
+                future.set_exception(refused)
+
+    async def _found_cluster(self, cluster_id: str | None) -> None:
+        """Write what a new cluster begins with; changes nothing in one that exists."""
+        cluster = records.ClusterRecord(cluster_id or uuid_to_string(self._new_uuid()))
+        levels = {name: highest for name, (_, highest) in SUPPORTED_FEATURES.items()}
+        await self._store.txn(
+            [Created(records.CLUSTER, 0)],
+            [
+                Put(records.CLUSTER, records.encode(cluster)),
+                Put(records.FEATURES, records.encode(records.FeaturesRecord(levels))),
+            ],
+        )
+
+    async def _remove_orphans(self) -> None:
+        keys = [
+            records.partition_key(uuid_to_string(topic_id), partition)
+            for topic_id, partition in self.image.orphans()
+        ]
+        for write in deletions(keys):
+            await self._store.txn(write.compare, write.operations)
