@@ -60,6 +60,8 @@ class Fate(Enum):
     RETRIED = "retried"
     SPLIT = "split"
     FAILED = "failed"
+    # It had been given up before, and its tickets know.
+    FORGOTTEN = "forgotten"
 
 
 class _Queue(Generic[T]):
@@ -226,7 +228,7 @@ class Accumulator(Generic[T]):
         FAILED: the caller tells the tickets. `chance` (0..1) jitters the wait before a retry.
         """
         if batch.state is BatchState.DONE:
-            return Fate.FAILED
+            return Fate.FORGOTTEN
         queue = self._queues[batch.partition]
         if code == ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1 and not self.aborting:
             position = queue.sent.index(batch)

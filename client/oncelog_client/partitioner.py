@@ -7,7 +7,7 @@ has been given to it, and the next is drawn by queue length (KIP-480, KIP-794).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Final
 
@@ -73,13 +73,13 @@ class Partitioner:
         topic: str,
         record_bytes: int,
         *,
-        available: Sequence[int],
-        queued: Mapping[int, int],
+        available: Callable[[], Sequence[int]],
+        queued: Callable[[int], int],
         batch_closed: bool,
     ) -> None:
         """A record without a key was buffered: move on once about a batch has been given.
 
-        `available` are the partitions that have a leader, `queued` how many batches wait in each.
+        `available()` are the partitions that have a leader, `queued(n)` the batches waiting there.
         The move happens on a batch boundary, so that batches are full, or at two batches' worth, so
         that a slow partition cannot keep the producer (KIP-794).
         """
@@ -90,13 +90,11 @@ class Partitioner:
         if (batch_closed and sticky.given_bytes >= self._batch_size) or (
             sticky.given_bytes >= 2 * self._batch_size
         ):
-            self._sticky[topic] = _Sticky(self._choose(available, queued, sticky.partition))
+            self._sticky[topic] = _Sticky(self._choose(available(), queued, sticky.partition))
 
-    def _choose(self, available: Sequence[int], queued: Mapping[int, int], current: int) -> int:
+    def _choose(self, available: Sequence[int], queued: Callable[[int], int], current: int) -> int:
         if not available:
             return current
-        longest = max((queued.get(partition, 0) for partition in available), default=0)
-        weights = list(
-            accumulate(longest + 1 - queued.get(partition, 0) for partition in available)
-        )
+        lengths = [queued(partition) for partition in available]
+        weights = list(accumulate(max(lengths) + 1 - length for length in lengths))
         return available[bisect_right(weights, self._draw(weights[-1]))]

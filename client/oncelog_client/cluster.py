@@ -1,0 +1,383 @@
+"""The cluster as a client reaches it: connections, metadata, coordinators, retries with backoff."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable
+from enum import IntEnum
+from typing import Final, TypeVar
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from oncelog_protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+
+from .backoff import Backoff
+from .clock import monotonic_ms
+from .config import ClientConfig
+from .connection import ANY_VERSION, Connection
+from .errors import (
+    ClosedError,
+    DisconnectedError,
+    KafkaError,
+    RetriableError,
+    StaleCoordinatorError,
+    TimedOutError,
+    check,
+    error_for,
+)
+from .metadata import Metadata, TopicInfo
+from .settings import Address
+
+R = TypeVar("R")
+
+
+class CoordinatorType(IntEnum):
+    """Key types of FindCoordinator."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+# Requests that may wait at the broker have a socket of their own, or they would hold up the others.
+FETCH_LANE: Final = "fetch"
+COORDINATOR_LANE: Final = "coordinator"
+
+_HOPELESS_TOPIC_ERRORS: Final = frozenset(
+    {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+)
+
+
+class Cluster:
+    """What producer, consumer and admin client stand on. `auto_create`: may asking for a topic
+    create it?"""
+
+    def __init__(self, config: ClientConfig, *, auto_create: bool) -> None:
+        self.config = config
+        self.metadata = Metadata()
+        self.backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        # Called after every change of the picture.
+        self.on_metadata: list[Callable[[], None]] = []
+        self.all_topics = False
+        self.features: dict[str, int] = {}
+        self._auto_create = auto_create
+        self._topics: set[str] = set()
+        self._connections: dict[tuple[Address, str], Connection] = {}
+        self._connecting: dict[tuple[Address, str], asyncio.Lock] = {}
+        self._reconnect = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
+        self._failures: dict[Address, tuple[int, float]] = {}
+        self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
+        self._refreshing = asyncio.Lock()
+        self._refreshed_ms = -1.0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    async def start(self) -> None:
+        """Reach any broker. Raises RetriableError if none of the bootstrap servers answers within
+        twice the request time-out."""
+        await self.retry(self.refresh, 2 * self.config.request_timeout_ms)
+        self.spawn(self._refresh_regularly())
+
+    async def close(self) -> None:
+        """Close every connection and end the background work."""
+        self._closed = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        # A turn for the transports to go.
+        await asyncio.sleep(0)
+
+    def spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        """Background work that ends with the client."""
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # -- connections
+
+    async def connection(self, address: Address, lane: str = "") -> Connection:
+        """An open connection; one that broke is opened again, with backoff."""
+        key = (address, lane)
+        found = self._connections.get(key)
+        if found is not None and self._usable(found):
+            return found
+        async with self._connecting.setdefault(key, asyncio.Lock()):
+            found = self._connections.get(key)
+            if found is not None and self._usable(found):
+                return found
+            if self._closed:
+                raise ClosedError("the client was closed")
+            failures, not_before_ms = self._failures.get(address, (0, 0.0))
+            wait_ms = not_before_ms - monotonic_ms()
+            if wait_ms > 0:
+                await asyncio.sleep(wait_ms / 1000)
+            try:
+                opened = await Connection.open(address, self.config)
+            except KafkaError:
+                delay_ms = self._reconnect.delay_ms(failures + 1, random.random())
+                self._failures[address] = (failures + 1, monotonic_ms() + delay_ms)
+                raise
+            self._failures.pop(address, None)
+            self._connections[key] = opened
+            self.features = opened.features
+            return opened
+
+    def ready_connection(
+        self, node_id: int, lane: str, ready: Callable[[], None]
+    ) -> Connection | None:
+        """The connection to a broker if it is open; otherwise it is being opened, and `ready` is
+        called when there is something new, good or bad."""
+        node = self.metadata.brokers.get(node_id)
+        if node is None:
+            return None
+        key = ((node.host, node.port), lane)
+        found = self._connections.get(key)
+        if found is not None and self._usable(found):
+            return found
+        if key not in self._connecting or not self._connecting[key].locked():
+            self.spawn(self._open_quietly(key[0], lane, ready))
+        return None
+
+    async def _open_quietly(self, address: Address, lane: str, ready: Callable[[], None]) -> None:
+        try:
+            await self.connection(address, lane)
+        except KafkaError:
+            self.refresh_soon()
+        ready()
+
+    def _usable(self, connection: Connection) -> bool:
+        if connection.closed:
+            return False
+        idle_ms = monotonic_ms() - connection.last_used_ms
+        if idle_ms > self.config.connections_max_idle_ms >= 0 and not connection.busy:
+            # The broker is about to close it, perhaps just when the next request is on its way.
+            connection.close()
+            return False
+        return True
+
+    def address(self, node_id: int) -> Address:
+        """Where a broker is. Raises RetriableError if the metadata do not tell."""
+        node = self.metadata.brokers.get(node_id)
+        if node is None:
+            raise RetriableError(f"broker {node_id} is not known", ErrorCode.BROKER_NOT_AVAILABLE)
+        return (node.host, node.port)
+
+    async def call(
+        self,
+        node_id: int,
+        request: object,
+        response: type[R],
+        *,
+        lane: str = "",
+        timeout_ms: float | None = None,
+        versions: range = ANY_VERSION,
+    ) -> R:
+        """One attempt at one broker."""
+        connection = await self.connection(self.address(node_id), lane)
+        return await connection.call(request, response, timeout_ms=timeout_ms, versions=versions)
+
+    async def call_any(self, request: object, response: type[R]) -> R:
+        """One attempt at whichever broker can be reached: open connections first, then known
+        brokers, then the bootstrap servers."""
+        failure: KafkaError = DisconnectedError("no broker is known")
+        for address in self._candidates():
+            try:
+                return await (await self.connection(address)).call(request, response)
+            except RetriableError as error:
+                failure = error
+        raise failure
+
+    async def call_controller(self, request: object, response: type[R]) -> R:
+        """One attempt at the broker that takes changes of the cluster."""
+        if self.metadata.controller_id in self.metadata.brokers:
+            return await self.call(self.metadata.controller_id, request, response)
+        return await self.call_any(request, response)
+
+    def _candidates(self) -> list[Address]:
+        known = [(node.host, node.port) for node in self.metadata.brokers.values()]
+        random.shuffle(known)
+        bootstrap = list(self.config.bootstrap_servers)
+        random.shuffle(bootstrap)
+        opened = [
+            address
+            for (address, lane), connection in self._connections.items()
+            if not lane and not connection.closed
+        ]
+        return list(dict.fromkeys((*(a for a in opened if a in known), *known, *bootstrap)))
+
+    # -- metadata
+
+    async def refresh(self) -> None:
+        """Ask for the brokers and the topics of interest: an answer from after this call."""
+        called_ms = monotonic_ms()
+        async with self._refreshing:
+            if self._refreshed_ms >= called_ms:
+                return
+            started_ms = monotonic_ms()
+            names = None if self.all_topics else sorted(self._topics)
+            request = MetadataRequest(
+                topics=None if names is None else [_by_name(name) for name in names],
+                allow_auto_topic_creation=self._auto_create,
+            )
+            response = await self.call_any(request, MetadataResponse)
+            check(response.error_code)
+            if not response.brokers:
+                raise DisconnectedError("the cluster has no brokers yet")
+            self.metadata = self.metadata.merged(response, whole=names is None)
+            self._refreshed_ms = started_ms
+        for callback in self.on_metadata:
+            callback()
+
+    def refresh_soon(self) -> None:
+        """Ask for fresh metadata in the background: something was not where it was said to be."""
+        if not self._refreshing.locked() and not self._closed:
+            self.spawn(self._refresh_quietly())
+
+    async def _refresh_quietly(self) -> None:
+        try:
+            await self.refresh()
+        except KafkaError:
+            await asyncio.sleep(self.backoff.initial_ms / 1000)
+
+    async def _refresh_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(self.config.metadata_max_age_ms / 1000)
+            await self._refresh_quietly()
+
+    def watch(self, topics: Iterable[str]) -> None:
+        """Topics that every refresh asks for from now on."""
+        self._topics.update(topics)
+
+    async def topic(self, name: str, timeout_ms: float) -> TopicInfo:
+        """What is known of a topic, asking until it is usable.
+
+        Raises the broker's error where waiting cannot help, TimedOutError otherwise.
+        """
+        info = self.metadata.topics.get(name)
+        if info is not None and info.usable:
+            return info
+        self._topics.add(name)
+
+        async def ask() -> TopicInfo:
+            await self.refresh()
+            info = self.metadata.topics.get(name)
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if info is None else info.error
+            if error in _HOPELESS_TOPIC_ERRORS:
+                raise error_for(error, name)
+            if info is None or not info.usable:
+                raise error_for(error or ErrorCode.LEADER_NOT_AVAILABLE, name)
+            return info
+
+        try:
+            return await self.retry(ask, timeout_ms)
+        except KafkaError:
+            self._topics.discard(name)
+            raise
+
+    # -- coordinators
+
+    async def coordinator(self, kind: CoordinatorType, key: str) -> int:
+        """The node that coordinates a group or a transactional id; one attempt."""
+        found = self._coordinators.get((kind, key))
+        if found is not None and found in self.metadata.brokers:
+            return found
+        request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
+        response = await self.call_any(request, FindCoordinatorResponse)
+        if response.coordinators:
+            row = response.coordinators[0]
+            check(row.error_code, row.error_message)
+            node_id = row.node_id
+        else:
+            check(response.error_code, response.error_message)
+            node_id = response.node_id
+        if node_id not in self.metadata.brokers:
+            await self.refresh()
+        self._coordinators[kind, key] = node_id
+        return node_id
+
+    def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
+        """Look it up again next time."""
+        self._coordinators.pop((kind, key), None)
+
+    async def call_coordinator(
+        self,
+        kind: CoordinatorType,
+        key: str,
+        request: object,
+        response: type[R],
+        *,
+        timeout_ms: float | None = None,
+        versions: range = ANY_VERSION,
+    ) -> R:
+        """One attempt at the coordinator; it is looked up again after a broken connection."""
+        node_id = await self.coordinator(kind, key)
+        try:
+            return await self.call(
+                node_id,
+                request,
+                response,
+                lane=COORDINATOR_LANE,
+                timeout_ms=timeout_ms,
+                versions=versions,
+            )
+        except RetriableError:
+            self.forget_coordinator(kind, key)
+            raise
+
+    async def ask_coordinator(
+        self,
+        kind: CoordinatorType,
+        key: str,
+        attempt: Callable[[], Awaitable[R]],
+        timeout_ms: float,
+    ) -> R:
+        """`attempt` until it succeeds, looking the coordinator up again where an error says so."""
+
+        async def once() -> R:
+            try:
+                return await attempt()
+            except StaleCoordinatorError:
+                self.forget_coordinator(kind, key)
+                raise
+
+        return await self.retry(once, timeout_ms)
+
+    # -- retries
+
+    async def retry(self, attempt: Callable[[], Awaitable[R]], timeout_ms: float) -> R:
+        """`attempt` until it succeeds, raises something else than RetriableError, or time is up.
+
+        When it is, raises the last error, or TimedOutError while an attempt was under way.
+        """
+        deadline_ms = monotonic_ms() + timeout_ms
+        failures = 0
+        while True:
+            try:
+                async with asyncio.timeout(max(deadline_ms - monotonic_ms(), 0) / 1000) as scope:
+                    return await attempt()
+            except RetriableError:
+                failures += 1
+                delay_ms = self.backoff.delay_ms(failures, random.random())
+                if monotonic_ms() + delay_ms >= deadline_ms:
+                    raise
+            except TimeoutError:
+                if not scope.expired():
+                    raise
+                raise TimedOutError(f"no success within {timeout_ms:g} ms") from None
+            await asyncio.sleep(delay_ms / 1000)
+
+
+def _by_name(name: str) -> MetadataRequestTopic:
+    return MetadataRequestTopic(name=name)

@@ -1,0 +1,285 @@
+"""One socket to one broker: pipelined requests, deadlines, negotiated versions.
+
+Requests and answers are paired by `oncelog_protocol.requests`; this adds the transport and futures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, cast
+
+from oncelog_protocol.apis import API_OF_REQUEST, ApiKey
+from oncelog_protocol.errors import ErrorCode, ProtocolError
+from oncelog_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from oncelog_protocol.requests import Requests
+
+from .clock import monotonic_ms
+from .config import ClientConfig
+from .errors import (
+    ClosedError,
+    DisconnectedError,
+    KafkaError,
+    TimedOutError,
+    UnsupportedVersionError,
+    check,
+)
+from .settings import Address
+
+R = TypeVar("R")
+
+SOFTWARE_NAME: Final = "oncelog-python"
+SOFTWARE_VERSION: Final = "0.1.0"
+
+# Where the next version replaces names by topic ids or is for brokers only (KIP-516, 848, 890).
+_NEWEST_USED: Final[dict[ApiKey, int]] = {
+    ApiKey.PRODUCE: 12,
+    ApiKey.FETCH: 12,
+    ApiKey.OFFSET_COMMIT: 9,
+    ApiKey.OFFSET_FETCH: 9,
+    ApiKey.FIND_COORDINATOR: 5,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 3,
+    ApiKey.TXN_OFFSET_COMMIT: 5,
+}
+
+ANY_VERSION: Final = range(0, 1 << 15)
+
+# A frame of an answer: fetch.max.bytes may be exceeded by one batch, so this only stops nonsense.
+_MAX_ANSWER_BYTES: Final = (1 << 31) - 1
+
+
+@dataclass(slots=True, eq=False)
+class _Pending:
+    answer: asyncio.Future[Any]
+    deadline_ms: float
+    api_name: str
+
+
+class Connection(asyncio.Protocol):
+    """Made by `Connection.open`. After it has closed, every call raises DisconnectedError."""
+
+    def __init__(self, address: Address, config: ClientConfig) -> None:
+        self.address = address
+        self.features: dict[str, int] = {}
+        self.last_used_ms = monotonic_ms()
+        self._config = config
+        self._core = Requests(config.client_id, max_frame_size=_MAX_ANSWER_BYTES)
+        self._pending: deque[_Pending] = deque()
+        self._versions: dict[int, tuple[int, int]] = {}
+        self._transport: asyncio.Transport | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_ms = math.inf
+        self._failure: KafkaError | None = None
+
+    @classmethod
+    async def open(cls, address: Address, config: ClientConfig) -> Connection:
+        """Connect and negotiate versions. Raises DisconnectedError or TimedOutError."""
+        loop = asyncio.get_running_loop()
+        timeout = config.socket_connection_setup_timeout_ms / 1000
+        host, port = address
+        try:
+            async with asyncio.timeout(timeout):
+                _, connection = await loop.create_connection(
+                    lambda: cls(address, config), host, port
+                )
+        except TimeoutError:
+            raise TimedOutError(f"no connection to {host}:{port} within {timeout:g} s") from None
+        except OSError as error:
+            raise DisconnectedError(f"no connection to {host}:{port}: {error}") from error
+        try:
+            await connection._negotiate()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    # -- requests
+
+    async def call(
+        self,
+        request: object,
+        response: type[R],
+        *,
+        timeout_ms: float | None = None,
+        versions: range = ANY_VERSION,
+    ) -> R:
+        """Send a request and wait for its answer.
+
+        Raises DisconnectedError, TimedOutError (the connection is closed then: later answers would
+        come too late as well), or UnsupportedVersionError where the broker speaks none of
+        `versions`.
+        """
+        await self._writable.wait()
+        answer = await self.start(request, timeout_ms=timeout_ms, versions=versions)
+        assert isinstance(answer, response)
+        return answer
+
+    def start_unanswered(self, request: object) -> None:
+        """Send the one request that has no answer: Produce with acks=0."""
+        self._raise_if_closed()
+        _, parts = self._core.send(request, self.version(request), answered=False)
+        self._write(parts)
+
+    def start(
+        self,
+        request: object,
+        *,
+        timeout_ms: float | None = None,
+        versions: range = ANY_VERSION,
+    ) -> asyncio.Future[Any]:
+        """Send a request now, behind those sent before; the future gets the answer."""
+        return self._send(request, self.version(request, versions), timeout_ms)
+
+    @property
+    def writable(self) -> bool:
+        """Whether what was sent before has mostly left."""
+        return self._writable.is_set()
+
+    def version(self, request: object, versions: range = ANY_VERSION) -> int:
+        """The version of a request to use here: the newest that both sides speak."""
+        api = API_OF_REQUEST[type(request)]
+        spoken = self._versions.get(api.key)
+        if spoken is not None:
+            newest = min(spoken[1], _NEWEST_USED.get(api.key, api.latest), versions[-1])
+            version = api.common_version(max(spoken[0], versions[0]), newest)
+            if version is not None:
+                return version
+        raise UnsupportedVersionError(f"the broker does not speak {api.name} as this needs it")
+
+    def _send(self, request: object, version: int, timeout_ms: float | None) -> asyncio.Future[Any]:
+        self._raise_if_closed()
+        if timeout_ms is None:
+            timeout_ms = self._config.request_timeout_ms
+        now_ms = self.last_used_ms = monotonic_ms()
+        _, parts = self._core.send(request, version)
+        pending = _Pending(
+            self._loop.create_future(), now_ms + timeout_ms, API_OF_REQUEST[type(request)].name
+        )
+        self._pending.append(pending)
+        self._write(parts)
+        if pending.deadline_ms < self._timer_at_ms:
+            self._arm_timer()
+        return pending.answer
+
+    def _write(self, parts: list[Any]) -> None:
+        assert self._transport is not None
+        self._transport.writelines(parts)
+
+    def _raise_if_closed(self) -> None:
+        if self._failure is not None:
+            error = DisconnectedError(self._failure.message, sent=False)
+            raise error from self._failure
+
+    async def _negotiate(self) -> None:
+        request = ApiVersionsRequest(
+            client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
+        )
+        newest = API_OF_REQUEST[ApiVersionsRequest].latest
+        response = await self._api_versions(request, newest)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            spoken = {row.api_key: row.max_version for row in response.api_keys}
+            response = await self._api_versions(
+                request, min(spoken.get(ApiKey.API_VERSIONS, 0), newest)
+            )
+        check(response.error_code)
+        self._versions = {
+            row.api_key: (row.min_version, row.max_version) for row in response.api_keys
+        }
+        self.features = {row.name: row.max_version_level for row in response.finalized_features}
+
+    async def _api_versions(self, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse:
+        answer = await self._send(request, version, None)
+        assert isinstance(answer, ApiVersionsResponse)
+        return answer
+
+    # -- deadlines
+
+    def _arm_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._timer_at_ms = None, math.inf
+        if self._pending:
+            self._timer_at_ms = min(pending.deadline_ms for pending in self._pending)
+            delay_ms = max(self._timer_at_ms - monotonic_ms(), 0)
+            self._timer = self._loop.call_later(delay_ms / 1000, self._check_deadlines)
+
+    def _check_deadlines(self) -> None:
+        now_ms = monotonic_ms()
+        for pending in self._pending:
+            if pending.deadline_ms <= now_ms:
+                host, port = self.address
+                self._fail(TimedOutError(f"{host}:{port} did not answer {pending.api_name}"))
+                return
+        self._arm_timer()
+
+    # -- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Not an isinstance: other loops bring transports of their own.
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for answer in self._core.receive_data(data):
+                pending = self._pending.popleft()
+                if not pending.answer.done():
+                    pending.answer.set_result(answer.message)
+        except ProtocolError as error:
+            host, port = self.address
+            self._fail(DisconnectedError(f"{host}:{port} sent nonsense: {error}"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        host, port = self.address
+        reason = f": {exc}" if exc else ""
+        self._fail(DisconnectedError(f"{host}:{port} closed the connection{reason}"))
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    # -- the end
+
+    @property
+    def closed(self) -> bool:
+        return self._failure is not None
+
+    @property
+    def busy(self) -> bool:
+        """Whether answers are outstanding."""
+        return bool(self._pending)
+
+    def close(self) -> None:
+        """Close at once; what waits for an answer gets ClosedError."""
+        self._fail(ClosedError("the client was closed"))
+
+    def _fail(self, error: KafkaError) -> None:
+        if self._failure is not None:
+            return
+        self._failure = error
+        self._core.abandon()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._writable.set()
+        for pending in self._pending:
+            if not pending.answer.done():
+                pending.answer.set_exception(
+                    DisconnectedError(error.message, sent=True)
+                    if isinstance(error, DisconnectedError)
+                    else type(error)(error.message, error.code)
+                )
+                # Whoever waited may have been cancelled meanwhile.
+                pending.answer.exception()
+        self._pending.clear()
+        if self._transport is None:
+            return
+        if isinstance(error, ClosedError):
+            self._transport.close()
+        else:
+            self._transport.abort()

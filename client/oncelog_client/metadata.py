@@ -1,0 +1,113 @@
+"""What a client knows of the cluster: brokers, topics, leaders. An immutable picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+
+from .values import Node, PartitionInfo, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """One topic. `error` is not NONE when the broker could not say more."""
+
+    name: str
+    topic_id: bytes = bytes(16)
+    is_internal: bool = False
+    partitions: tuple[PartitionInfo, ...] = ()
+    error: int = ErrorCode.NONE
+
+    @property
+    def usable(self) -> bool:
+        return self.error == ErrorCode.NONE and bool(self.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """The picture of the last answer; topics that nobody asked for again stay as they were."""
+
+    cluster_id: str | None = None
+    controller_id: int = -1
+    brokers: Mapping[int, Node] = field(default_factory=dict)
+    topics: Mapping[str, TopicInfo] = field(default_factory=dict)
+
+    def leader(self, partition: TopicPartition) -> int | None:
+        """The node id of the leader, None while unknown or while there is none."""
+        info = self.partition(partition)
+        return None if info is None else info.leader
+
+    def partition(self, partition: TopicPartition) -> PartitionInfo | None:
+        """What is known of a partition."""
+        topic = self.topics.get(partition.topic)
+        if topic is None or not 0 <= partition.partition < len(topic.partitions):
+            return None
+        return topic.partitions[partition.partition]
+
+    def partition_counts(self, topics: frozenset[str]) -> dict[str, int]:
+        """How many partitions each of the topics has, those unknown left out."""
+        return {
+            name: len(self.topics[name].partitions)
+            for name in topics
+            if name in self.topics and self.topics[name].usable
+        }
+
+    def merged(self, response: MetadataResponse, *, whole: bool) -> Metadata:
+        """With an answer in it. `whole`: it lists every topic, so what is missing is gone.
+
+        A leader epoch that goes back is an old answer of a slow broker: what is known stays
+        (KIP-320).
+        """
+        topics = {} if whole else dict(self.topics)
+        for row in response.topics:
+            if row.name:
+                topics[row.name] = _newer(self.topics.get(row.name), _topic_info(row, row.name))
+        return replace(
+            self,
+            cluster_id=response.cluster_id,
+            controller_id=response.controller_id,
+            brokers={
+                row.node_id: Node(row.node_id, row.host, row.port, row.rack)
+                for row in response.brokers
+            },
+            topics=topics,
+        )
+
+
+def _topic_info(row: MetadataResponseTopic, name: str) -> TopicInfo:
+    partitions = sorted(row.partitions, key=lambda partition: partition.partition_index)
+    return TopicInfo(
+        name,
+        row.topic_id,
+        row.is_internal,
+        tuple(
+            PartitionInfo(
+                name,
+                partition.partition_index,
+                partition.leader_id if partition.leader_id >= 0 else None,
+                partition.leader_epoch,
+                tuple(partition.replica_nodes),
+                tuple(partition.isr_nodes),
+            )
+            for partition in partitions
+        ),
+        row.error_code,
+    )
+
+
+def _newer(known: TopicInfo | None, answered: TopicInfo) -> TopicInfo:
+    if known is None or known.topic_id != answered.topic_id:
+        return answered
+    old = {info.partition: info for info in known.partitions}
+    return replace(
+        answered,
+        partitions=tuple(
+            old[info.partition]
+            if info.partition in old and 0 <= info.leader_epoch < old[info.partition].leader_epoch
+            else info
+            for info in answered.partitions
+        ),
+    )

@@ -1,0 +1,353 @@
+"""The producer: records in, futures out; idempotent by default, transactional with an id."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from types import TracebackType
+from typing import Self, Unpack
+
+from oncelog_protocol.records.record import NewRecord
+
+from .backoff import Backoff
+from .batch import record_size
+from .batching import Accumulator, BatchingConfig
+from .clock import monotonic_ms, wall_ms
+from .cluster import Cluster
+from .config import ProducerConfig, ProducerSettings, producer_config
+from .errors import (
+    BufferExhaustedError,
+    ClosedError,
+    CommitOutcomeUnknown,
+    FatalError,
+    IllegalStateError,
+    KafkaError,
+    RecordTooLargeError,
+    TimedOutError,
+    TransactionAbortedError,
+)
+from .partitioner import Partitioner
+from .sender import Sender, Ticket
+from .transaction_session import TransactionSession
+from .transactions import Event, ProducerTransaction, State
+from .values import (
+    ConsumerGroupMetadata,
+    Header,
+    OffsetAndMetadata,
+    PartitionInfo,
+    RecordMetadata,
+    TopicPartition,
+)
+
+
+class Producer:
+    """Sends records. Use as `async with Producer(bootstrap_servers=...) as producer`.
+
+    Settings are those of Kafka's producer in snake case (see `ProducerSettings`); raises
+    ConfigError for those that exclude each other.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str | Iterable[str], **settings: Unpack[ProducerSettings]
+    ) -> None:
+        servers = bootstrap_servers if isinstance(bootstrap_servers, str) else [*bootstrap_servers]
+        self.config: ProducerConfig = producer_config(servers, settings)
+        self._cluster = Cluster(self.config, auto_create=True)
+        self._partitioner = Partitioner(self.config.batch_size, random.randrange)
+        self._accumulator: Accumulator[Ticket] = Accumulator(_batching(self.config))
+        self._core: ProducerTransaction | None = None
+        self._session: TransactionSession | None = None
+        if self.config.transactional_id is not None:
+            self._core = ProducerTransaction()
+            self._session = TransactionSession(self._cluster, self.config, self._core)
+        self._sender: Sender | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._adding: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    # -- life
+
+    async def start(self) -> None:
+        """Connect. Raises RetriableError if no bootstrap server can be reached."""
+        self._loop = asyncio.get_running_loop()
+        self._sender = Sender(self._cluster, self.config, self._accumulator, self._core)
+        self._sender.add_partitions = self._add_partitions
+        self._cluster.on_metadata.append(self._sender.wake)
+        try:
+            await self._cluster.start()
+        except BaseException:
+            await self._cluster.close()
+            raise
+        self._running = self._cluster.spawn(self._sender.run())
+
+    async def close(self, timeout_ms: float | None = None) -> None:
+        """Abort an open transaction, send what is buffered, disconnect; all in `timeout_ms`."""
+        if self._sender is None:
+            return
+        sender, self._sender = self._sender, None
+        timeout_ms = self.config.max_block_ms if timeout_ms is None else timeout_ms
+        with suppress(KafkaError, TimeoutError):
+            async with asyncio.timeout(timeout_ms / 1000):
+                if self._core is not None and self._core.state in (
+                    State.IN_TRANSACTION,
+                    State.PREPARING_COMMIT,
+                    State.ABORTABLE_ERROR,
+                ):
+                    await self._abort(sender)
+                else:
+                    await self._flush(sender)
+        sender.fail_all(ClosedError("the producer was closed"))
+        await self._cluster.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def _open(self) -> Sender:
+        if self._sender is None:
+            raise ClosedError("the producer is not open")
+        return self._sender
+
+    # -- records
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        *,
+        headers: Iterable[Header] = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> asyncio.Future[RecordMetadata]:
+        """Buffer a record; the future tells where it was written, or why not.
+
+        Waits, for at most `max_block_ms`, only for metadata of a new topic or room in
+        `buffer_memory`. Raises BufferExhaustedError, RecordTooLargeError, the topic's error, or the
+        transaction's error when it can only be aborted.
+        """
+        sender = self._open()
+        if self._core is not None:
+            self._core.check_sendable()
+        info = self._cluster.metadata.topics.get(topic)
+        if info is None or not info.usable:
+            info = await self._cluster.topic(topic, self.config.max_block_ms)
+        chosen = partition
+        if chosen is None:
+            chosen = self._partitioner.partition(topic, key, len(info.partitions))
+        elif not 0 <= chosen < len(info.partitions):
+            raise KafkaError(f"{topic} has no partition {chosen}")
+        record = NewRecord(
+            wall_ms() if timestamp_ms is None else timestamp_ms, key, value, tuple(headers)
+        )
+        size = record_size(record)
+        if size > self.config.max_request_size or size > self.config.buffer_memory:
+            raise RecordTooLargeError(f"a record of {size} bytes, see max_request_size")
+        if not self._accumulator.has_room(size):
+            await self._wait_for_room(sender, size)
+        assert self._loop is not None
+        ticket: Ticket = self._loop.create_future()
+        target = TopicPartition(topic, chosen)
+        if self._core is not None:
+            self._core.check_sendable()
+            self._core.want_partition(target)
+        first = self._accumulator.queued(target) == 0
+        closed = self._accumulator.append(target, record, ticket, monotonic_ms())
+        if partition is None and key is None:
+            self._given(topic, size, info.partitions, closed)
+        if first or closed:
+            sender.wake()
+        if closed:
+            # Let the sender have its turn: a loop of sends may otherwise never give it one.
+            await asyncio.sleep(0)
+        return ticket
+
+    def _given(
+        self, topic: str, size: int, partitions: tuple[PartitionInfo, ...], closed: bool
+    ) -> None:
+        self._partitioner.given(
+            topic,
+            size,
+            available=lambda: [info.partition for info in partitions if info.leader is not None],
+            queued=lambda number: self._accumulator.queued(TopicPartition(topic, number)),
+            batch_closed=closed,
+        )
+
+    async def _wait_for_room(self, sender: Sender, size: int) -> None:
+        self._accumulator.hurries += 1
+        sender.wake()
+        try:
+            async with asyncio.timeout(self.config.max_block_ms / 1000):
+                while not self._accumulator.has_room(size):
+                    await sender.progressed()
+        except TimeoutError:
+            raise BufferExhaustedError("buffer_memory stayed full for max_block_ms") from None
+        finally:
+            self._accumulator.hurries -= 1
+
+    async def flush(self) -> None:
+        """Send everything now, and wait until every record sent before has its outcome."""
+        await self._flush(self._open())
+
+    async def _flush(self, sender: Sender) -> None:
+        mark = self._accumulator.last_serial
+        self._accumulator.hurries += 1
+        sender.wake()
+        try:
+            while (oldest := self._accumulator.oldest_serial()) is not None and oldest <= mark:
+                await sender.progressed()
+        finally:
+            self._accumulator.hurries -= 1
+
+    async def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        """The partitions of a topic. Raises the topic's error, or TimedOutError."""
+        self._open()
+        return list((await self._cluster.topic(topic, self.config.max_block_ms)).partitions)
+
+    # -- transactions
+
+    def _transactional(self) -> tuple[ProducerTransaction, TransactionSession]:
+        self._open()
+        if self._core is None or self._session is None:
+            raise IllegalStateError("transactions need a transactional_id")
+        return self._core, self._session
+
+    async def init_transactions(self) -> None:
+        """Take the transactional id: fence its older producers, wait until what they left open has
+        been committed or aborted. Once, before the first transaction.
+
+        Raises TimedOutError after `max_block_ms` (call again), or a FatalError.
+        """
+        core, session = self._transactional()
+        await session.init()
+        self._accumulator.adopt(core.identity)
+
+    async def begin_transaction(self) -> None:
+        """Start a transaction. Raises IllegalStateError inside another one."""
+        core, session = self._transactional()
+        core.begin(session.cluster_version)
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata | str,
+    ) -> None:
+        """Make consumed offsets part of the transaction: the offsets of the *next* records to read.
+
+        With `consumer.group_metadata()` a consumer that has lost its partitions is refused
+        (KIP-447); a plain group id is only protected by the transactional id. Raises AbortableError
+        or FatalError.
+        """
+        _, session = self._transactional()
+        if isinstance(group, str):
+            group = ConsumerGroupMetadata(group)
+        if offsets:
+            await session.send_offsets(offsets, group)
+
+    async def commit_transaction(self) -> None:
+        """Write what is buffered, then commit.
+
+        Raises AbortableError (abort, and do the work again), FatalError (close), or
+        CommitOutcomeUnknown: then only calling this again is allowed, it asks on.
+        """
+        core, session = self._transactional()
+        sender = self._open()
+        core.apply(Event.PREPARE_COMMIT)
+        if core.state is State.PREPARING_COMMIT:
+            try:
+                async with asyncio.timeout(self.config.max_block_ms / 1000):
+                    await self._flush(sender)
+            except TimeoutError:
+                raise TimedOutError("the records were not written within max_block_ms") from None
+            if core.error is not None:
+                raise core.error
+        await session.commit()
+        self._accumulator.adopt(core.identity)
+
+    async def abort_transaction(self) -> None:
+        """Drop what is buffered and abort. Raises TimedOutError (call again) or FatalError."""
+        self._transactional()
+        await self._abort(self._open())
+
+    async def _abort(self, sender: Sender) -> None:
+        assert self._core is not None
+        assert self._session is not None
+        self._core.apply(Event.ABORT)
+        self._accumulator.aborting = True
+        try:
+            for batch in self._accumulator.drop_unsent():
+                sender.fail_tickets(batch, TransactionAbortedError("the transaction is aborted"))
+            if self._adding is not None:
+                await self._adding
+            try:
+                async with asyncio.timeout(self.config.max_block_ms / 1000):
+                    await self._flush(sender)
+            except TimeoutError:
+                raise TimedOutError("records are still in flight: abort again") from None
+            await self._session.abort(bump=self._accumulator.in_doubt)
+        finally:
+            self._accumulator.aborting = False
+        self._accumulator.adopt(self._core.identity)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Self]:
+        """`async with producer.transaction():` commits at the end, aborts on an exception.
+
+        Never aborts after a commit without a known outcome: CommitOutcomeUnknown goes to the
+        caller, who may call `commit_transaction()` again.
+        """
+        await self.begin_transaction()
+        try:
+            yield self
+            await self.commit_transaction()
+        except (CommitOutcomeUnknown, FatalError):
+            raise
+        except BaseException:
+            core, _ = self._transactional()
+            if core.state in (
+                State.IN_TRANSACTION,
+                State.PREPARING_COMMIT,
+                State.ABORTABLE_ERROR,
+            ):
+                await self.abort_transaction()
+            raise
+
+    def _add_partitions(self) -> None:
+        if self._adding is None and self._session is not None:
+            self._adding = self._cluster.spawn(self._session.add_partitions())
+            self._adding.add_done_callback(self._partitions_added)
+
+    def _partitions_added(self, task: asyncio.Task[None]) -> None:
+        self._adding = None
+        sender = self._sender
+        if sender is None:
+            return
+        if self._core is not None and self._core.error is not None:
+            sender.fail_all(self._core.error)
+        sender.wake()
+
+
+def _batching(config: ProducerConfig) -> BatchingConfig:
+    return BatchingConfig(
+        batch_size=config.batch_size,
+        linger_ms=config.linger_ms,
+        buffer_memory=config.buffer_memory,
+        delivery_timeout_ms=config.delivery_timeout_ms,
+        retries=config.retries,
+        backoff=Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
+        max_in_flight=config.max_in_flight_requests_per_connection,
+        compression=config.compression,
+        compression_level=config.compression_level,
+        idempotent=config.enable_idempotence,
+        transactional=config.transactional_id is not None,
+    )

@@ -1,0 +1,294 @@
+"""The producer's hands: sends what the accumulator lets go, and tells the records' futures.
+
+One task per producer; requests are pipelined and answered through callbacks, so that a connection's
+order is the order in which batches were drained.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from oncelog_protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+from .batch import NO_IDENTITY, Batch, ProducerIdentity
+from .batching import Accumulator, Fate
+from .clock import monotonic_ms
+from .cluster import Cluster
+from .config import ProducerConfig
+from .connection import ANY_VERSION, Connection
+from .errors import (
+    KafkaError,
+    RetriableError,
+    StaleLeaderError,
+    TimedOutError,
+    check,
+    error_for,
+)
+from .transactions import ProducerTransaction
+from .values import RecordMetadata, TopicPartition
+
+Ticket = asyncio.Future[RecordMetadata]
+
+# From Produce v12 on the partition is added to the transaction by its leader (KIP-890 part 2).
+_VERSIONS_BEFORE_IMPLICIT = range(0, 12)
+
+_WRITTEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+
+
+class Sender:
+    """Drains the accumulator to the partition leaders until cancelled."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ProducerConfig,
+        accumulator: Accumulator[Ticket],
+        transaction: ProducerTransaction | None,
+    ) -> None:
+        self._cluster = cluster
+        self._config = config
+        self._accumulator = accumulator
+        self._transaction = transaction
+        self._in_flight: dict[int, int] = {}
+        self._awake = asyncio.Event()
+        self._progress: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Adds partitions to the transaction, where that is the client's business (before KIP-890).
+        self.add_partitions: Callable[[], None] = lambda: None
+
+    def wake(self) -> None:
+        """Something changed: look again at what may leave."""
+        self._awake.set()
+
+    async def progressed(self) -> None:
+        """Wait until some batch is done, or something else has changed."""
+        await asyncio.shield(self._progress)
+
+    def tell_progress(self) -> None:
+        """Let those who wait for progress look again."""
+        self._progress.set_result(None)
+        self._progress = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while True:
+            self._awake.clear()
+            now_ms = monotonic_ms()
+            for batch in self._accumulator.expire(now_ms):
+                self._fail(batch, TimedOutError(f"{batch.partition}: not delivered in time"))
+            if await self._has_identity():
+                self._send_ready(now_ms)
+            timeout_ms = self._idle_ms(monotonic_ms())
+            try:
+                async with asyncio.timeout(timeout_ms if timeout_ms is None else timeout_ms / 1000):
+                    await self._awake.wait()
+            except TimeoutError:
+                pass
+
+    # -- identity
+
+    async def _has_identity(self) -> bool:
+        config = self._config
+        if not config.enable_idempotence or self._accumulator.identity != NO_IDENTITY:
+            return True
+        if self._transaction is not None or not self._accumulator.partitions():
+            return False
+        try:
+            response = await self._cluster.call_any(
+                InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1),
+                InitProducerIdResponse,
+            )
+            check(response.error_code)
+        except RetriableError:
+            await asyncio.sleep(self._cluster.backoff.initial_ms / 1000)
+            self.wake()
+            return False
+        except KafkaError as error:
+            self.fail_all(error)
+            return False
+        self._accumulator.adopt(ProducerIdentity(response.producer_id, response.producer_epoch))
+        return True
+
+    # -- sending
+
+    def _send_ready(self, now_ms: float) -> None:
+        leaders: dict[int, list[TopicPartition]] = {}
+        transaction = self._transaction
+        if transaction is not None and transaction.partitions_to_add():
+            self.add_partitions()
+        for partition in self._accumulator.partitions():
+            if transaction is not None and not transaction.may_send(partition):
+                continue
+            leader = self._cluster.metadata.leader(partition)
+            if leader is None:
+                self._cluster.refresh_soon()
+            else:
+                leaders.setdefault(leader, []).append(partition)
+        for leader, partitions in leaders.items():
+            self._send_to(leader, partitions, now_ms)
+
+    def _send_to(self, leader: int, partitions: list[TopicPartition], now_ms: float) -> None:
+        limit = self._config.max_in_flight_requests_per_connection
+        connection: Connection | None = None
+        while self._in_flight.get(leader, 0) < limit:
+            if not any(self._is_due(partition, now_ms) for partition in partitions):
+                return
+            if connection is None:
+                connection = self._cluster.ready_connection(leader, "", self.wake)
+            if connection is None or not connection.writable:
+                return
+            batches = self._accumulator.drain(partitions, now_ms, self._config.max_request_size)
+            if not batches:
+                return
+            self._send(leader, connection, batches)
+
+    def _is_due(self, partition: TopicPartition, now_ms: float) -> bool:
+        ready_at_ms = self._accumulator.ready_at_ms(partition, now_ms)
+        return ready_at_ms is not None and ready_at_ms <= now_ms
+
+    def _send(self, leader: int, connection: Connection, batches: list[Batch[Ticket]]) -> None:
+        request = self._request(batches)
+        if self._config.acks == 0:
+            connection.start_unanswered(request)
+            for batch in batches:
+                self._succeed(batch, -1, -1)
+            return
+        explicit = self._transaction is not None and not self._transaction.implicit
+        try:
+            answer = connection.start(
+                request, versions=_VERSIONS_BEFORE_IMPLICIT if explicit else ANY_VERSION
+            )
+        except KafkaError as error:
+            self._all_failed(batches, error)
+            return
+        self._in_flight[leader] = self._in_flight.get(leader, 0) + 1
+        answer.add_done_callback(partial(self._answered, leader, batches))
+
+    def _request(self, batches: list[Batch[Ticket]]) -> ProduceRequest:
+        topics: dict[str, TopicProduceData] = {}
+        for batch in batches:
+            name, index = batch.partition
+            row = topics.get(name)
+            if row is None:
+                row = topics[name] = TopicProduceData(name=name)
+            row.partition_data.append(PartitionProduceData(index=index, records=batch.wire))
+        return ProduceRequest(
+            transactional_id=self._config.transactional_id,
+            acks=self._config.acks,
+            timeout_ms=self._config.request_timeout_ms,
+            topic_data=list(topics.values()),
+        )
+
+    def _idle_ms(self, now_ms: float) -> float | None:
+        """How long nothing will happen by itself."""
+        accumulator, transaction = self._accumulator, self._transaction
+        times = [
+            self._cluster.backoff.initial_ms + now_ms
+            if self._cluster.metadata.leader(partition) is None
+            else accumulator.ready_at_ms(partition, now_ms)
+            for partition in accumulator.partitions()
+            if transaction is None or transaction.may_send(partition)
+        ]
+        # What is due already waits for a connection or a place in flight: both wake this up.
+        times = [time for time in times if time is not None and time > now_ms]
+        times.append(accumulator.next_expiry_ms())
+        due = min((time for time in times if time is not None), default=None)
+        return None if due is None else max(due - now_ms, 0)
+
+    # -- coming back
+
+    def _answered(
+        self, leader: int, batches: list[Batch[Ticket]], answer: asyncio.Future[Any]
+    ) -> None:
+        self._in_flight[leader] -= 1
+        self.wake()
+        error = None if answer.cancelled() else answer.exception()
+        if answer.cancelled() or error is not None:
+            failure = error if isinstance(error, KafkaError) else TimedOutError("cancelled")
+            self._all_failed(batches, failure)
+            return
+        response: ProduceResponse = answer.result()
+        rows = {
+            (topic.name, row.index): row
+            for topic in response.responses
+            for row in topic.partition_responses
+        }
+        for batch in batches:
+            row = rows.get(batch.partition)
+            if row is None:
+                self._refused(batch, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "not answered"))
+            elif row.error_code in _WRITTEN:
+                self._succeed(batch, row.base_offset, row.log_append_time_ms)
+            else:
+                self._refused(batch, error_for(row.error_code, _message(batch, row)))
+        self.tell_progress()
+
+    def _all_failed(self, batches: Iterable[Batch[Ticket]], error: KafkaError) -> None:
+        self._cluster.refresh_soon()
+        for batch in batches:
+            self._refused(batch, error)
+        self.tell_progress()
+        self.wake()
+
+    def _refused(self, batch: Batch[Ticket], error: KafkaError) -> None:
+        if isinstance(error, StaleLeaderError):
+            self._cluster.refresh_soon()
+        code = error.code if isinstance(error.code, ErrorCode) else ErrorCode.UNKNOWN_SERVER_ERROR
+        fate = self._accumulator.failed(batch, code, monotonic_ms(), random.random())
+        if fate is Fate.FAILED:
+            self._fail(batch, error)
+
+    def _succeed(self, batch: Batch[Ticket], base_offset: int, log_append_time_ms: int) -> None:
+        self._accumulator.succeeded(batch)
+        topic, partition = batch.partition
+        offset = base_offset
+        step = 1 if base_offset >= 0 else 0
+        for record, ticket in zip(batch.records, batch.tickets, strict=True):
+            if not ticket.done():
+                timestamp = record.timestamp if log_append_time_ms < 0 else log_append_time_ms
+                ticket.set_result(RecordMetadata(topic, partition, offset, timestamp))
+            offset += step
+
+    def _fail(self, batch: Batch[Ticket], error: KafkaError) -> None:
+        if self._transaction is not None:
+            self._transaction.batch_failed(error)
+        self.fail_tickets(batch, error)
+
+    def fail_tickets(self, batch: Batch[Ticket], error: KafkaError) -> None:
+        """Tell every record of a batch that it was not written."""
+        for ticket in batch.tickets:
+            if not ticket.done():
+                ticket.set_exception(error)
+                if self._transaction is not None:
+                    # The commit raises it as well: nobody has to look at every future.
+                    ticket.exception()
+        self.tell_progress()
+
+    def fail_all(self, error: KafkaError) -> None:
+        """Give up all that is not in flight."""
+        for batch in self._accumulator.drop_unsent():
+            self.fail_tickets(batch, error)
+
+
+def _message(batch: Batch[Ticket], row: PartitionProduceResponse) -> str:
+    details = [row.error_message or ""]
+    details += [
+        f"record {error.batch_index}: {error.batch_index_error_message}"
+        for error in row.record_errors
+    ]
+    text = "; ".join(detail for detail in details if detail)
+    return f"{batch.partition}: {text}" if text else str(batch.partition)

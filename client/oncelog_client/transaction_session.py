@@ -1,0 +1,431 @@
+"""The calls a transactional producer makes to its coordinators, until they give a clear answer.
+
+What an answer means is in `transactions`; here are deadlines, backoff and the order of the calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from oncelog_protocol.apis import API_OF_REQUEST, ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.features import TRANSACTION_VERSION
+from oncelog_protocol.messages.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+from oncelog_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from oncelog_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from oncelog_protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from oncelog_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+
+from .backoff import Backoff
+from .batch import NO_IDENTITY, ProducerIdentity
+from .clock import monotonic_ms
+from .cluster import Cluster, CoordinatorType
+from .config import ProducerConfig
+from .connection import ANY_VERSION
+from .errors import (
+    CommitOutcomeUnknown,
+    DisconnectedError,
+    KafkaError,
+    ProducerFencedError,
+    RetriableError,
+    TimedOutError,
+)
+from .transactions import Event, ProducerTransaction, Verdict, fenced, verdict
+from .values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+R = TypeVar("R")
+
+# Where the broker would take the request as adding to the transaction, or would bump the epoch.
+_BEFORE_VERSION_2 = {ApiKey.TXN_OFFSET_COMMIT: range(0, 5), ApiKey.END_TXN: range(0, 5)}
+# KIP-447: before v3 a TxnOffsetCommit cannot say whose offsets it commits.
+_WITH_MEMBER = range(3, 1 << 15)
+# The coordinator is about to finish the transaction before: that takes no 100 ms.
+_CONCURRENT_BACKOFF = Backoff(5, 100)
+
+
+class Unanswered(Exception):
+    """Time ran out. `maybe_done`: an attempt left for the coordinator and was never answered."""
+
+    def __init__(self, message: str, *, maybe_done: bool) -> None:
+        super().__init__(message)
+        self.message = message
+        self.maybe_done = maybe_done
+
+
+class Refused(Exception):
+    """The coordinator gave an answer that ends the call. `maybe_done` as in Unanswered."""
+
+    def __init__(self, api: ApiKey, code: int, message: str, *, maybe_done: bool) -> None:
+        super().__init__(api, code, message)
+        self.api = api
+        self.code = code
+        self.message = message
+        self.maybe_done = maybe_done
+
+
+class TransactionSession:
+    """One transactional id at its coordinator."""
+
+    def __init__(
+        self, cluster: Cluster, config: ProducerConfig, transaction: ProducerTransaction
+    ) -> None:
+        assert config.transactional_id is not None
+        self._cluster = cluster
+        self._config = config
+        self._id = config.transactional_id
+        self._core = transaction
+
+    @property
+    def cluster_version(self) -> int:
+        """The finalized `transaction.version` of the cluster, 0 where it has none."""
+        return self._cluster.features.get(TRANSACTION_VERSION, 0)
+
+    # -- the calls
+
+    async def init(self) -> None:
+        """InitProducerId: fence every older producer of this id, finish what they left open.
+
+        Raises TimedOutError (call again), or a FatalError.
+        """
+        self._core.apply(Event.INIT)
+        try:
+            identity = await self._init_producer_id(NO_IDENTITY, self._deadline())
+        except Unanswered as error:
+            self._core.apply(Event.INIT_FAILED)
+            raise TimedOutError(error.message) from None
+        except Refused as refused:
+            raise self._raise_refused(refused) from None
+        except BaseException:
+            self._core.apply(Event.INIT_FAILED)
+            raise
+        self._core.initialized(identity)
+
+    async def add_partitions(self) -> None:
+        """AddPartitionsToTxn for what was sent to so far; the core is told the outcome."""
+        partitions = self._core.partitions_to_add()
+        topics: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            topics.setdefault(topic, []).append(partition)
+        identity = self._core.identity
+
+        def request() -> AddPartitionsToTxnRequest:
+            return AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=self._id,
+                v3_and_below_producer_id=identity.producer_id,
+                v3_and_below_producer_epoch=identity.producer_epoch,
+                v3_and_below_topics=[
+                    AddPartitionsToTxnTopic(name=name, partitions=numbers)
+                    for name, numbers in topics.items()
+                ],
+            )
+
+        def codes(response: AddPartitionsToTxnResponse) -> Iterable[int]:
+            return [
+                row.partition_error_code
+                for topic in response.results_by_topic_v3_and_below
+                for row in topic.results_by_partition
+            ]
+
+        try:
+            await self._ask_own(request, AddPartitionsToTxnResponse, codes, self._deadline())
+        except Unanswered as error:
+            self._core.fail_abortable(TimedOutError(f"adding partitions: {error.message}"))
+        except Refused as refused:
+            await self._refused(refused)
+        else:
+            self._core.partitions_added(partitions)
+
+    async def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata,
+    ) -> None:
+        """AddOffsetsToTxn (before KIP-890), TxnOffsetCommit. Raises AbortableError, FatalError."""
+        self._core.check_sendable()
+        deadline_ms = self._deadline()
+        identity = self._core.identity
+        try:
+            if self._core.needs_group(group.group_id):
+                await self._ask_own(
+                    lambda: AddOffsetsToTxnRequest(
+                        transactional_id=self._id,
+                        producer_id=identity.producer_id,
+                        producer_epoch=identity.producer_epoch,
+                        group_id=group.group_id,
+                    ),
+                    AddOffsetsToTxnResponse,
+                    lambda response: [response.error_code],
+                    deadline_ms,
+                )
+            self._core.group_added(group.group_id)
+            await self._ask(
+                CoordinatorType.GROUP,
+                group.group_id,
+                lambda: self._txn_offset_commit(offsets, group, identity),
+                TxnOffsetCommitResponse,
+                lambda response: [
+                    row.error_code for topic in response.topics for row in topic.partitions
+                ],
+                deadline_ms,
+                _WITH_MEMBER if group.generation_id >= 0 or group.member_id else ANY_VERSION,
+            )
+        except Unanswered as error:
+            timed_out = TimedOutError(f"sending offsets: {error.message}")
+            raise self._core.fail_abortable(timed_out) from None
+        except Refused as refused:
+            raise await self._refused(refused) from None
+
+    async def commit(self) -> None:
+        """EndTxn(commit), after all records have been written.
+
+        Raises CommitOutcomeUnknown when time is up, AbortableError when the coordinator says that
+        it did not commit, FatalError otherwise.
+        """
+        core = self._core
+        core.apply(Event.SEND_COMMIT)
+        if not core.started:
+            core.ended(Event.COMMITTED, None)
+            return
+        try:
+            identity = await self._end(committed=True, deadline_ms=self._deadline())
+        except Unanswered as error:
+            core.apply(Event.OUTCOME_UNKNOWN)
+            message = f"{error.message}; call commit_transaction() again"
+            raise CommitOutcomeUnknown(message) from None
+        except Refused as refused:
+            if refused.maybe_done and refused.code != ErrorCode.TRANSACTION_ABORTABLE:
+                unknown = CommitOutcomeUnknown(
+                    "refused after an attempt without an answer, which may have committed",
+                    _code(refused.code),
+                    fatal=True,
+                )
+                raise core.fail_fatal(unknown) from None
+            raise await self._refused(refused) from None
+        except BaseException:
+            core.apply(Event.OUTCOME_UNKNOWN)
+            raise
+        core.ended(Event.COMMITTED, identity)
+
+    async def abort(self, *, bump: bool) -> None:
+        """EndTxn(abort) after nothing is in flight any more, and InitProducerId if the sequences
+        have to begin anew. Raises TimedOutError (call again) or FatalError."""
+        core = self._core
+        deadline_ms = self._deadline()
+        bump = bump or core.bump_needed
+        identity: ProducerIdentity | None = None
+        try:
+            if core.started:
+                try:
+                    identity = await self._end(committed=False, deadline_ms=deadline_ms)
+                except Refused as refused:
+                    match verdict(refused.api, refused.code):
+                        case Verdict.FENCED | Verdict.ABORTABLE_BUMP:
+                            # The coordinator has ended it by itself; or it was a newer producer,
+                            # which the next call finds out.
+                            bump = True
+                        case _:
+                            raise
+            if bump and identity is None:
+                identity = await self._init_producer_id(core.identity, deadline_ms)
+        except Unanswered as error:
+            raise TimedOutError(f"{error.message}; call abort_transaction() again") from None
+        except Refused as refused:
+            raise self._raise_refused(refused) from None
+        core.ended(Event.ABORTED, identity)
+
+    # -- how they are made
+
+    async def _end(self, *, committed: bool, deadline_ms: float) -> ProducerIdentity | None:
+        identity = self._core.identity
+        response = await self._ask_own(
+            lambda: EndTxnRequest(
+                transactional_id=self._id,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                committed=committed,
+            ),
+            EndTxnResponse,
+            lambda response: [response.error_code],
+            deadline_ms,
+        )
+        if response.producer_id < 0:
+            return None
+        return ProducerIdentity(response.producer_id, response.producer_epoch)
+
+    async def _init_producer_id(
+        self, identity: ProducerIdentity, deadline_ms: float
+    ) -> ProducerIdentity:
+        response = await self._ask_own(
+            lambda: InitProducerIdRequest(
+                transactional_id=self._id,
+                transaction_timeout_ms=self._config.transaction_timeout_ms,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+            ),
+            InitProducerIdResponse,
+            lambda response: [response.error_code],
+            deadline_ms,
+        )
+        return ProducerIdentity(response.producer_id, response.producer_epoch)
+
+    def _txn_offset_commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata,
+        identity: ProducerIdentity,
+    ) -> TxnOffsetCommitRequest:
+        topics: dict[str, TxnOffsetCommitRequestTopic] = {}
+        for (topic, partition), offset in offsets.items():
+            row = topics.setdefault(topic, TxnOffsetCommitRequestTopic(name=topic))
+            row.partitions.append(
+                TxnOffsetCommitRequestPartition(
+                    partition_index=partition,
+                    committed_offset=offset.offset,
+                    committed_leader_epoch=-1
+                    if offset.leader_epoch is None
+                    else offset.leader_epoch,
+                    committed_metadata=offset.metadata,
+                )
+            )
+        return TxnOffsetCommitRequest(
+            transactional_id=self._id,
+            group_id=group.group_id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            generation_id_or_member_epoch=group.generation_id,
+            member_id=group.member_id,
+            group_instance_id=group.group_instance_id,
+            topics=list(topics.values()),
+        )
+
+    async def _ask_own(
+        self,
+        request: Callable[[], object],
+        response: type[R],
+        codes: Callable[[R], Iterable[int]],
+        deadline_ms: float,
+    ) -> R:
+        return await self._ask(
+            CoordinatorType.TRANSACTION, self._id, request, response, codes, deadline_ms
+        )
+
+    async def _ask(
+        self,
+        kind: CoordinatorType,
+        key: str,
+        request: Callable[[], object],
+        response: type[R],
+        codes: Callable[[R], Iterable[int]],
+        deadline_ms: float,
+        versions: range = ANY_VERSION,
+    ) -> R:
+        """Ask a coordinator until it gives an answer that ends the call.
+
+        Raises Unanswered at the deadline and Refused for an answer that is neither success nor a
+        reason to ask again.
+        """
+        maybe_done = False
+        failures = 0
+        reason = "no coordinator"
+        while True:
+            message = request()
+            api = API_OF_REQUEST[type(message)].key
+            allowed = versions
+            if not self._core.implicit and api in _BEFORE_VERSION_2:
+                allowed = range(versions[0], _BEFORE_VERSION_2[api][-1] + 1)
+            backoff = self._cluster.backoff
+            try:
+                answer = await self._cluster.call_coordinator(
+                    kind, key, message, response, versions=allowed
+                )
+            except RetriableError as error:
+                reason = str(error)
+                unsent = isinstance(error, DisconnectedError) and not error.sent
+                maybe_done = maybe_done or not unsent
+            except KafkaError as error:
+                code = error.code
+                raise Refused(
+                    ApiKey.FIND_COORDINATOR, code, str(error), maybe_done=maybe_done
+                ) from error
+            else:
+                code = _worst(api, codes(answer))
+                outcome = verdict(api, code)
+                if outcome is Verdict.DONE:
+                    return answer
+                if outcome is Verdict.FIND_COORDINATOR:
+                    self._cluster.forget_coordinator(kind, key)
+                elif outcome is not Verdict.RETRY:
+                    raise Refused(api, code, f"{api.name} of {key}", maybe_done=maybe_done)
+                if code == ErrorCode.CONCURRENT_TRANSACTIONS:
+                    backoff = _CONCURRENT_BACKOFF
+                reason = _code(code).name
+            failures += 1
+            delay_ms = backoff.delay_ms(failures, random.random())
+            if monotonic_ms() + delay_ms >= deadline_ms:
+                raise Unanswered(f"{api.name}: {reason}", maybe_done=maybe_done)
+            await asyncio.sleep(delay_ms / 1000)
+
+    def _deadline(self) -> float:
+        return monotonic_ms() + self._config.max_block_ms
+
+    # -- refusals
+
+    async def _refused(self, refused: Refused) -> KafkaError:
+        """Tell the core, and return what to raise. A fenced epoch is looked into first: if the
+        coordinator has timed the transaction out, this producer may go on with a new epoch."""
+        if verdict(refused.api, refused.code) is not Verdict.FENCED:
+            return self._raise_refused(refused)
+        try:
+            identity = await self._init_producer_id(self._core.identity, self._deadline())
+        except Unanswered as error:
+            return self._core.fail_abortable(TimedOutError(error.message), bump=True)
+        except Refused as final:
+            return self._raise_refused(final)
+        self._core.identity = identity
+        self._core.started = False
+        return self._core.fail_abortable(
+            TimedOutError("the coordinator has aborted the transaction", _code(refused.code))
+        )
+
+    def _raise_refused(self, refused: Refused) -> KafkaError:
+        error = self._core.refused(refused.api, refused.code, refused.message)
+        return fenced(error.message) if isinstance(error, ProducerFencedError) else error
+
+
+def _worst(api: ApiKey, codes: Iterable[int]) -> int:
+    """The code that decides the answer: one that ends the call before one that asks for another."""
+    order = (Verdict.DONE, Verdict.RETRY, Verdict.FIND_COORDINATOR, Verdict.ABORTABLE)
+
+    def rank(code: int) -> int:
+        outcome = verdict(api, code)
+        if code == ErrorCode.OPERATION_NOT_ATTEMPTED:
+            # Only says that another partition is the reason.
+            return 1
+        return order.index(outcome) if outcome in order else len(order)
+
+    return max(codes, key=rank, default=ErrorCode.NONE)
+
+
+def _code(code: int) -> ErrorCode:
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
