@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
@@ -19,6 +20,9 @@ from oncelog_server.group.moment import Moment
 from oncelog_server.group.records import group_record
 from oncelog_server.group.states import GroupEvent, GroupState
 from oncelog_server.group.table import GroupTable, Records, join_key, session_key, sync_key
+
+# A rebalance timeout may be 0; a join phase that nobody joins must not be looked at all the time.
+_NOBODY_JOINED_RETRY_MS: Final = 1_000
 
 
 class Rebalance:
@@ -114,8 +118,8 @@ class Rebalance:
         self._wait_for_joins(group, at)
         return ()
 
-    def _wait_for_joins(self, group: ClassicGroup, at: Moment) -> None:
-        deadline_ms = at.now_ms + group.rebalance_timeout_ms
+    def _wait_for_joins(self, group: ClassicGroup, at: Moment, *, at_least_ms: int = 0) -> None:
+        deadline_ms = at.now_ms + max(group.rebalance_timeout_ms, at_least_ms)
         self._table.timers.set(
             join_key(group.group_id), deadline_ms, partial(self._joins_over, group)
         )
@@ -158,7 +162,7 @@ class Rebalance:
             self._table.remove_member(group, member_id)
         if group.members and not group.elect_joined_leader():
             # Only static members are left, and none came back: wait until their sessions end.
-            self._wait_for_joins(group, at)
+            self._wait_for_joins(group, at, at_least_ms=_NOBODY_JOINED_RETRY_MS)
             return ()
         group.start_next_generation(at.wall_ms)
         if group.state is GroupState.EMPTY:

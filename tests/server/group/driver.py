@@ -1,7 +1,7 @@
-"""A coordinator runtime in memory: appends records to a list, replays them, releases answers on commit.
+"""A coordinator runtime in memory: appends records to a list, replays them, releases answers.
 
-Numbers are time. Every answer is encoded in its version as it leaves, so that none can be given that the
-wire cannot carry. Commits can be held back, and appends made to fail.
+Numbers are time. Every answer is encoded in its version as it leaves, so that none can be given
+that the wire cannot carry. Commits can be held back, and appends made to fail.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The heap of timers: exact whatever is moved, cancelled or set again, and no larger than its keys."""
+"""The heap of timers: exact whatever is moved, cancelled or set again, and bounded by its keys."""
 
 from __future__ import annotations
 

@@ -1,0 +1,166 @@
+"""Offsets that expire, those that never do, and how much is done at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_server.group.config import GroupConfig
+from oncelog_server.group.states import GroupState
+from tests.server.group.driver import GROUP, Driver, subscription
+
+HOUR_MS = 3_600_000
+CHECK_MS = 600_000
+
+
+def retention(**settings: int) -> Driver:
+    return Driver(GroupConfig(offsets_retention_ms=HOUR_MS, **settings))
+
+
+def keep_alive(driver: Driver, ms: int, generation_id: int, *members: str) -> None:
+    for _ in range(ms // 500_000):
+        driver.advance(500_000)
+        for member in members:
+            assert driver.heartbeat(member, generation_id) == 0
+
+
+def test_offsets_of_a_simple_group_expire_by_their_commit() -> None:
+    driver = retention()
+    driver.commit(("t", 0, 1))
+    driver.advance(HOUR_MS // 2)
+    driver.commit(("t", 1, 1))
+    driver.advance(HOUR_MS // 2 + CHECK_MS)
+    assert driver.fetch("t", 0) == (-1, 0)
+    assert driver.fetch("t", 1) == (1, 0)
+    driver.advance(HOUR_MS)
+    assert driver.fetch("t", 1) == (-1, 0)
+    assert driver.state() is GroupState.DEAD
+    assert driver.load().table.groups == {}
+
+
+def test_offsets_of_a_group_expire_by_when_it_became_empty() -> None:
+    driver = retention()
+    generation_id, (member,) = driver.stable_group("a", session_ms=600_000)
+    driver.commit(("t", 0, 1), member_id=member, generation_id=generation_id)
+    keep_alive(driver, 2 * HOUR_MS, generation_id, member)
+    assert driver.fetch("t", 0) == (-1, 0)  # Nobody is subscribed to it.
+    driver.commit(("t", 0, 2), member_id=member, generation_id=generation_id)
+    driver.leave(member)
+    driver.advance(HOUR_MS - CHECK_MS)
+    assert driver.fetch("t", 0) == (2, 0)
+    driver.advance(2 * CHECK_MS)
+    assert driver.fetch("t", 0) == (-1, 0)
+    assert driver.state() is GroupState.DEAD
+
+
+def test_offsets_of_subscribed_topics_never_expire_in_a_stable_group() -> None:
+    driver = retention()
+    options = {"protocols": {"range": subscription("s")}, "session_ms": 600_000}
+    generation_id, (member,) = driver.stable_group("a", **options)
+    driver.commit(("s", 0, 1), ("t", 0, 2), member_id=member, generation_id=generation_id)
+    keep_alive(driver, 3 * HOUR_MS, generation_id, member)
+    assert driver.fetch("s", 0) == (1, 0)
+    assert driver.fetch("t", 0) == (-1, 0)
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "metadata"), [("consumer", b"?"), ("connect", subscription("t"))]
+)
+def test_offsets_never_expire_while_we_cannot_read_what_members_want(
+    protocol_type: str, metadata: bytes
+) -> None:
+    driver = retention()
+    generation_id, (member,) = driver.stable_group(
+        "a", protocol_type=protocol_type, protocols={"p": metadata}, session_ms=600_000
+    )
+    driver.commit(("t", 0, 2), member_id=member, generation_id=generation_id)
+    keep_alive(driver, 3 * HOUR_MS, generation_id, member)
+    assert driver.fetch("t", 0) == (2, 0)
+
+
+def test_a_retention_of_its_own_counts_from_the_commit_whatever_the_group_does() -> None:
+    driver = retention()
+    generation_id, (member,) = driver.stable_group("a", session_ms=600_000)
+    driver.commit(
+        ("t", 0, 2), member_id=member, generation_id=generation_id, retention_ms=1, version=4
+    )
+    driver.commit(
+        ("u", 0, 2),
+        member_id=member,
+        generation_id=generation_id,
+        retention_ms=5 * HOUR_MS,
+        version=4,
+    )
+    keep_alive(driver, 2 * HOUR_MS, generation_id, member)
+    assert driver.fetch("t", 0) == (-1, 0)
+    assert driver.fetch("u", 0) == (2, 0)
+
+
+def test_an_offset_with_a_transaction_over_it_does_not_expire_and_keeps_its_group() -> None:
+    driver = retention()
+    driver.commit(("t", 0, 1))
+    driver.txn_commit(7, ("t", 0, 2), ("u", 0, 3))
+    driver.advance(10 * HOUR_MS)
+    assert driver.fetch("t", 0) == (1, 0)
+    assert driver.state() is GroupState.EMPTY
+    driver.end_transaction(7, committed=False)
+    driver.advance(CHECK_MS)
+    assert driver.fetch("t", 0) == (-1, 0)
+    assert driver.state() is GroupState.DEAD
+
+
+def test_a_group_that_never_committed_goes_once_it_is_empty() -> None:
+    driver = retention()
+    given = driver.join(session_ms=1_500_000).value
+    driver.advance(CHECK_MS)
+    assert driver.state() is GroupState.EMPTY  # A member id is out: it may still come.
+    assert given.error_code == 79
+    driver.advance(3 * CHECK_MS)
+    assert driver.state() is GroupState.DEAD
+
+
+def test_a_sweep_is_done_in_slices_and_ends() -> None:
+    driver = retention(cleanup_records_max=10, cleanup_groups_max=4)
+    for number in range(7):
+        driver.commit(*(("t", partition, 1) for partition in range(25)), group=f"g{number}")
+    driver.now_ms += 2 * HOUR_MS
+    sizes = []
+    while driver.shard.table.groups:
+        decisions = driver.shard.expire(driver.now_ms)
+        for decision in decisions:
+            sizes.append(len(decision.records))
+            driver.run(decision)
+        driver.now_ms += 1
+    assert max(sizes) <= 11
+    assert sum(sizes) == 7 * 26
+    next_timer = driver.shard.next_timer()
+    assert next_timer is not None
+    assert next_timer > driver.now_ms + CHECK_MS - 100
+
+
+def test_a_sweep_that_cannot_be_written_waits_for_the_next_one() -> None:
+    driver = retention(cleanup_records_max=1)
+    driver.commit(("t", 0, 1), ("t", 1, 1))
+    driver.append_error = 6
+    driver.advance(2 * HOUR_MS)
+    assert driver.fetch("t", 0) == (1, 0)
+    driver.append_error = None
+    driver.advance(CHECK_MS + 10)
+    assert driver.fetch("t", 0) == (-1, 0)
+    assert driver.state() is GroupState.DEAD
+
+
+def test_offsets_of_deleted_topics_go_also_those_in_a_transaction() -> None:
+    driver = Driver(GroupConfig(cleanup_records_max=3))
+    driver.commit(*(("t", partition, 1) for partition in range(5)), ("u", 0, 1))
+    driver.txn_commit(7, ("t", 0, 2), ("t", 9, 2), ("u", 0, 2), group="h")
+    decisions = driver.shard.on_topics_deleted({"t"})
+    assert [len(decision.records) for decision in decisions] == [3, 3, 1]
+    for decision in decisions:
+        driver.run(decision)
+    driver.end_transaction(7, committed=True)
+    assert [driver.fetch("t", partition)[0] for partition in range(5)] == [-1] * 5
+    assert driver.fetch("u", 0) == (1, 0)
+    assert driver.fetch("t", 0, group="h") == (-1, 0)
+    assert driver.fetch("u", 0, group="h") == (2, 0)
+    assert driver.load().table.offsets.snapshot() == driver.shard.table.offsets.snapshot()
+    assert GROUP in driver.shard.table.groups

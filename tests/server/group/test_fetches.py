@@ -1,0 +1,121 @@
+"""OffsetFetch: one group at a time, and the forms of all versions around it."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.codecs import encode
+from oncelog_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from oncelog_server.group.fetches import groups_asked_for, offset_fetch_response, refused_group
+from tests.server.group.driver import GROUP, Driver
+
+TOPIC_ID = b"\1" * 16
+
+
+def asked(version: int, *, everything: bool = False) -> OffsetFetchRequest:
+    """Partitions 0 and 1 of topic t, or all."""
+    if version < 8:
+        topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])]
+        return OffsetFetchRequest(group_id=GROUP, topics=None if everything else topics)
+    names = [OffsetFetchRequestTopics(name="t", topic_id=TOPIC_ID, partition_indexes=[0, 1])]
+    group = OffsetFetchRequestGroup(group_id=GROUP, topics=None if everything else names)
+    return OffsetFetchRequest(groups=[group])
+
+
+def fetch(driver: Driver, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+    """What a handler makes of the shard's answers."""
+    groups = [
+        driver.run(driver.shard.offset_fetch(group, require_stable=request.require_stable)).value
+        for group in groups_asked_for(request, version)
+    ]
+    response = offset_fetch_response(request, version, groups)
+    assert encode(response, version)
+    return response
+
+
+def shown(response: OffsetFetchResponse, version: int) -> list[tuple[int, int, str | None, int]]:
+    """(partition, offset, metadata, code) of everything in it."""
+    if version < 8:
+        return [
+            (found.partition_index, found.committed_offset, found.metadata, found.error_code)
+            for topic in response.topics
+            for found in topic.partitions
+        ]
+    return [
+        (found.partition_index, found.committed_offset, found.metadata, found.error_code)
+        for group in response.groups
+        for topic in group.topics
+        for found in topic.partitions
+    ]
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+def test_offsets_are_told_in_every_version(version: int) -> None:
+    driver = Driver()
+    driver.commit(("t", 0, 5), metadata="m")
+    response = fetch(driver, asked(version), version)
+    assert shown(response, version) == [(0, 5, "m", 0), (1, -1, "", 0)]
+    if version >= 10:
+        assert response.groups[0].topics[0].topic_id == TOPIC_ID
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_all_offsets_of_a_group_are_told_to_who_names_no_topic(version: int) -> None:
+    driver = Driver()
+    driver.commit(("t", 0, 5), ("u", 3, 6))
+    response = fetch(driver, asked(version, everything=True), version)
+    assert shown(response, version) == [(0, 5, "", 0), (3, 6, "", 0)]
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+def test_an_unknown_group_has_no_offsets_and_no_error(version: int) -> None:
+    response = fetch(Driver(), asked(version), version)
+    assert shown(response, version) == [(0, -1, "", 0), (1, -1, "", 0)]
+    assert response.error_code == 0
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+def test_a_group_that_is_not_here_is_told_at_the_place_of_the_version(version: int) -> None:
+    request = asked(version)
+    groups = [refused_group(group, 16) for group in groups_asked_for(request, version)]
+    response = offset_fetch_response(request, version, groups)
+    assert encode(response, version)
+    if version == 1:
+        assert shown(response, version) == [(0, -1, "", 16), (1, -1, "", 16)]
+    elif version < 8:
+        assert (response.error_code, response.topics) == (16, [])
+    else:
+        assert [(group.group_id, group.error_code) for group in response.groups] == [(GROUP, 16)]
+
+
+def test_groups_are_answered_in_the_order_they_were_asked_for() -> None:
+    driver = Driver()
+    driver.commit(("t", 0, 1), group="a")
+    driver.commit(("t", 0, 2), group="b")
+    request = OffsetFetchRequest(
+        groups=[
+            OffsetFetchRequestGroup(group_id=name, member_id="m", member_epoch=3, topics=None)
+            for name in ("b", "a")
+        ]
+    )
+    response = fetch(driver, request, 9)
+    assert [group.group_id for group in response.groups] == ["b", "a"]
+    assert shown(response, 9) == [(0, 2, "", 0), (0, 1, "", 0)]
+
+
+def test_unstable_partitions_are_told_one_by_one() -> None:
+    driver = Driver()
+    driver.commit(("t", 0, 5), ("t", 1, 5))
+    driver.txn_commit(7, ("t", 1, 9))
+    request = asked(8)
+    request.require_stable = True
+    assert shown(fetch(driver, request, 8), 8) == [(0, 5, "", 0), (1, -1, "", 88)]
+    request = asked(8, everything=True)
+    request.require_stable = True
+    assert shown(fetch(driver, request, 8), 8) == [(0, 5, "", 0), (1, -1, "", 88)]

@@ -1,0 +1,110 @@
+"""DescribeGroups, ListGroups and DeleteGroups."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.codecs import encode
+from oncelog_protocol.messages.describe_groups import DescribeGroupsResponse
+from oncelog_protocol.messages.list_groups import ListGroupsResponse
+from oncelog_server.group.states import GroupState
+from tests.server.group.driver import Driver, subscription
+
+
+def listed(driver: Driver, *states: str, types: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+    groups = driver.run(driver.shard.list_groups(states, types)).value
+    assert encode(ListGroupsResponse(groups=groups), 5)
+    return [(group.group_id, group.group_state) for group in groups]
+
+
+def deleted(driver: Driver, *groups: str) -> list[tuple[str, int]]:
+    results = driver.run(driver.shard.delete_groups(groups)).value
+    return [(result.group_id, result.error_code) for result in results]
+
+
+def test_groups_are_listed_by_state_and_type_in_any_case() -> None:
+    driver = Driver()
+    driver.stable_group("a", group="stable")
+    driver.commit(("t", 0, 1), group="simple")
+    everything = [("stable", "Stable"), ("simple", "Empty")]
+    assert listed(driver) == everything
+    assert listed(driver, "stable") == everything[:1]
+    assert listed(driver, " EMPTY ", "stable") == everything
+    assert listed(driver, "Dead") == []
+    assert listed(driver, types=("Classic",)) == everything
+    assert listed(driver, types=("consumer",)) == []
+    assert listed(driver, types=("consumer", "classic")) == everything
+
+
+def test_a_listed_group_says_what_kind_it_is() -> None:
+    driver = Driver()
+    driver.stable_group("a")
+    (group,) = driver.run(driver.shard.list_groups()).value
+    assert (group.protocol_type, group.group_type) == ("consumer", "classic")
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_a_stable_group_is_described_with_its_members(version: int) -> None:
+    driver = Driver()
+    metadata = subscription("t")
+    _, (first, second) = driver.stable_group("a", "b", protocols={"range": metadata})
+    groups = driver.run(driver.shard.describe_groups(["g"], driver.caller(version))).value
+    assert encode(DescribeGroupsResponse(groups=groups), version)
+    (group,) = groups
+    assert (group.error_code, group.error_message) == (0, None)
+    assert (group.group_state, group.protocol_type, group.protocol_data) == (
+        "Stable",
+        "consumer",
+        "range",
+    )
+    assert [
+        (member.member_id, member.client_id, member.client_host, member.member_assignment)
+        for member in group.members
+    ] == [
+        (first, "a", "/127.0.0.1", first.encode()),
+        (second, "b", "/127.0.0.1", second.encode()),
+    ]
+    assert {member.member_metadata for member in group.members} == {metadata}
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_an_unknown_group_is_dead_and_since_version_6_not_found(version: int) -> None:
+    driver = Driver()
+    (group,) = driver.run(driver.shard.describe_groups(["x"], driver.caller(version))).value
+    assert group.group_state == "Dead"
+    expected = (69, "Group x not found.") if version >= 6 else (0, None)
+    assert (group.error_code, group.error_message) == expected
+
+
+def test_groups_are_deleted_with_their_offsets_and_each_has_its_code() -> None:
+    driver = Driver()
+    driver.commit(("t", 0, 1), ("u", 0, 1), group="empty")
+    driver.stable_group("a", group="stable")
+    assert deleted(driver, "empty", "stable", "unknown", "empty") == [
+        ("empty", 0),
+        ("stable", 68),
+        ("unknown", 69),
+    ]
+    assert driver.fetch("t", 0, group="empty") == (-1, 0)
+    assert driver.state("empty") is GroupState.DEAD
+    loaded = driver.load()
+    assert list(loaded.table.groups) == ["stable"]
+    assert loaded.table.offsets.groups() == []
+
+
+def test_a_deletion_that_cannot_be_written_deletes_nothing() -> None:
+    driver = Driver()
+    driver.commit(("t", 0, 1), group="empty")
+    driver.append_error = 19
+    assert deleted(driver, "empty", "unknown") == [("empty", 15), ("unknown", 69)]
+    assert driver.fetch("t", 0, group="empty") == (1, 0)
+
+
+def test_a_deleted_group_may_begin_anew() -> None:
+    driver = Driver()
+    _, (member,) = driver.stable_group("a")
+    driver.leave(member)
+    assert deleted(driver, "g") == [("g", 0)]
+    generation_id, _ = driver.stable_group("a")
+    assert generation_id == 1
+    assert driver.load().table.groups["g"].generation_id == 1
