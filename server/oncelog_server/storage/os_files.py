@@ -146,7 +146,7 @@ class OsFiles:
         call_on_loop: CallOnLoop,
         descriptor_limit: int = DESCRIPTOR_LIMIT,
     ) -> None:
-        self._root = root
+        self._root = os.path.abspath(root)
         self._executor = executor
         self._call_on_loop = call_on_loop
         self._descriptor_limit = descriptor_limit
@@ -155,6 +155,11 @@ class OsFiles:
     @property
     def open_descriptors(self) -> int:
         return len(self._open)
+
+    def close(self) -> None:
+        """Close every descriptor. The executor belongs to the caller."""
+        for file in list(self._open):
+            self._close_descriptor(file)
 
     def _full(self, path: str) -> str:
         return os.path.join(self._root, path)
@@ -261,7 +266,7 @@ class OsFiles:
             failure = error
             self._call_on_loop(lambda: done(failure))
             return
-        directories = {os.path.dirname(file._full_path) for file in group if file._new}
+        directories = self._directories_of([file for file in group if file._new])
         for file in group:
             file._pins += 1
 
@@ -294,6 +299,18 @@ class OsFiles:
             self._call_on_loop(lambda: synced(outcome))
 
         self._executor.submit(work)
+
+    def _directories_of(self, files: Sequence[OsFile]) -> list[str]:
+        """Those that name the files, and those that name these directories, up to the root."""
+        directories: dict[str, None] = {}
+        for file in files:
+            directory = os.path.dirname(file._full_path)
+            while directory not in directories:
+                directories[directory] = None
+                if len(directory) <= len(self._root):
+                    break
+                directory = os.path.dirname(directory)
+        return list(directories)
 
     def remove(self, paths: Sequence[str], done: Done | None = None) -> None:
         full_paths = [(path, self._full(path)) for path in paths]

@@ -1,0 +1,84 @@
+"""What only the operating system's disk can do: run out of room in the middle of a write."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from oncelog_server.storage.files import StorageError
+from oncelog_server.storage.os_files import OsFiles
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[OsFiles]:
+    def at_once(callback: Callable[[], None]) -> None:
+        callback()
+
+    with ThreadPoolExecutor(1) as executor:
+        files = OsFiles(str(tmp_path), executor=executor, call_on_loop=at_once)
+        yield files
+        files.close()
+
+
+@pytest.mark.parametrize("buffers", [(b"x" * 60,), (b"x" * 30, b"y" * 30)])
+def test_a_write_cut_short_leaves_nothing_behind(
+    files: OsFiles, tmp_path: Path, buffers: tuple[bytes, ...]
+) -> None:
+    file = files.open("f", create=True)
+    file.append(b"a" * 50)
+    with largest_file(80), pytest.raises(StorageError, match="too large") as refused:
+        file.append(*buffers)
+    assert refused.value.operation == "append"
+    assert (tmp_path / "f").read_bytes() == b"a" * 50
+    assert file.size == 50
+    file.append(b"b")
+    assert file.read(49, 9) == b"ab"
+
+
+def test_a_tail_that_could_not_be_cut_is_cut_before_the_next_append(
+    files: OsFiles, tmp_path: Path
+) -> None:
+    file = files.open("f", create=True)
+    file.append(b"whole")
+    file._cut_pending = True
+    (tmp_path / "f").write_bytes(b"wholeha")
+    file.append(b"next")
+    assert (tmp_path / "f").read_bytes() == b"wholenext"
+
+
+def test_descriptors_stay_within_their_limit(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as executor:
+        files = OsFiles(
+            str(tmp_path), executor=executor, call_on_loop=lambda callback: None, descriptor_limit=4
+        )
+        handles = [files.open(f"f{n}", create=True) for n in range(10)]
+        for handle in handles:
+            handle.append(b"x")
+            assert handle.fileno() >= 0
+            assert files.open_descriptors <= 4
+        files.close()
+        assert files.open_descriptors == 0
+
+
+def test_a_replace_that_fails_leaves_the_old_file_and_no_other(
+    files: OsFiles, tmp_path: Path
+) -> None:
+    files.replace("f", b"old")
+    with largest_file(2), pytest.raises(StorageError):
+        files.replace("f", b"a new one")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("f", b"old")]
