@@ -85,13 +85,15 @@ class ClusterImage:
     cluster_id: str = ""
     controller_id: int = -1
     controller_epoch: int = -1
-    brokers: Mapping[int, BrokerImage] = _EMPTY
-    topics: Mapping[str, TopicImage] = _EMPTY
-    features: Mapping[str, int] = _EMPTY
+    brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
+    topics: Mapping[str, TopicImage] = field(default_factory=dict)
+    features: Mapping[str, int] = field(default_factory=dict)
     features_epoch: int = -1
-    _names: Mapping[bytes, str] = _EMPTY
+    _names: Mapping[bytes, str] = field(default_factory=dict)
     # All partition records by topic, those of no topic (yet) or beyond its count included.
-    _partitions: Mapping[bytes, Mapping[int, PartitionImage]] = field(default=_EMPTY, repr=False)
+    _partitions: Mapping[bytes, Mapping[int, PartitionImage]] = field(
+        default_factory=dict, repr=False
+    )
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> ClusterImage:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -235,8 +236,6 @@ async def test_a_file_that_is_no_store_is_an_os_error(tmp_path: Path) -> None:
 
 
 async def test_a_closed_store_is_an_os_error(tmp_path: Path) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
     executor = ThreadPoolExecutor(1)
     store = await SqliteStore.open(tmp_path / "metadata.sqlite", executor)
     await store.close()

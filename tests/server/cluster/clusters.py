@@ -1,0 +1,75 @@
+"""Clusters to test with: an image, and what the store would make of writes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from oncelog_server.cluster import records
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.store import (
+    Changes,
+    Compare,
+    Created,
+    Entry,
+    Event,
+    Operation,
+    Put,
+    Write,
+    check_limits,
+)
+from oncelog_server.cluster.topics import NewTopic, create_topic
+from oncelog_server.settings.model import Settings
+
+
+class Cluster:
+    """A store without a loop: `apply` does writes one revision after the other."""
+
+    def __init__(self, brokers: Iterable[int] = (1,)) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.image = ClusterImage()
+        self.ids = 0
+        for broker in brokers:
+            self.register(broker)
+        controller = records.encode(records.ControllerRecord(1))
+        self.apply([Write((), (Put(records.CONTROLLER, controller),))])
+
+    def register(self, broker: int) -> None:
+        endpoint = records.EndpointRecord("PLAINTEXT", f"host{broker}", 9092)
+        record = records.encode(records.BrokerRecord("incarnation", (endpoint,)))
+        self.apply([Write((), (Put(records.broker_key(broker), record),))])
+
+    def new_id(self) -> bytes:
+        self.ids += 1
+        return self.ids.to_bytes(16, "big")
+
+    def create(self, name: str, partitions: int = 1, replicas: int = 1) -> bytes:
+        topic_id = self.new_id()
+        new = NewTopic(name, partitions, replicas)
+        assert self.apply(create_topic(self.image, Settings(), new, topic_id)[1])
+        return topic_id
+
+    def apply(self, writes: Sequence[Write]) -> bool:
+        """Whether all of them came in time."""
+        for write in writes:
+            check_limits(write.compare, write.operations)
+            if not all(map(self._holds, write.compare)):
+                return False
+            revision = self.image.revision + 1
+            events = tuple(self._event(one, revision) for one in write.operations)
+            self.image = self.image.advance([Changes(revision, events)])
+        return True
+
+    def _event(self, operation: Operation, revision: int) -> Event:
+        before = self.entries.pop(operation.key, None)
+        if not isinstance(operation, Put):
+            return Event(operation.key, None)
+        created = before.create_revision if before else revision
+        entry = Entry(operation.key, operation.value, created, revision)
+        self.entries[operation.key] = entry
+        return Event(operation.key, entry)
+
+    def _holds(self, condition: Compare) -> bool:
+        entry = self.entries.get(condition.key)
+        if isinstance(condition, Created):
+            return (entry.create_revision if entry else 0) == condition.create_revision
+        return (entry.mod_revision if entry else 0) == condition.mod_revision

@@ -1,0 +1,184 @@
+"""An image is what the store holds, whichever way it was reached; old images never change."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oncelog_protocol.types import uuid_to_string
+from oncelog_server.cluster import records
+from oncelog_server.cluster.delta import ImageDelta, PartitionChange
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.store import Delete, Put, Snapshot, Write
+from oncelog_server.cluster.topic_alterations import alter_topic
+from oncelog_server.cluster.topics import (
+    NewPartitions,
+    NewTopic,
+    create_partitions,
+    create_topic,
+    delete_topic,
+)
+from oncelog_server.settings.model import Settings
+from tests.server.cluster.clusters import Cluster
+
+SETTINGS = Settings()
+
+
+def test_topics_are_found_by_name_and_id_and_partitions_by_number() -> None:
+    cluster = Cluster((1, 2))
+    topic_id = cluster.create("orders", 3, 2)
+    image = cluster.image
+    topic = image.topics["orders"]
+    assert image.topic_by_id(topic_id) is topic
+    assert image.topic_name(topic_id) == "orders"
+    assert image.topic_name(bytes(16)) is None
+    assert topic.replication_factor == 2
+    partition = image.partition("orders", 2)
+    assert partition is not None
+    assert (partition.leader, partition.leader_epoch, partition.replicas) == (1, 0, (1, 2))
+    assert partition.partition_epoch == topic.revision == image.revision
+    assert image.partition("orders", 3) is None
+    assert image.partition("orders", -1) is None
+    assert image.partition("none", 0) is None
+
+
+def test_brokers_have_an_address_for_each_listener() -> None:
+    endpoints = (
+        records.EndpointRecord("INTERNAL", "kafka", 9092),
+        records.EndpointRecord("EXTERNAL", "example", 19092),
+    )
+    cluster = Cluster(())
+    value = records.encode(records.BrokerRecord("i", endpoints, rack="r"))
+    cluster.apply([Write((), (Put(records.broker_key(5), value),))])
+    broker = cluster.image.brokers[5]
+    assert broker.endpoint("EXTERNAL").host == "example"
+    assert broker.endpoint("ELSEWHERE").host == "kafka"
+    assert (broker.epoch, broker.rack) == (2, "r")
+    cluster.apply([Write((), (Delete(records.broker_key(5)),))])
+    assert not cluster.image.brokers
+
+
+def test_an_old_image_stays_as_it_was() -> None:
+    cluster = Cluster()
+    cluster.create("a")
+    before = cluster.image
+    cluster.apply(delete_topic(before, SETTINGS, "a"))
+    cluster.create("b")
+    assert set(before.topics) == {"a"}
+    assert set(cluster.image.topics) == {"b"}
+
+
+def test_a_topic_shows_only_when_it_is_whole() -> None:
+    cluster = Cluster()
+    seen = []
+    topic_id = cluster.new_id()
+    for write in create_topic(cluster.image, SETTINGS, NewTopic("big", 300, 1), topic_id)[1]:
+        seen.append(len(cluster.image.topics))
+        cluster.apply([write])
+    assert seen == [0, 0, 0]
+    assert len(cluster.image.topics["big"].partitions) == 300
+    assert not cluster.image.orphans()
+    deletion = delete_topic(cluster.image, SETTINGS, "big")
+    cluster.apply(deletion[:1])
+    assert not cluster.image.topics
+    assert len(cluster.image.orphans()) == 300
+    cluster.apply(deletion[1:])
+    assert not cluster.image.orphans()
+
+
+def test_a_record_that_is_none_is_an_error() -> None:
+    cluster = Cluster()
+    with pytest.raises(ValueError, match="JSON"):
+        cluster.apply([Write((), (Put("topics/a", b"nonsense"),))])
+    topic = records.TopicRecord(uuid_to_string(b"x" * 16), 1)
+    with pytest.raises(ValueError, match="have no record"):
+        cluster.apply([Write((), (Put("topics/a", records.encode(topic)),))])
+
+
+def test_unknown_keys_and_fields_of_later_versions_are_skipped() -> None:
+    cluster = Cluster()
+    value = b'{"id":"' + uuid_to_string(b"x" * 16).encode() + b'","partitions":0,"new":1}'
+    cluster.apply([Write((), (Put("topics/a", value), Put("acls/1", b"?"), Put("zebra", b"?")))])
+    assert cluster.image.topics["a"].partitions == ()
+
+
+def test_a_delta_tells_what_came_went_and_changed() -> None:
+    cluster = Cluster()
+    cluster.create("kept", 2)
+    cluster.create("gone")
+    cluster.create("again")
+    old = cluster.image
+    cluster.apply(delete_topic(cluster.image, SETTINGS, "gone"))
+    cluster.apply(delete_topic(cluster.image, SETTINGS, "again"))
+    cluster.create("again", 2)
+    cluster.apply(create_partitions(cluster.image, NewPartitions("kept", 3)))
+    cluster.apply(alter_topic(cluster.image, SETTINGS, "kept", {"retention.ms": "5"}))
+    new = cluster.image
+    delta = ImageDelta.between(old, new)
+    assert {topic.name for topic in delta.topics_deleted} == {"gone", "again"}
+    assert [topic.id for topic in delta.topics_created] == [new.topics["again"].id]
+    assert delta.settings_changed == (new.topics["kept"],)
+    kept = new.topics["kept"]
+    expected = [
+        PartitionChange(old.topics["gone"], old.partition("gone", 0), None),
+        PartitionChange(old.topics["again"], old.partition("again", 0), None),
+        PartitionChange(new.topics["again"], None, new.partition("again", 0)),
+        PartitionChange(new.topics["again"], None, new.partition("again", 1)),
+        PartitionChange(kept, None, kept.partitions[2]),
+    ]
+    assert len(delta.partitions) == len(expected)
+    assert all(change in delta.partitions for change in expected)
+    assert not delta.brokers_changed
+    assert ImageDelta.between(new, new) == ImageDelta()
+
+
+NAMES = st.sampled_from(["a", "b", "c"])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("create"), NAMES, st.integers(1, 3)),
+        st.tuples(st.just("delete"), NAMES, st.just(0)),
+        st.tuples(st.just("grow"), NAMES, st.integers(2, 5)),
+        st.tuples(st.just("alter"), NAMES, st.integers(0, 3)),
+    ),
+    max_size=12,
+)
+
+
+def do(cluster: Cluster, step: tuple[str, str, int]) -> None:
+    verb, name, number = step
+    topic = cluster.image.topics.get(name)
+    if verb == "create" and topic is None:
+        cluster.create(name, number)
+    elif verb == "delete" and topic is not None:
+        cluster.apply(delete_topic(cluster.image, SETTINGS, name))
+    elif verb == "grow" and topic is not None and number > len(topic.partitions):
+        cluster.apply(create_partitions(cluster.image, NewPartitions(name, number)))
+    elif verb == "alter" and topic is not None:
+        own = {"retention.ms": str(number)}
+        cluster.apply(alter_topic(cluster.image, SETTINGS, name, own))
+
+
+@settings(max_examples=150, deadline=None)
+@given(STEPS, STEPS)
+def test_advancing_is_reading_anew_and_deltas_add_up(
+    before: list[tuple[str, str, int]], after: list[tuple[str, str, int]]
+) -> None:
+    cluster = Cluster()
+    for step in before:
+        do(cluster, step)
+    old = cluster.image
+    for step in after:
+        do(cluster, step)
+    new = cluster.image
+    entries = tuple(cluster.entries[key] for key in sorted(cluster.entries))
+    assert ClusterImage.of(Snapshot(new.revision, entries)) == new
+    held = {(one.topic_id, one.partition): one for t in old.topics.values() for one in t.partitions}
+    for change in ImageDelta.between(old, new).partitions:
+        if change.old is not None:
+            assert held.pop((change.old.topic_id, change.old.partition)) == change.old
+        if change.new is not None:
+            held[change.new.topic_id, change.new.partition] = change.new
+    assert held == {
+        (one.topic_id, one.partition): one for t in new.topics.values() for one in t.partitions
+    }

@@ -1,0 +1,202 @@
+"""The image follows the store; whoever changes something sees it when the call returns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.types import uuid_to_string
+from oncelog_server.cluster import records
+from oncelog_server.cluster.delta import ImageDelta
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.store import Put
+from oncelog_server.cluster.topics import CreatedTopic, NewPartitions, NewTopic
+from oncelog_server.metadata.cluster_metadata import ClusterMetadata, random_uuid
+from oncelog_server.metadata.sqlite_store import SqliteStore
+from oncelog_server.refusal import Refused
+from oncelog_server.settings.listeners import Endpoint
+from oncelog_server.settings.model import Settings
+from tests.server.metadata.memory_store import MemoryStore
+
+HERE = [Endpoint("PLAINTEXT", "localhost", 9092)]
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+async def metadata(store: MemoryStore) -> AsyncIterator[ClusterMetadata]:
+    metadata = ClusterMetadata(store, Settings())
+    await metadata.start(HERE)
+    yield metadata
+    await metadata.stop()
+
+
+def code_of(result: object) -> ErrorCode:
+    assert isinstance(result, Refused)
+    return result.code
+
+
+async def test_the_first_broker_founds_the_cluster(metadata: ClusterMetadata) -> None:
+    image = metadata.image
+    assert len(image.cluster_id) == 22
+    assert image.controller_id == 1
+    assert image.features == {"transaction.version": 2}
+    assert image.brokers[1].endpoint("PLAINTEXT").port == 9092
+
+
+async def test_a_created_topic_is_in_the_image_when_the_call_returns(
+    metadata: ClusterMetadata,
+) -> None:
+    told: list[ImageDelta] = []
+    metadata.subscribe(lambda old, new, delta: told.append(delta))
+    first, second, third = await metadata.create_topics(
+        [NewTopic("a", 3), NewTopic("a"), NewTopic("b b")]
+    )
+    assert isinstance(first, CreatedTopic)
+    assert metadata.image.topic_by_id(first.id) is metadata.image.topics["a"]
+    assert code_of(second) is ErrorCode.TOPIC_ALREADY_EXISTS
+    assert code_of(third) is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert [len(delta.partitions) for delta in told] == [3]
+
+
+async def test_to_validate_is_to_change_nothing(
+    metadata: ClusterMetadata, store: MemoryStore
+) -> None:
+    before = store.feed.revision
+    (created,) = await metadata.create_topics([NewTopic("a", 2)], validate_only=True)
+    assert isinstance(created, CreatedTopic)
+    assert created.partitions == 2
+    await metadata.create_partitions([NewPartitions("a", 2)], validate_only=True)
+    assert store.feed.revision == before
+
+
+async def test_topics_are_grown_altered_and_deleted(metadata: ClusterMetadata) -> None:
+    await metadata.create_topics([NewTopic("a")])
+    assert await metadata.create_partitions([NewPartitions("a", 2)]) == [None]
+    await metadata.alter_topic_settings("a", lambda own: {**own, "retention.ms": "5"})
+    topic = metadata.image.topics["a"]
+    assert (len(topic.partitions), topic.settings) == (2, {"retention.ms": "5"})
+    none, unknown = await metadata.delete_topics(["a", "b"])
+    assert none is None
+    assert code_of(unknown) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert not metadata.image.topics
+
+
+async def test_many_who_miss_a_topic_get_the_same_one(metadata: ClusterMetadata) -> None:
+    names = ["__transaction_state", "__consumer_offsets", "a"] * 4
+    topics = await asyncio.gather(*map(metadata.create_missing_topic, names))
+    assert len({topic.id for topic in topics}) == 3
+    assert [len(topic.partitions) for topic in topics[:3]] == [50, 50, 1]
+
+
+async def test_a_lost_race_is_decided_again(metadata: ClusterMetadata, store: MemoryStore) -> None:
+    await metadata.create_topics([NewTopic("a")])
+    stale = metadata.image
+    other = records.TopicRecord(stale.topics["a"].id_text, 1, {"flush.ms": "1"})
+    await store.txn((), [Put(records.topic_key("a"), records.encode(other))])
+    assert metadata.image is stale
+    await metadata.alter_topic_settings("a", lambda own: {**own, "retention.ms": "5"})
+    assert metadata.image.topics["a"].settings == {"flush.ms": "1", "retention.ms": "5"}
+
+
+async def test_blocks_of_producer_ids_are_never_given_twice(store: MemoryStore) -> None:
+    settings = [Settings(node_id=1), Settings(node_id=2)]
+    brokers = [ClusterMetadata(store, one) for one in settings]
+    blocks = await asyncio.gather(*(brokers[n % 2].allocate_producer_ids() for n in range(10)))
+    assert sorted(block.first for block in blocks) == list(range(0, 10_000, 1000))
+
+
+async def test_a_store_that_fails_refuses_and_recovers(
+    metadata: ClusterMetadata, store: MemoryStore
+) -> None:
+    store.fail_next = [OSError("disk full")]
+    (result,) = await metadata.create_topics([NewTopic("a")])
+    assert code_of(result) is ErrorCode.KAFKA_STORAGE_ERROR
+    store.fail_next = [OSError("disk full")]
+    with pytest.raises(Refused, match="disk full"):
+        await metadata.allocate_producer_ids()
+    (result,) = await metadata.create_topics([NewTopic("a")])
+    assert isinstance(result, CreatedTopic)
+
+
+async def test_a_subscriber_that_fails_stops_nobody(metadata: ClusterMetadata) -> None:
+    seen: list[int] = []
+
+    def fails(old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
+        raise RuntimeError("cannot follow")
+
+    metadata.subscribe(fails)
+    metadata.subscribe(lambda old, new, delta: seen.append(new.revision))
+    await metadata.create_topics([NewTopic("a")])
+    assert seen == [metadata.image.revision]
+
+
+async def test_a_record_that_is_none_ends_the_waiting_of_all(
+    metadata: ClusterMetadata, store: MemoryStore
+) -> None:
+    creating = asyncio.gather(*(metadata.create_topics([NewTopic(f"t{n}")]) for n in range(3)))
+    await store.txn((), [Put("topics/broken", b"?")])
+    async with asyncio.timeout(5):
+        results = await creating
+    assert code_of(results[-1][0]) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_an_id_that_is_taken_cannot_join(
+    metadata: ClusterMetadata, store: MemoryStore
+) -> None:
+    second = ClusterMetadata(store, Settings())
+    with pytest.raises(OSError, match="id 1 is registered already"):
+        await second.start(HERE)
+    third = ClusterMetadata(store, Settings(node_id=3))
+    await third.start(HERE)
+    assert third.image.cluster_id == metadata.image.cluster_id
+    assert third.image.controller_id == 1
+    seen = asyncio.Event()
+    metadata.subscribe(lambda old, new, delta: seen.set() if delta.topics_created else None)
+    await third.create_topics([NewTopic("both", 2, 2)])
+    await asyncio.wait_for(seen.wait(), 5)
+    assert metadata.image.topics["both"] == third.image.topics["both"]
+
+
+async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.sqlite"
+
+    async def run(work: Callable[[ClusterMetadata], object]) -> ClusterImage:
+        metadata = ClusterMetadata(await SqliteStore.open(path), Settings())
+        await metadata.start(HERE, cluster_id="4L6g3nShT-eMCtK--X86sw")
+        result = work(metadata)
+        if asyncio.iscoroutine(result):
+            await result
+        await metadata.stop()
+        return metadata.image
+
+    first = await run(lambda metadata: metadata.create_topics([NewTopic("a", 300)]))
+    second = await run(lambda metadata: None)
+    assert first.cluster_id == second.cluster_id == "4L6g3nShT-eMCtK--X86sw"
+    assert second.topics["a"].id == first.topics["a"].id
+    assert {(one.leader, one.leader_epoch) for one in first.topics["a"].partitions} == {(1, 0)}
+    assert {(one.leader, one.leader_epoch) for one in second.topics["a"].partitions} == {(1, 1)}
+    assert second.brokers[1].epoch > first.brokers[1].epoch
+
+
+async def test_what_a_crash_left_half_done_is_removed_at_start(store: MemoryStore) -> None:
+    orphan = records.partition_key(uuid_to_string(b"x" * 16), 0)
+    record = records.encode(records.PartitionRecord((1,), (1,), 1, 0))
+    await store.txn((), [Put(orphan, record)])
+    metadata = ClusterMetadata(store, Settings())
+    await metadata.start(HERE)
+    assert orphan not in store.entries
+    await metadata.stop()
+
+
+def test_random_ids_are_no_options_of_a_command_line() -> None:
+    texts = {uuid_to_string(random_uuid()) for _ in range(500)}
+    assert len(texts) == 500
+    assert not any(text.startswith("-") for text in texts)
