@@ -25,7 +25,7 @@ def test_key_and_headers_are_cut_off_at_their_separators() -> None:
 
 
 def test_a_missing_separator_is_an_error_that_names_it() -> None:
-    with pytest.raises(ValueError, match="key.separator"):
+    with pytest.raises(ValueError, match=r"key\.separator"):
         LineReader(parse_key=True).read(b"no tab")
 
 
