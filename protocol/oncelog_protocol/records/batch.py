@@ -209,7 +209,7 @@ def build_batch(
     count, base_timestamp, max_timestamp = encode_records(records, parts)
     if not count:
         raise ValueError("a batch holds at least one record")
-    if compression is not Compression.NONE:
+    if compression != Compression.NONE:
         parts = [_ROOM_FOR_HEADER, compress(compression, b"".join(parts[1:]), level)]
     batch = bytearray().join(parts)
     attributes = (
@@ -253,7 +253,7 @@ def read_records(
         return []  # compaction leaves such batches for the producer's sequence
     records = decode_records(
         bytes(data)
-        if compression is Compression.NONE
+        if compression == Compression.NONE
         else decompress(compression, data, max_bytes),
         header.records_count,
         base_offset=header.base_offset,

@@ -56,14 +56,14 @@ _SMALLEST_BUFFER: Final = 16 * 1024
 
 def compress(codec: Compression, data: Bytes, level: int | None = None) -> bytes:
     """`data` in `codec`'s form; `level` as in `compression.<codec>.level`, None for the default."""
-    if codec is Compression.NONE:
+    if codec == Compression.NONE:
         return bytes(data)
-    if codec is Compression.SNAPPY:
+    if codec == Compression.SNAPPY:
         return _compress_snappy(data)
     level = DEFAULT_LEVELS[codec] if level is None else level
-    if codec is Compression.GZIP:
+    if codec == Compression.GZIP:
         return bytes(memoryview(cramjam.gzip.compress(data, level=level)))
-    if codec is Compression.ZSTD:
+    if codec == Compression.ZSTD:
         return bytes(memoryview(cramjam.zstd.compress(data, level=level)))
     # Java's reader knows independent blocks only; cramjam links them unless told.
     compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
@@ -87,15 +87,15 @@ def decompress(codec: Compression, data: Bytes, limit: int) -> bytes:
 
     Raises CorruptRecords when there is more than that, or when `data` is damaged.
     """
-    if codec is Compression.NONE:
+    if codec == Compression.NONE:
         if len(data) > limit:
             raise CorruptRecords(f"{len(data)} bytes where at most {limit} may be")
         return bytes(data)
-    if codec is Compression.SNAPPY:
+    if codec == Compression.SNAPPY:
         return _decompress_snappy(memoryview(data), limit)
-    if codec is Compression.ZSTD:
+    if codec == Compression.ZSTD:
         return _decompress_stream(cramjam.zstd.decompress_into, data, limit)
-    if codec is Compression.LZ4:
+    if codec == Compression.LZ4:
         return _decompress_stream(cramjam.lz4.decompress_into, data, limit)
     return _decompress_stream(cramjam.gzip.decompress_into, data, limit)
 
