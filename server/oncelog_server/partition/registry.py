@@ -57,6 +57,11 @@ class Partitions:
             del self._topics[topic_partition.topic]
         return partition
 
+    def offline_reason(self, topic_partition: TopicPartition) -> str | None:
+        """Why the partition serves nothing here; None if nothing is wrong with it."""
+        partition = self.get(topic_partition)
+        return self._offline.get(topic_partition) if partition is None else partition.offline
+
     def offline(self) -> dict[TopicPartition, str]:
         """Partitions that serve nothing, and why."""
         failed = {one.topic_partition: one.offline for one in self if one.offline is not None}

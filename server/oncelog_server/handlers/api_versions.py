@@ -1,0 +1,78 @@
+"""ApiVersions: what this broker speaks, derived from the handlers there are.
+
+v0: the versions of each API
+v1, v2: throttle time
+v3: features (KIP-584), name of the client (KIP-511); flexible
+v4: features whose lowest version is 0 (older clients cannot read them, KAFKA-17492)
+v5: the client says whom it means to speak to (KIP-1242)
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+
+API = ApiKey.API_VERSIONS
+VERSIONS = range(0, 6)
+
+NAMED_CLIENT_SINCE: Final = 3
+FEATURES_FROM_ZERO_SINCE: Final = 4
+ANY_NODE: Final = -1
+# librdkafka looks for Produce v0 to tell a new broker from an old one; whoever then uses a version
+# below 3 is disconnected, as by Kafka 4.
+ADVERTISED_FROM: Final = {ApiKey.PRODUCE: 0}
+_CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(
+    node: Node, context: RequestContext, request: ApiVersionsRequest | None
+) -> ApiVersionsResponse:
+    """`request` is None for a version this broker does not know: the answer, encoded in version 0,
+    then says which versions of ApiVersions there are (KIP-511)."""
+    if request is None:
+        own = ApiVersion(API, VERSIONS.start, VERSIONS.stop - 1)
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own])
+    if context.api_version >= NAMED_CLIENT_SINCE and not (
+        _CLIENT_SOFTWARE.fullmatch(request.client_software_name)
+        and _CLIENT_SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if _is_misrouted(node, request):
+        return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+    image = node.metadata.image
+    lowest = 0 if context.api_version >= FEATURES_FROM_ZERO_SINCE else 1
+    return ApiVersionsResponse(
+        api_keys=[
+            ApiVersion(key, ADVERTISED_FROM.get(ApiKey(key), versions.start), versions.stop - 1)
+            for key, versions in sorted(node.versions.items())
+        ],
+        supported_features=[
+            SupportedFeatureKey(name, versions[0], versions[1])
+            for name, versions in image.brokers[node.broker_id].features.items()
+            if versions[0] >= lowest
+        ],
+        finalized_features_epoch=image.features_epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name, level, level)
+            for name, level in image.features.items()
+            if level > 0
+        ],
+    )
+
+
+def _is_misrouted(node: Node, request: ApiVersionsRequest) -> bool:
+    if request.cluster_id is not None and request.cluster_id != node.cluster_id:
+        return True
+    return request.node_id not in (ANY_NODE, node.broker_id)

@@ -1,0 +1,50 @@
+"""What a principal may do with a resource, as the bits of KIP-430."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+
+NOT_ASKED_FOR: Final = -(2**31)
+
+# Kafka's AclEntry.supportedOperations.
+_OPERATIONS: Final = {
+    ResourceType.TOPIC: (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (
+        Operation.READ,
+        Operation.DELETE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.CLUSTER: (
+        Operation.CREATE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+    ),
+}
+
+
+def authorized_operations(node: Node, context: RequestContext, resource: Resource) -> int:
+    """One bit for each operation allowed, at the number of the operation."""
+    return sum(
+        1 << operation
+        for operation in _OPERATIONS[resource.type]
+        if node.authorizer.authorise(context.principal, operation, resource)
+    )

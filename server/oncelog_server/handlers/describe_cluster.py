@@ -1,0 +1,62 @@
+"""DescribeCluster: the brokers and the cluster's id (KIP-700).
+
+v0: brokers, controller, cluster id
+v1: the kind of endpoint that is meant (KIP-919)
+v2: brokers that are fenced
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from oncelog_server.handlers.authorized_operations import NOT_ASKED_FOR, authorized_operations
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.security.authorizer import CLUSTER, Operation
+
+API = ApiKey.DESCRIBE_CLUSTER
+VERSIONS = range(0, 3)
+
+BROKERS: Final = 1
+CONTROLLERS: Final = 2
+
+
+def handle(
+    node: Node, context: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
+    """Brokers that are fenced are not in the image: there are none to include."""
+    if request.endpoint_type == CONTROLLERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message="The request was sent to an endpoint of type BROKER, but we wanted an "
+            "endpoint of type CONTROLLER",
+        )
+    if request.endpoint_type != BROKERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message=f"Unsupported endpoint type {request.endpoint_type}",
+        )
+    operations = NOT_ASKED_FOR
+    if request.include_cluster_authorized_operations:
+        operations = 0
+        if node.authorizer.authorise(context.principal, Operation.DESCRIBE, CLUSTER):
+            operations = authorized_operations(node, context, CLUSTER)
+    image = node.metadata.image
+    brokers = []
+    for broker in image.brokers.values():
+        endpoint = broker.endpoint(context.listener_name)
+        brokers.append(DescribeClusterBroker(broker.id, endpoint.host, endpoint.port, broker.rack))
+    return DescribeClusterResponse(
+        endpoint_type=request.endpoint_type,
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        brokers=brokers,
+        cluster_authorized_operations=operations,
+    )

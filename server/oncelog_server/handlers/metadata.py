@@ -1,0 +1,209 @@
+"""Metadata: brokers, topics and who leads their partitions; creates topics that clients ask for.
+
+v0: an empty list asks for all topics
+v1: null asks for all; controller, racks, internal topics
+v2: cluster id
+v3: throttle time
+v4: a client may forbid auto-creation
+v5: offline replicas
+v6: as v5
+v7: leader epochs (KIP-320)
+v8: authorized operations (KIP-430)
+v9: flexible
+v10: topic ids in the answer (KIP-516)
+v11: no authorized operations of the cluster
+v12: topics may be asked for by id
+v13: an error for the whole answer (KIP-1102)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from oncelog_protocol.types import ZERO_UUID
+from oncelog_server.cluster.topic_names import check_topic_name, is_internal
+from oncelog_server.deferred import Deferred
+from oncelog_server.handlers.authorized_operations import NOT_ASKED_FOR, authorized_operations
+from oncelog_server.handlers.partition_state import partition_states
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
+
+API = ApiKey.METADATA
+VERSIONS = range(0, 14)
+
+BY_ID_SINCE: Final = 12
+
+
+def handle(
+    node: Node, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse | Deferred[MetadataResponse]:
+    topics = request.topics
+    if topics is None or (context.api_version == 0 and not topics):
+        return _response(node, context, request, _all_topics(node, context))
+    missing = _creatable(node, context, request, topics)
+    if missing:
+        return node.spawn(_create_and_answer(node, context, request, missing))
+    return _response(node, context, request, _topics(node, context, topics, {}))
+
+
+def _all_topics(node: Node, context: RequestContext) -> list[MetadataResponseTopic]:
+    """Those the client may see; of the others it learns nothing."""
+    return [
+        _topic(node, context, name)
+        for name in node.metadata.image.topics
+        if _may(node, context, Operation.DESCRIBE, name)
+    ]
+
+
+def _creatable(
+    node: Node,
+    context: RequestContext,
+    request: MetadataRequest,
+    topics: Sequence[MetadataRequestTopic],
+) -> list[str]:
+    """Names asked for that do not exist and may be created for the client."""
+    if not (request.allow_auto_topic_creation and node.settings.auto_create_topics_enable):
+        return []
+    existing = node.metadata.image.topics
+    return [
+        topic.name
+        for topic in topics
+        if topic.name is not None
+        and topic.topic_id == ZERO_UUID
+        and topic.name not in existing
+        and _may(node, context, Operation.DESCRIBE, topic.name)
+        and (
+            node.authorizer.authorise(context.principal, Operation.CREATE, CLUSTER)
+            or _may(node, context, Operation.CREATE, topic.name)
+        )
+    ]
+
+
+async def _create_and_answer(
+    node: Node, context: RequestContext, request: MetadataRequest, missing: Sequence[str]
+) -> MetadataResponse:
+    """The client gets its new topics at once, where Kafka would have it ask again."""
+    refused: dict[str, ErrorCode] = {}
+    for name in dict.fromkeys(missing):
+        try:
+            await node.metadata.create_missing_topic(name)
+        except Refused as error:
+            refused[name] = error.code
+    topics = _topics(node, context, request.topics or (), refused)
+    return _response(node, context, request, topics)
+
+
+def _topics(
+    node: Node,
+    context: RequestContext,
+    wanted: Sequence[MetadataRequestTopic],
+    refused: dict[str, ErrorCode],
+) -> list[MetadataResponseTopic]:
+    found: dict[tuple[str | None, bytes], MetadataResponseTopic] = {}
+    for topic in wanted:
+        key = topic.name, topic.topic_id
+        if key not in found:
+            found[key] = _asked_for(node, context, topic, refused)
+    return list(found.values())
+
+
+def _asked_for(
+    node: Node,
+    context: RequestContext,
+    wanted: MetadataRequestTopic,
+    refused: dict[str, ErrorCode],
+) -> MetadataResponseTopic:
+    by_id = wanted.topic_id != ZERO_UUID
+    if context.api_version < BY_ID_SINCE and (by_id or wanted.name is None):
+        return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, wanted.name or "")
+    if by_id:
+        name = node.metadata.image.topic_name(wanted.topic_id)
+        if name is None:
+            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, wanted.topic_id)
+        if not _may(node, context, Operation.DESCRIBE, name):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return MetadataResponseTopic(code, None, wanted.topic_id)
+        return _topic(node, context, name)
+    name = wanted.name
+    if name is None:
+        return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, None)
+    if not _may(node, context, Operation.DESCRIBE, name):
+        return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
+    if name in node.metadata.image.topics:
+        return _topic(node, context, name)
+    code = refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    try:
+        check_topic_name(name)
+    except Refused as error:
+        code = error.code
+    return MetadataResponseTopic(code, name, is_internal=is_internal(name))
+
+
+def _topic(node: Node, context: RequestContext, name: str) -> MetadataResponseTopic:
+    topic = node.metadata.image.topics[name]
+    return MetadataResponseTopic(
+        ErrorCode.NONE,
+        name,
+        topic.id,
+        is_internal(name),
+        [
+            MetadataResponsePartition(
+                state.code,
+                state.partition,
+                state.leader,
+                state.leader_epoch,
+                list(state.replicas),
+                list(state.isr),
+                state.offline_replicas,
+            )
+            for state in partition_states(node, topic)
+        ],
+    )
+
+
+def _may(node: Node, context: RequestContext, operation: Operation, topic: str) -> bool:
+    resource = Resource(ResourceType.TOPIC, topic)
+    return node.authorizer.authorise(context.principal, operation, resource)
+
+
+def _response(
+    node: Node,
+    context: RequestContext,
+    request: MetadataRequest,
+    topics: list[MetadataResponseTopic],
+) -> MetadataResponse:
+    image = node.metadata.image
+    operations = NOT_ASKED_FOR
+    if request.include_cluster_authorized_operations:
+        operations = 0
+        if node.authorizer.authorise(context.principal, Operation.DESCRIBE, CLUSTER):
+            operations = authorized_operations(node, context, CLUSTER)
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            if topic.name is not None:
+                resource = Resource(ResourceType.TOPIC, topic.name)
+                topic.topic_authorized_operations = authorized_operations(node, context, resource)
+    brokers = []
+    for broker in image.brokers.values():
+        endpoint = broker.endpoint(context.listener_name)
+        brokers.append(MetadataResponseBroker(broker.id, endpoint.host, endpoint.port, broker.rack))
+    return MetadataResponse(
+        brokers=brokers,
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        topics=topics,
+        cluster_authorized_operations=operations,
+    )

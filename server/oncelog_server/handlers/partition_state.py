@@ -1,0 +1,47 @@
+"""A partition as metadata answers show it: who leads it, and which replicas are offline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster.image import NO_LEADER, TopicImage
+from oncelog_server.node import Node
+from oncelog_server.topic_partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """`leader` is -1, with LEADER_NOT_AVAILABLE, where nobody serves the partition."""
+
+    code: ErrorCode
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline_replicas: list[int]
+
+
+def partition_states(node: Node, topic: TopicImage, first: int = 0) -> Iterator[PartitionState]:
+    """The partitions from number `first` on. A replica is offline if its broker is, or if its log
+    on this broker cannot be used."""
+    brokers = node.metadata.image.brokers
+    for partition in topic.partitions[first:]:
+        offline = [broker for broker in partition.replicas if broker not in brokers]
+        if node.broker_id in partition.replicas:
+            key = TopicPartition(topic.name, partition.partition)
+            if node.partitions.offline_reason(key) is not None:
+                offline.append(node.broker_id)
+        leader = partition.leader if partition.leader not in offline else NO_LEADER
+        code = ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE
+        yield PartitionState(
+            code,
+            partition.partition,
+            leader,
+            partition.leader_epoch,
+            partition.replicas,
+            partition.isr,
+            offline,
+        )
