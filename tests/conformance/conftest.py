@@ -10,17 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from tests.broker import Oncelog
 from tests.conformance.clients import Aiokafka, Client, Confluent, Java, KafkaPython
 from tests.conformance.clients.interface import ANSWER_TIMEOUT_S, Consumer, Producer
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
 from tests.kafka.driver import JavaDriver
 from tests.kafka.kafka import Kafka
 
 CLIENTS = ("confluent-kafka", "aiokafka", "kafka-python", "java")
-# What a test waits for by itself, and the group's first rebalance, which a user may wait for.
-QUICK = {"group.initial.rebalance.delay.ms": "0"}
+# What a user may wait for, a test need not: the first rebalance of a group, the abort at a timeout.
+QUICK = {
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +154,24 @@ def topic(admin: Any, name: str) -> str:
     return name
 
 
+@pytest.fixture
+def wire(target: Target) -> Iterator[Wire]:
+    """A plain connection of the test's own."""
+    with Wire(target.address) as connection:
+        yield connection
+
+
 def create_topic(
     admin: Any, name: str, *, partitions: int = 1, config: dict[str, str] | None = None
 ) -> None:
-    """Create a topic and wait for the answer."""
+    """Create a topic and wait until its partitions have a leader that answers."""
     new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config or {})
     admin.create_topics([new], operation_timeout=ANSWER_TIMEOUT_S)[name].result()
+    ends = {TopicPartition(name, one): OffsetSpec.latest() for one in range(partitions)}
+
+    def led() -> bool:
+        admin.list_topics(name, timeout=ANSWER_TIMEOUT_S)  # librdkafka remembers it is unknown
+        answers = admin.list_offsets(ends, request_timeout=ANSWER_TIMEOUT_S).values()
+        return all(answer.exception() is None for answer in answers)
+
+    wait_until(led, f"the partitions of {name} have a leader that answers")

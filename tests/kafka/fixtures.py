@@ -13,6 +13,9 @@ from tests.kafka.kafka import Kafka
 # After a kill the controller waits for the end of the old session before it takes the broker back.
 QUICK_RESTART = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 
+# How often Kafka looks for transactions to abort: 10 s by default, longer than a test may wait.
+QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+
 
 @pytest.fixture(scope="session")
 def kafka_jars() -> str:
@@ -26,7 +29,7 @@ def kafka_jars() -> str:
 @pytest.fixture(scope="session")
 def kafka(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     """One Apache Kafka node for the whole session: never stop it in a test."""
-    with Kafka(tmp_path_factory.mktemp("kafka")) as broker:
+    with Kafka(tmp_path_factory.mktemp("kafka"), QUICK_TIMEOUTS) as broker:
         yield broker
 
 

@@ -1,0 +1,157 @@
+"""Produce by hand: sequences, epochs, and batches no client would send (KIP-98, KIP-360)."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
+from tests.conformance.wire import Wire
+from tests.conformance.writing import batch, new_identity, produce, records, topic_id
+
+
+def test_a_repeated_batch_is_answered_with_its_first_offset(wire: Wire, topic: str) -> None:
+    """Any of the last five batches: success, the original offset, nothing appended."""
+    who = new_identity(wire)
+    offsets = [produce(wire, topic, batch(who, at * 2, 2)).base_offset for at in range(7)]
+    assert offsets == [0, 2, 4, 6, 8, 10, 12]
+    for at in range(2, 7):
+        again = produce(wire, topic, batch(who, at * 2, 2))
+        assert (again.error_code, again.base_offset) == (ErrorCode.NONE, at * 2)
+    assert produce(wire, topic, batch(who, 14)).base_offset == 14
+
+
+def test_a_batch_out_of_order_is_refused(wire: Wire, topic: str) -> None:
+    """A gap, and a batch older than the last five: OUT_OF_ORDER_SEQUENCE_NUMBER."""
+    who = new_identity(wire)
+    for at in range(7):
+        produce(wire, topic, batch(who, at))
+    for sequence in (8, 0):
+        refused = produce(wire, topic, batch(who, sequence))
+        assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, sequence
+    assert produce(wire, topic, batch(who, 7)).base_offset == 7
+
+
+def test_the_sequence_starts_again_with_a_new_epoch(wire: Wire, topic: str) -> None:
+    """A higher epoch begins at 0; the old one is fenced with INVALID_PRODUCER_EPOCH."""
+    who = new_identity(wire)
+    produce(wire, topic, batch(who, 0))
+    newer = who.aged(1)
+    wrong = produce(wire, topic, batch(newer, 5))
+    assert wrong.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert produce(wire, topic, batch(newer, 0)).error_code == ErrorCode.NONE
+    assert produce(wire, topic, batch(who, 1)).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_the_sequence_wraps(wire: Wire, topic: str) -> None:
+    """2^31 - 1 is followed by 0."""
+    who = new_identity(wire)
+    largest = (1 << 31) - 1
+    for sequence, count in ((largest - 1, 2), (0, 1), (1, 1)):
+        answer = produce(wire, topic, batch(who, sequence, count))
+        assert answer.error_code == ErrorCode.NONE, sequence
+    again = produce(wire, topic, batch(who, largest - 1, 2))
+    assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 0)
+
+
+def flipped(data: bytearray) -> bytearray:
+    """The batch with one bit of its last byte changed."""
+    data[-1] ^= 1
+    return data
+
+
+def of_magic(data: bytearray, magic: int) -> bytearray:
+    """The batch with another number for its format."""
+    data[16] = magic
+    return data
+
+
+BAD_BATCHES = {
+    "a wrong CRC": (flipped(build_batch(records())), ErrorCode.CORRUPT_MESSAGE),
+    "a cut batch": (build_batch(records())[:-3], ErrorCode.INVALID_RECORD),
+    "two batches": (build_batch(records()) * 2, ErrorCode.INVALID_RECORD),
+    "a marker": (
+        build_marker_batch(
+            EndTransactionMarker(True, 0), producer_id=1, producer_epoch=0, timestamp_ms=1
+        ),
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ),
+    "a control batch": (build_batch(records(), is_control=True), ErrorCode.INVALID_RECORD),
+    "a future format": (of_magic(build_batch(records()), 3), ErrorCode.CORRUPT_MESSAGE),
+    "an old format": (of_magic(build_batch(records()), 1), ErrorCode.INVALID_RECORD),
+    "no batch": (bytearray(), ErrorCode.INVALID_RECORD),
+    "too much": (
+        build_batch(records(1, b"x" * 1_100_000)),
+        ErrorCode.MESSAGE_TOO_LARGE,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_BATCHES)
+def test_a_bad_batch_is_refused_and_nothing_else_happens(wire: Wire, topic: str, kind: str) -> None:
+    """Its own error code; the connection, the partition and the next batch are fine."""
+    data, code = BAD_BATCHES[kind]
+    refused = produce(wire, topic, bytearray(data))
+    assert ErrorCode(refused.error_code).name == code.name
+    assert refused.base_offset == -1
+    assert produce(wire, topic, build_batch(records())).base_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("place", "partition", "code"),
+    [
+        ("nowhere", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("topic", 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_a_batch_for_no_partition(
+    wire: Wire, topic: str, place: str, partition: int, code: ErrorCode
+) -> None:
+    """Nobody creates a topic by producing to it."""
+    name = topic if place == "topic" else f"{topic}-{place}"
+    answer = produce(wire, name, build_batch(records()), partition=partition)
+    assert ErrorCode(answer.error_code).name == code.name
+
+
+def test_an_unknown_topic_id(wire: Wire, topic: str) -> None:
+    """Version 13 names topics by id (KIP-516)."""
+    for known in (True, False):
+        place = TopicProduceData(
+            topic_id=topic_id(wire, topic) if known else bytes(range(16)),
+            partition_data=[PartitionProduceData(0, build_batch(records()))],
+        )
+        answer = wire.call(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[place]), 13)
+        code = answer.responses[0].partition_responses[0].error_code
+        assert code == (ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def test_required_acks_are_none_one_or_all(wire: Wire, topic: str) -> None:
+    """acks=2 is INVALID_REQUIRED_ACKS; acks=0 has no answer, and the next one is in its place."""
+    refused = produce(wire, topic, build_batch(records()), acks=2)
+    assert refused.error_code == ErrorCode.INVALID_REQUIRED_ACKS
+    place = TopicProduceData(
+        name=topic, partition_data=[PartitionProduceData(0, build_batch(records(3)))]
+    )
+    wire.send(ProduceRequest(acks=0, topic_data=[place]), 12, answered=False)
+    assert produce(wire, topic, build_batch(records()), acks=1).base_offset == 3
+
+
+def test_every_version_of_produce(wire: Wire, topic: str) -> None:
+    """From 3, the oldest with batches of format 2; answers come in the order of the requests."""
+    for offset, version in enumerate(range(3, 13)):
+        answer = produce(wire, topic, build_batch(records()), version=version)
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, offset)
+    place = TopicProduceData(
+        name=topic, partition_data=[PartitionProduceData(0, build_batch(records()))]
+    )
+    for _ in range(20):
+        wire.send(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[place]), 9)
+    answers = [wire.answer() for _ in range(20)]
+    offsets = [one.responses[0].partition_responses[0].base_offset for one in answers]
+    assert offsets == list(range(10, 30))

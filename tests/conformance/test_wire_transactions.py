@@ -1,0 +1,330 @@
+"""The transactional APIs by hand, by version: who is fenced, what retries get, what times out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from oncelog_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from oncelog_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from oncelog_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.conformance.clients import Client
+from tests.conformance.conftest import Target
+from tests.conformance.waiting import poll_until, wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import (
+    BUSY,
+    Identity,
+    batch,
+    end_transaction,
+    find_coordinator,
+    init_producer_id,
+    new_identity,
+    produce,
+)
+
+
+def add_partitions(
+    wire: Wire, who: Identity, *places: tuple[str, int], version: int = 3
+) -> list[int]:
+    """The error codes of AddPartitionsToTxn in the order of the places."""
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=who.transactional_id or "",
+        v3_and_below_producer_id=who.producer_id,
+        v3_and_below_producer_epoch=who.producer_epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name, [at]) for name, at in places],
+    )
+    codes: list[dict[str, int]] = []
+
+    def answered() -> bool:
+        answer = wire.call(request, version)
+        codes.append(
+            {
+                topic.name: topic.results_by_partition[0].partition_error_code
+                for topic in answer.results_by_topic_v3_and_below
+            }
+        )
+        return not BUSY & set(codes[-1].values())
+
+    wait_until(answered, "the partitions are in the transaction")
+    return [codes[-1][name] for name, _ in places]
+
+
+def commit_offset(
+    wire: Wire, who: Identity, topic: str, offset: int, *, version: int = 5, **member: Any
+) -> int:
+    """The error code of TxnOffsetCommit for partition 0 in the group named as the topic."""
+    place = TxnOffsetCommitRequestTopic(
+        name=topic, partitions=[TxnOffsetCommitRequestPartition(0, offset)]
+    )
+    request = TxnOffsetCommitRequest(
+        transactional_id=who.transactional_id or "",
+        group_id=topic,
+        producer_id=who.producer_id,
+        producer_epoch=who.producer_epoch,
+        topics=[place],
+        **member,
+    )
+    codes: list[int] = []
+
+    def answered() -> bool:
+        codes.append(wire.call(request, version).topics[0].partitions[0].error_code)
+        return codes[-1] not in BUSY
+
+    wait_until(answered, "an answer of the group's coordinator")
+    return codes[-1]
+
+
+def committed_offset(wire: Wire, topic: str, *, stable: bool) -> tuple[int, int]:
+    """Offset and error code of partition 0 of the group named as the topic."""
+    group = OffsetFetchRequestGroup(
+        group_id=topic, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
+    )
+    answer = wire.call(OffsetFetchRequest(groups=[group], require_stable=stable), 8)
+    found = answer.groups[0].topics[0].partitions[0]
+    return found.committed_offset, found.error_code
+
+
+def last_stable_offset(wire: Wire, topic: str) -> tuple[int, int]:
+    """Last stable offset and high watermark of partition 0."""
+    place = FetchTopic(topic=topic, partitions=[FetchPartition(0, partition_max_bytes=1)])
+    answer = wire.call(FetchRequest(isolation_level=1, topics=[place]), 12)
+    found = answer.responses[0].partitions[0]
+    return found.last_stable_offset, found.high_watermark
+
+
+def test_a_commit_gives_the_next_epoch(wire: Wire, topic: str) -> None:
+    """Transaction version 2: each end bumps the epoch, and a retry is told the same (KIP-890)."""
+    who = new_identity(wire, topic)
+    for commit in (True, False, True):
+        assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+        answer = end_transaction(wire, who, commit=commit)
+        assert answer.error_code == ErrorCode.NONE
+        bumped = (answer.producer_id, answer.producer_epoch)
+        assert bumped == (who.producer_id, who.producer_epoch + 1)
+        again = end_transaction(wire, who, commit=commit)
+        assert (again.error_code, again.producer_id, again.producer_epoch) == (0, *bumped)
+        contrary = end_transaction(wire, who, commit=not commit)
+        assert contrary.error_code == ErrorCode.INVALID_TXN_STATE
+        who = who.aged(1)
+    wait_until(lambda: last_stable_offset(wire, topic) == (6, 6), "LSO = HW")
+
+
+def test_an_old_client_keeps_its_epoch(wire: Wire, topic: str) -> None:
+    """Up to EndTxn 4 the epoch stays and partitions are added first (KIP-98)."""
+    who = new_identity(wire, topic, version=2)
+    for turn, commit in enumerate((True, False)):
+        assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
+        assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
+        written = produce(wire, topic, batch(who, turn), who=who, version=9)
+        assert written.error_code == ErrorCode.NONE
+        for _ in range(2):
+            assert end_transaction(wire, who, commit=commit, version=3).error_code == ErrorCode.NONE
+        contrary = end_transaction(wire, who, commit=not commit, version=3)
+        assert contrary.error_code == ErrorCode.INVALID_TXN_STATE
+    wait_until(lambda: last_stable_offset(wire, topic) == (4, 4), "LSO = HW")
+
+
+def test_an_end_without_a_transaction(wire: Wire, topic: str) -> None:
+    """INVALID_TXN_STATE for the new id, INVALID_PRODUCER_ID_MAPPING for an unknown one."""
+    who = new_identity(wire, topic)
+    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.INVALID_TXN_STATE
+    stranger = Identity(who.producer_id + 7, 0, topic)
+    unknown = Identity(who.producer_id, 0, f"{topic}-unknown")
+    find_coordinator(wire, unknown.transactional_id)
+    for one in (stranger, unknown):
+        answer = end_transaction(wire, one, commit=True)
+        assert answer.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+FENCED_BY_VERSION = [
+    ("end", 1, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ("end", 2, ErrorCode.PRODUCER_FENCED),
+    ("end", 5, ErrorCode.PRODUCER_FENCED),
+    ("add-partitions", 1, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ("add-partitions", 2, ErrorCode.PRODUCER_FENCED),
+    ("add-offsets", 1, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ("add-offsets", 2, ErrorCode.PRODUCER_FENCED),
+    ("init", 3, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ("init", 4, ErrorCode.PRODUCER_FENCED),
+    ("produce", 9, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ("produce", 12, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ("commit-offset", 3, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ("commit-offset", 5, ErrorCode.INVALID_PRODUCER_EPOCH),
+]
+
+
+def act(wire: Wire, what: str, version: int, who: Identity, topic: str) -> int:
+    """The error code this identity gets for one request."""
+    if what == "end":
+        return end_transaction(wire, who, commit=True, version=version).error_code
+    if what == "add-partitions":
+        return add_partitions(wire, who, (topic, 0), version=version)[0]
+    if what == "add-offsets":
+        request = AddOffsetsToTxnRequest(
+            transactional_id=topic,
+            producer_id=who.producer_id,
+            producer_epoch=who.producer_epoch,
+            group_id=topic,
+        )
+        code: int = wire.call(request, version).error_code
+        return code
+    if what == "init":
+        return init_producer_id(wire, topic, version=version, current=who).error_code
+    if what == "produce":
+        return produce(wire, topic, batch(who, 0), who=who, version=version).error_code
+    return commit_offset(wire, who, topic, 1, version=version)
+
+
+@pytest.mark.parametrize(("what", "version", "code"), FENCED_BY_VERSION)
+def test_what_a_zombie_is_told(
+    wire: Wire, topic: str, what: str, version: int, code: ErrorCode
+) -> None:
+    """KIP-588: PRODUCER_FENCED where the version knows it, INVALID_PRODUCER_EPOCH elsewhere."""
+    find_coordinator(wire, topic, key_type=0)
+    zombie = new_identity(wire, topic)
+    heir = new_identity(wire, topic)
+    heir = new_identity(wire, topic)
+    assert heir == zombie.aged(2)
+    busy = what != "init"  # Kafka would abort an open transaction before it looks at the epoch
+    if busy:
+        assert produce(wire, topic, batch(heir, 0), who=heir).error_code == ErrorCode.NONE
+    if what == "commit-offset":
+        assert commit_offset(wire, heir, topic, 5) == ErrorCode.NONE
+    assert ErrorCode(act(wire, what, version, zombie, topic)).name == code.name
+    ended = end_transaction(wire, heir, commit=True)
+    assert ended.error_code == (ErrorCode.NONE if busy else ErrorCode.INVALID_TXN_STATE)
+
+
+def test_a_producer_may_ask_for_its_next_epoch(wire: Wire, topic: str) -> None:
+    """KIP-360: with its current id and epoch it goes on with a bump, once per epoch."""
+    who = new_identity(wire, topic)
+    bumped = new_identity(wire, topic, current=who)
+    assert bumped == who.aged(1)
+    assert new_identity(wire, topic, current=who) == bumped
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
+def test_a_transaction_timeout_out_of_bounds(wire: Wire, topic: str, timeout_ms: int) -> None:
+    """Not positive, or above `transaction.max.timeout.ms`."""
+    find_coordinator(wire, topic)
+    codes: list[int] = []
+
+    def answered() -> bool:
+        codes.append(init_producer_id(wire, topic, timeout_ms=timeout_ms).error_code)
+        return codes[-1] not in BUSY
+
+    wait_until(answered, "an answer to InitProducerId")
+    assert codes[-1] == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
+def test_an_empty_transactional_id(wire: Wire) -> None:
+    """Null is the idempotent producer, the empty string nobody."""
+    assert init_producer_id(wire, "").error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_one_bad_partition_and_nothing_is_added(wire: Wire, topic: str) -> None:
+    """The others are told OPERATION_NOT_ATTEMPTED."""
+    who = new_identity(wire, topic, version=2)
+    codes = add_partitions(wire, who, (topic, 0), (f"{topic}-no", 0))
+    assert codes == [
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    ended = end_transaction(wire, who, commit=True, version=3)
+    assert ended.error_code == ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_write_outside_any_transaction(wire: Wire, topic: str) -> None:
+    """KIP-890: an old client that did not add the partition is refused, by its version."""
+    who = new_identity(wire, topic, version=2)
+    codes = []
+    for version in (9, 11):
+        answer = produce(wire, topic, batch(who, 0), who=who, version=version)
+        codes.append(ErrorCode(answer.error_code).name)
+    assert codes == ["INVALID_TXN_STATE", "TRANSACTION_ABORTABLE"]
+    assert last_stable_offset(wire, topic) == (0, 0)
+
+
+def test_offsets_are_pending_until_the_end(wire: Wire, topic: str) -> None:
+    """KIP-447: a reader that wants stable offsets is told UNSTABLE_OFFSET_COMMIT meanwhile."""
+    find_coordinator(wire, topic, key_type=0)
+    who = new_identity(wire, topic)
+    assert commit_offset(wire, who, topic, 41) == ErrorCode.NONE
+    assert committed_offset(wire, topic, stable=False) == (-1, ErrorCode.NONE)
+    assert committed_offset(wire, topic, stable=True)[1] == ErrorCode.UNSTABLE_OFFSET_COMMIT
+    assert end_transaction(wire, who, commit=False).error_code == ErrorCode.NONE
+    who = who.aged(1)
+    wait_until(lambda: committed_offset(wire, topic, stable=True) == (-1, 0), "the abort is there")
+    assert commit_offset(wire, who, topic, 42) == ErrorCode.NONE
+    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+    wait_until(lambda: committed_offset(wire, topic, stable=True) == (42, 0), "the offset is there")
+
+
+@pytest.mark.parametrize(
+    ("live", "member", "code"),
+    [
+        (True, {"generation_id_or_member_epoch": 3, "member_id": "x"}, "UNKNOWN_MEMBER_ID"),
+        (True, {"member_id": "x"}, "UNKNOWN_MEMBER_ID"),
+        (True, {"generation_id_or_member_epoch": 3}, "UNKNOWN_MEMBER_ID"),
+        (True, {"group_instance_id": "y"}, "UNKNOWN_MEMBER_ID"),
+        (True, {}, "NONE"),
+        (False, {"generation_id_or_member_epoch": 3, "member_id": "x"}, "ILLEGAL_GENERATION"),
+        (False, {"generation_id_or_member_epoch": 3}, "ILLEGAL_GENERATION"),
+        (False, {"member_id": "x"}, "NONE"),
+    ],
+)
+def test_offsets_of_no_member(
+    target: Target,
+    python_clients: dict[str, Client],
+    wire: Wire,
+    topic: str,
+    live: bool,
+    member: dict[str, Any],
+    code: str,
+) -> None:
+    """KIP-447: the group's coordinator fences who is not of the group's generation."""
+    if live:
+        member_of_group = python_clients["confluent-kafka"].consumer(
+            target.address, topic, group=topic
+        )
+        poll_until([member_of_group], member_of_group.assignment, "the group has a member")
+    find_coordinator(wire, topic, key_type=0)
+    who = new_identity(wire, topic)
+    assert ErrorCode(commit_offset(wire, who, topic, 1, **member)).name == code
+
+
+@pytest.mark.parametrize(
+    ("version", "commit", "code"),
+    [(5, True, "INVALID_TXN_STATE"), (5, False, "NONE"), (3, True, "PRODUCER_FENCED")],
+)
+def test_a_transaction_that_takes_too_long_is_aborted(
+    wire: Wire, topic: str, version: int, commit: bool, code: str
+) -> None:
+    """At its timeout the broker aborts it, readers go on, and its producer is fenced."""
+    who = new_identity(wire, topic, timeout_ms=500)
+    assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+    assert last_stable_offset(wire, topic) == (0, 1)
+    wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the abort marker")
+    ended = end_transaction(wire, who, commit=commit, version=version)
+    assert ErrorCode(ended.error_code).name == code
+    written = produce(wire, topic, batch(who, 1), who=who)
+    assert ErrorCode(written.error_code).name == "INVALID_PRODUCER_EPOCH"
+    heir = new_identity(wire, topic)
+    assert produce(wire, topic, batch(heir, 0), who=heir).error_code == ErrorCode.NONE
+    assert end_transaction(wire, heir, commit=True).error_code == ErrorCode.NONE

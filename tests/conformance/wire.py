@@ -1,0 +1,66 @@
+"""A plain connection that speaks the protocol's own messages, for what no client would send."""
+
+from __future__ import annotations
+
+import socket
+from types import TracebackType
+from typing import Any
+
+from oncelog_protocol.apis import API_OF_REQUEST
+from oncelog_protocol.requests import Requests
+
+ANSWER_TIMEOUT_S = 20.0
+
+
+class Closed(Exception):
+    """The broker closed the connection instead of answering."""
+
+
+class Wire:
+    """Blocking calls over one socket; a context manager."""
+
+    def __init__(self, address: str, client_id: str | None = "wire") -> None:
+        host, port = address.rsplit(":", 1)
+        self.socket = socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT_S)
+        self._requests = Requests(client_id)
+
+    def call(self, request: Any, version: int | None = None) -> Any:
+        """The answer to `request`, in the latest version we speak unless told.
+
+        Raises Closed, TimeoutError after 20 s, ProtocolError for an answer we cannot read.
+        """
+        self.send(request, version)
+        return self.answer()
+
+    def send(self, request: Any, version: int | None = None, *, answered: bool = True) -> None:
+        """Write the request and return at once."""
+        chosen = API_OF_REQUEST[type(request)].latest if version is None else version
+        _, parts = self._requests.send(request, chosen, answered=answered)
+        self.socket.sendall(b"".join(bytes(part) for part in parts))
+
+    def answer(self) -> Any:
+        """The answer to the oldest request without one."""
+        while True:
+            data = self.socket.recv(1 << 16)
+            if not data:
+                raise Closed
+            for answer in self._requests.receive_data(data):
+                return answer.message
+
+    def is_closed(self) -> bool:
+        """Whether the broker closes the connection (waited for) without saying more."""
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def __enter__(self) -> Wire:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.socket.close()

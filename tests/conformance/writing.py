@@ -1,0 +1,169 @@
+"""A producer made by hand on a `Wire`: every field of its requests is the test's to choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from oncelog_protocol.messages.find_coordinator import FindCoordinatorRequest
+from oncelog_protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from oncelog_protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.record import NewRecord
+from tests.conformance.waiting import DEADLINE_S, wait_until
+from tests.conformance.wire import Wire
+
+# The last version with topic names, and with implicit partitions (KIP-890).
+BY_NAME = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who writes: as InitProducerId gave it, or as the test forged it."""
+
+    producer_id: int
+    producer_epoch: int
+    transactional_id: str | None = None
+
+    def aged(self, epochs: int) -> Identity:
+        """The same id with another epoch."""
+        return replace(self, producer_epoch=self.producer_epoch + epochs)
+
+
+def records(count: int = 1, value: bytes = b"v", timestamp: int = 1_000) -> list[NewRecord]:
+    """`count` records without keys."""
+    return [NewRecord(timestamp, None, value) for _ in range(count)]
+
+
+def batch(who: Identity, sequence: int, count: int = 1, value: bytes = b"v") -> bytearray:
+    """A batch of this producer from this sequence on."""
+    return build_batch(
+        records(count, value),
+        producer_id=who.producer_id,
+        producer_epoch=who.producer_epoch,
+        base_sequence=sequence,
+        is_transactional=who.transactional_id is not None,
+    )
+
+
+def produce(
+    wire: Wire,
+    topic: str,
+    data: bytes | bytearray,
+    *,
+    who: Identity | None = None,
+    partition: int = 0,
+    acks: int = -1,
+    version: int = BY_NAME,
+) -> PartitionProduceResponse:
+    """The broker's answer to one batch for one partition."""
+    request = ProduceRequest(
+        transactional_id=None if who is None else who.transactional_id,
+        acks=acks,
+        timeout_ms=10_000,
+        topic_data=[
+            TopicProduceData(name=topic, partition_data=[PartitionProduceData(partition, data)])
+        ],
+    )
+    answer: PartitionProduceResponse = (
+        wire.call(request, version).responses[0].partition_responses[0]
+    )
+    return answer
+
+
+def new_identity(
+    wire: Wire,
+    transactional_id: str | None = None,
+    *,
+    timeout_ms: int = 60_000,
+    version: int = 5,
+    current: Identity | None = None,
+) -> Identity:
+    """InitProducerId until the coordinator is there and not busy."""
+    answers: list[InitProducerIdResponse] = []
+
+    def answered() -> bool:
+        answers.append(
+            init_producer_id(
+                wire, transactional_id, timeout_ms=timeout_ms, version=version, current=current
+            )
+        )
+        return answers[-1].error_code not in BUSY
+
+    find_coordinator(wire, transactional_id)
+    wait_until(answered, "a producer id", DEADLINE_S)
+    assert answers[-1].error_code == ErrorCode.NONE, ErrorCode(answers[-1].error_code)
+    return Identity(answers[-1].producer_id, answers[-1].producer_epoch, transactional_id)
+
+
+BUSY = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.NOT_COORDINATOR,
+}
+
+
+def init_producer_id(
+    wire: Wire,
+    transactional_id: str | None,
+    *,
+    timeout_ms: int = 60_000,
+    version: int = 5,
+    current: Identity | None = None,
+) -> InitProducerIdResponse:
+    """One InitProducerId and its answer, whatever it is."""
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
+    )
+    if current is not None:
+        request.producer_id = current.producer_id
+        request.producer_epoch = current.producer_epoch
+    answer: InitProducerIdResponse = wire.call(request, version)
+    return answer
+
+
+def find_coordinator(wire: Wire, key: str | None, key_type: int = 1) -> None:
+    """Ask until the coordinator of a transactional id (1) or a group (0) is known."""
+    if key is None:
+        return
+    request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
+    wait_until(
+        lambda: wire.call(request, 4).coordinators[0].error_code == ErrorCode.NONE,
+        f"the coordinator of {key}",
+    )
+
+
+def end_transaction(wire: Wire, who: Identity, *, commit: bool, version: int = 5) -> EndTxnResponse:
+    """EndTxn until the coordinator has finished what came before."""
+    answers: list[EndTxnResponse] = []
+    request = EndTxnRequest(
+        transactional_id=who.transactional_id or "",
+        producer_id=who.producer_id,
+        producer_epoch=who.producer_epoch,
+        committed=commit,
+    )
+
+    def answered() -> bool:
+        answers.append(wire.call(request, version))
+        return answers[-1].error_code not in BUSY
+
+    wait_until(answered, "an answer to EndTxn")
+    return answers[-1]
+
+
+def topic_id(wire: Wire, topic: str) -> bytes:
+    """The 16 bytes of a topic's id."""
+    answer = wire.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
+    found: bytes = answer.topics[0].topic_id
+    return found
