@@ -1,0 +1,78 @@
+"""The command line against a running broker: oncelog, and Apache Kafka as the control."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from oncelog_client.cli import oncelog
+from tests.broker import Oncelog
+from tests.kafka.kafka import Kafka
+
+QUICK = {"group.initial.rebalance.delay.ms": "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """`oncelog` as a user calls it, with the address of a broker in the environment."""
+
+    address: str
+
+    def call(self, *arguments: str, lines: str = "") -> Result:
+        """Run to the end, whatever the exit code."""
+        environment = {"ONCELOG_BOOTSTRAP_SERVER": self.address}
+        return CliRunner().invoke(oncelog, arguments, input=lines, env=environment)
+
+    def text(self, *arguments: str, lines: str = "") -> str:
+        """What a call that has to succeed prints on standard output."""
+        result = self.call(*arguments, lines=lines)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    def json(self, *arguments: str, lines: str = "") -> Any:
+        """The same with `--json`, parsed."""
+        return json.loads(self.text(*arguments, "--json", lines=lines))
+
+    def values(self, topic: str, *arguments: str, count: int) -> list[str]:
+        """The values of `count` records of a topic, from its beginning, sorted."""
+        flags = ("--from-beginning", "--max-messages", str(count), "--timeout-ms", "10000")
+        return sorted(self.text("consume", "--topic", topic, *flags, *arguments).splitlines())
+
+    def refused(self, *arguments: str) -> str:
+        """The message of a call that has to fail, without a traceback."""
+        result = self.call(*arguments)
+        assert result.exit_code in {1, 2}, result.output
+        assert isinstance(result.exception, SystemExit)
+        return result.output
+
+
+@pytest.fixture(scope="session", params=["oncelog", "kafka"])
+def command_line(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[CommandLine]:
+    """oncelog, then Apache Kafka: the tools work with both."""
+    if request.param == "kafka":
+        kafka: Kafka = request.getfixturevalue("kafka")
+        yield CommandLine(kafka.address)
+        return
+    with Oncelog(tmp_path_factory.mktemp("oncelog"), QUICK) as broker:
+        yield CommandLine(broker.address)
+
+
+@pytest.fixture
+def name() -> str:
+    """A name nobody used before."""
+    return f"cli-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def topic(command_line: CommandLine, name: str) -> str:
+    """A new topic of two partitions."""
+    command_line.text("topics", "--create", "--topic", name, "--partitions", "2")
+    return name

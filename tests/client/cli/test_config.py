@@ -1,0 +1,53 @@
+"""`oncelog config` against a running broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.client.cli.conftest import CommandLine
+
+
+def settings(command_line: CommandLine, topic: str, *flags: str) -> dict[str, str]:
+    shown = command_line.json("config", "--describe", "--topic", topic, *flags)
+    return {row["name"]: row["value"] for row in shown}
+
+
+def test_only_what_was_set_is_shown_unless_all_is_asked_for(
+    command_line: CommandLine, topic: str
+) -> None:
+    assert settings(command_line, topic) == {}
+    assert "retention.ms" in settings(command_line, topic, "--all")
+
+
+def test_settings_are_added_and_deleted(command_line: CommandLine, topic: str) -> None:
+    alter = ("config", "--alter", "--entity-type", "topics", "--entity-name", topic)
+    command_line.text(*alter, "--add-config", "retention.ms=1000,cleanup.policy=[compact,delete]")
+    assert settings(command_line, topic) == {
+        "retention.ms": "1000",
+        "cleanup.policy": "compact,delete",
+    }
+    command_line.text(*alter, "--delete-config", "retention.ms,cleanup.policy")
+    assert settings(command_line, topic) == {}
+
+
+def test_a_bad_value_is_refused_with_the_brokers_reason(
+    command_line: CommandLine, topic: str
+) -> None:
+    flags = ("--alter", "--topic", topic, "--add-config", "retention.ms=soon")
+    assert "retention.ms" in command_line.refused("config", *flags)
+
+
+def test_the_settings_of_a_broker_are_shown(command_line: CommandLine) -> None:
+    shown = command_line.json("config", "--describe", "--entity-type", "brokers", "--all")
+    assert "num.partitions" in {row["name"] for row in shown}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--describe",), ("--describe", "--alter", "--topic", "t"), ("--alter", "--topic", "t")],
+    ids=["no entity", "two verbs", "nothing to alter"],
+)
+def test_a_call_that_does_not_say_what_to_do_is_a_usage_error(
+    command_line: CommandLine, arguments: tuple[str, ...]
+) -> None:
+    assert command_line.call("config", *arguments).exit_code == 2

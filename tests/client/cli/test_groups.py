@@ -1,0 +1,90 @@
+"""`oncelog groups` against a running broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.client.cli.conftest import CommandLine
+
+
+@pytest.fixture
+def group(command_line: CommandLine, name: str) -> str:
+    """A group that has read two of three records of the topic of the same name."""
+    command_line.text("topics", "--create", "--topic", name, "--partitions", "1")
+    command_line.text("produce", "--topic", name, lines="a\nb\nc\n")
+    assert command_line.values(name, "--group", name, count=2) == ["a", "b"]
+    return name
+
+
+def offset(command_line: CommandLine, group: str) -> int:
+    (row,) = command_line.json("groups", "--describe", "--group", group)
+    current: int = row["current_offset"]
+    return current
+
+
+def reset(command_line: CommandLine, group: str, *arguments: str) -> Any:
+    flags = ("--reset-offsets", "--group", group, "--topic", group, *arguments)
+    return command_line.json("groups", *flags)
+
+
+def test_a_group_is_listed_with_its_state(command_line: CommandLine, group: str) -> None:
+    rows = {row["group"]: row for row in command_line.json("groups", "--list")}
+    assert rows[group]["state"] == "Empty"
+
+
+def test_offsets_and_lag_are_described(command_line: CommandLine, group: str) -> None:
+    (row,) = command_line.json("groups", "--describe", "--group", group)
+    assert (row["topic"], row["partition"]) == (group, 0)
+    assert (row["current_offset"], row["log_end_offset"], row["lag"]) == (2, 3, 1)
+
+
+def test_state_and_members_are_described(command_line: CommandLine, group: str) -> None:
+    (row,) = command_line.json("groups", "--describe", "--group", group, "--state")
+    assert (row["group"], row["state"], row["members"]) == (group, "Empty", 0)
+    assert command_line.json("groups", "--describe", "--group", group, "--members") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--to-earliest",), 0),
+        (("--to-latest",), 3),
+        (("--to-offset", "1"), 1),
+        (("--to-offset", "99"), 3),
+        (("--shift-by", "-1"), 1),
+        (("--to-current",), 2),
+        (("--to-datetime", "2000-01-01T00:00:00.000"), 0),
+        (("--by-duration", "PT0S"), 3),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_offsets_are_reset_where_kafkas_tool_would(
+    command_line: CommandLine, group: str, arguments: tuple[str, ...], expected: int
+) -> None:
+    (row,) = reset(command_line, group, *arguments, "--execute")
+    assert row["new_offset"] == expected
+    assert offset(command_line, group) == expected
+
+
+def test_without_execute_a_reset_is_only_shown(command_line: CommandLine, group: str) -> None:
+    assert reset(command_line, group, "--to-earliest")[0]["new_offset"] == 0
+    assert offset(command_line, group) == 2
+
+
+def test_a_reset_says_which_topics(command_line: CommandLine, group: str) -> None:
+    flags = ("--reset-offsets", "--group", group, "--to-earliest")
+    assert command_line.call("groups", *flags).exit_code == 2
+    (row,) = command_line.json("groups", *flags, "--all-topics")
+    assert row["topic"] == group
+
+
+def test_offsets_and_groups_are_deleted(command_line: CommandLine, group: str) -> None:
+    command_line.text("groups", "--delete-offsets", "--group", group, "--topic", group)
+    command_line.text("groups", "--delete", "--group", group)
+    assert group not in {row["group"] for row in command_line.json("groups", "--list")}
+
+
+def test_a_group_that_is_not_there_cannot_be_deleted(command_line: CommandLine, name: str) -> None:
+    assert "GROUP_ID_NOT_FOUND" in command_line.refused("groups", "--delete", "--group", name)

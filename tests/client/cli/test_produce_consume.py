@@ -1,0 +1,80 @@
+"""`oncelog produce` and `oncelog consume` against a running broker."""
+
+from __future__ import annotations
+
+import json
+
+from tests.client.cli.conftest import CommandLine
+
+
+def test_lines_come_back_as_they_were(command_line: CommandLine, topic: str) -> None:
+    written = command_line.json("produce", "--topic", topic, lines="one\ntwo\nthree")
+    assert written == {"topic": topic, "records": 3}
+    assert command_line.values(topic, count=3) == ["one", "three", "two"]
+
+
+def test_keys_headers_and_codecs_survive(command_line: CommandLine, topic: str) -> None:
+    command_line.text(
+        *("produce", "--topic", topic, "--compression-codec", "zstd"),
+        *("--property", "parse.key=true", "--property", "parse.headers=true"),
+        lines="h:1\tk\tv\n",
+    )
+    printed = ("--property", "print.key=true", "--property", "print.headers=true")
+    assert command_line.values(topic, *printed, count=1) == ["h:1\tk\tv"]
+
+
+def test_json_is_one_object_a_line(command_line: CommandLine, topic: str) -> None:
+    command_line.text("produce", "--topic", topic, lines="v\n")
+    (line,) = command_line.values(topic, "--json", count=1)
+    record = json.loads(line)
+    assert (record["topic"], record["offset"], record["value"]) == (topic, 0, "v")
+
+
+def test_transactions_are_committed_in_the_size_asked_for(
+    command_line: CommandLine, topic: str
+) -> None:
+    written = command_line.json(
+        *("produce", "--topic", topic, "--transactional-id", topic, "--transaction-size", "2"),
+        lines="1\n2\n3\n4\n5\n",
+    )
+    assert written == {"topic": topic, "records": 5, "transactions": 3}
+    committed = ("--isolation-level", "read_committed")
+    assert command_line.values(topic, *committed, count=5) == ["1", "2", "3", "4", "5"]
+
+
+def test_an_aborted_transaction_is_not_read_committed(
+    command_line: CommandLine, topic: str
+) -> None:
+    keyed = ("--transactional-id", topic, "--property", "parse.key=true")
+    result = command_line.call("produce", "--topic", topic, *keyed, lines="k\tgood\nno key\n")
+    assert result.exit_code == 1
+    assert "key.separator" in result.output
+    flags = ("--from-beginning", "--timeout-ms", "1500", "--isolation-level", "read_committed")
+    assert command_line.text("consume", "--topic", topic, *flags) == ""
+
+
+def test_one_partition_is_read_from_an_offset(command_line: CommandLine, name: str) -> None:
+    command_line.text("topics", "--create", "--topic", name, "--partitions", "1")
+    command_line.text("produce", "--topic", name, lines="a\nb\nc\n")
+    flags = ("--partition", "0", "--offset", "1", "--max-messages", "2")
+    assert command_line.text("consume", "--topic", name, *flags) == "b\nc\n"
+
+
+def test_a_group_goes_on_where_it_was(command_line: CommandLine, name: str) -> None:
+    command_line.text("topics", "--create", "--topic", name, "--partitions", "1")
+    command_line.text("produce", "--topic", name, lines="a\nb\nc\n")
+    assert command_line.values(name, "--group", name, count=2) == ["a", "b"]
+    assert command_line.values(name, "--group", name, count=1) == ["c"]
+
+
+def test_a_topic_that_is_not_there_is_not_created_by_reading(
+    command_line: CommandLine, name: str
+) -> None:
+    refused = command_line.refused("consume", "--topic", name, "--from-beginning")
+    assert name in refused
+
+
+def test_an_offset_without_a_partition_is_a_usage_error(
+    command_line: CommandLine, name: str
+) -> None:
+    assert command_line.call("consume", "--topic", name, "--offset", "1").exit_code == 2

@@ -1,0 +1,68 @@
+"""`oncelog topics` against a running broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_client.cli.topics import topic_pattern
+from tests.client.cli.conftest import CommandLine
+
+
+def test_a_topic_is_created_described_altered_and_deleted(
+    command_line: CommandLine, topic: str
+) -> None:
+    assert {"topic": topic} in command_line.json("topics", "--list")
+    described = command_line.json("topics", "--describe", "--topic", topic)
+    assert [row["partition"] for row in described] == [0, 1]
+    assert all(row["isr"] == row["replicas"] == [row["leader"]] for row in described)
+
+    command_line.text("topics", "--alter", "--topic", topic, "--partitions", "3")
+    assert len(command_line.json("topics", "--describe", "--topic", topic)) == 3
+
+    command_line.text("topics", "--delete", "--topic", topic)
+    assert {"topic": topic} not in command_line.json("topics", "--list")
+
+
+def test_for_a_pipe_columns_are_aligned_under_a_heading(
+    command_line: CommandLine, topic: str
+) -> None:
+    heading, *rows = command_line.text("topics", "--describe", "--topic", topic).splitlines()
+    assert heading.split()[:3] == ["TOPIC", "PARTITION", "LEADER"]
+    assert [row.split()[:2] for row in rows] == [[topic, "0"], [topic, "1"]]
+
+
+def test_a_setting_is_given_at_creation(command_line: CommandLine, name: str) -> None:
+    command_line.text("topics", "--create", "--topic", name, "--config", "retention.ms=60000")
+    shown = command_line.json("config", "--describe", "--topic", name)
+    assert {row["name"]: row["value"] for row in shown}["retention.ms"] == "60000"
+
+
+def test_an_existing_topic_is_refused_unless_it_will_do(
+    command_line: CommandLine, topic: str
+) -> None:
+    assert "TOPIC_ALREADY_EXISTS" in command_line.refused("topics", "--create", "--topic", topic)
+    command_line.text("topics", "--create", "--topic", topic, "--if-not-exists")
+
+
+def test_a_missing_topic_is_refused_unless_it_will_do(command_line: CommandLine, name: str) -> None:
+    for verb in ("--describe", "--delete"):
+        assert name in command_line.refused("topics", verb, "--topic", name)
+        command_line.text("topics", verb, "--topic", name, "--if-exists")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("--list", "--create"), ("--create",), ("--alter", "--topic", "t")],
+    ids=["no verb", "two verbs", "no topic", "no partitions"],
+)
+def test_a_call_that_does_not_say_what_to_do_is_a_usage_error(
+    command_line: CommandLine, arguments: tuple[str, ...]
+) -> None:
+    assert command_line.call("topics", *arguments).exit_code == 2
+
+
+def test_a_pattern_is_a_list_of_regular_expressions() -> None:
+    pattern = topic_pattern(["orders-.*,bills"])
+    assert pattern.fullmatch("orders-1")
+    assert pattern.fullmatch("bills")
+    assert not pattern.fullmatch("bills-1")
