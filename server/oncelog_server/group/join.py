@@ -99,8 +99,8 @@ class Join:
     ) -> Decision[JoinGroupResponse]:
         self._table.remove_member(group, member_id)
         records = self._rebalance.complete_if_all_joined(group, caller)
-        code = ErrorCode.GROUP_MAX_SIZE_REACHED
-        return Decision(join_refusal(code, caller.api_version), records)
+        response = join_refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, caller.api_version)
+        return Decision(response, records, on_failure=lambda _: response)
 
     def _with_new_group(
         self, group: ClassicGroup, decision: Decision[JoinGroupResponse], caller: Caller

@@ -19,7 +19,7 @@ from oncelog_server.coordination.shard import Decision
 from oncelog_server.group.classic_group import ClassicGroup
 from oncelog_server.group.moment import Caller
 from oncelog_server.group.rebalance import Rebalance
-from oncelog_server.group.states import HEARTBEAT_CODES, GroupState
+from oncelog_server.group.states import HEARTBEAT_CODES, GroupState, append_error
 from oncelog_server.group.table import GroupTable, Records
 from oncelog_server.refusal import Refused
 
@@ -72,9 +72,16 @@ class Membership:
         records: Records = ()
         if group is not None and any(not result.error_code for result in results):
             records = self._after_leaving(group, caller)
+        response = LeaveGroupResponse(members=results)
         if caller.api_version < _MANY_MEMBERS_SINCE:
-            return Decision(LeaveGroupResponse(error_code=results[0].error_code), records)
-        return Decision(LeaveGroupResponse(members=results), records)
+            response = LeaveGroupResponse(error_code=results[0].error_code)
+        # They have left, whether or not the empty group could be written: after a restart the
+        # members of the generation before would only time out.
+        return Decision(
+            response,
+            records,
+            on_failure=lambda code: LeaveGroupResponse(error_code=append_error(code)),
+        )
 
     def _leave(self, group: ClassicGroup | None, member: MemberIdentity) -> int:
         if group is None:

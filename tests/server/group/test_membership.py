@@ -29,7 +29,7 @@ def test_what_is_wrong_with_a_heartbeat(options: dict[str, object], code: int) -
 
 def test_a_member_lives_as_long_as_it_beats_and_one_session_timeout_longer() -> None:
     driver = Driver()
-    generation_id, (beating, silent) = driver.stable_group("a", "b", session_ms=10_000)
+    generation_id, (beating, _) = driver.stable_group("a", "b", session_ms=10_000)
     for _ in range(3):
         driver.advance(9_000)
         driver.heartbeat(beating, generation_id)

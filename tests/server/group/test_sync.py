@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from oncelog_protocol.messages.sync_group import SyncGroupResponse
 from oncelog_server.deferred import Deferred
 from oncelog_server.group.states import GroupState
 from tests.server.group.driver import Driver
@@ -18,8 +19,8 @@ def joined(driver: Driver, *names: str, **options: int) -> list[str]:
     return [answer.value.member_id for answer in answers]
 
 
-def code(answer: Deferred[object]) -> int | None:
-    return answer.value.error_code if answer.done else None  # type: ignore[attr-defined]
+def code(answer: Deferred[SyncGroupResponse]) -> int | None:
+    return answer.value.error_code if answer.done else None
 
 
 def test_followers_wait_for_the_leader_and_the_leader_for_the_commit() -> None:

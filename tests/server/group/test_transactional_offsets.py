@@ -1,0 +1,173 @@
+"""Offsets inside transactions: the scenarios O1 to O11, as far as the group's side decides them."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_server.group.config import GroupConfig
+from oncelog_server.group.states import GroupState
+from tests.server.group.driver import GROUP, Driver
+
+
+def both(driver: Driver, topic: str, partition: int) -> set[tuple[int, int]]:
+    """What is fetched now, and what is fetched after a restart."""
+    before = driver.fetch(topic, partition)
+    driver.crash()
+    return {before, driver.fetch(topic, partition)}
+
+
+def test_O1_a_pending_offset_is_unstable_for_who_asks_and_unseen_by_who_does_not() -> None:
+    driver = Driver()
+    driver.commit(("t", 0, 5))
+    driver.txn_commit(7, ("t", 0, 10))
+    assert driver.fetch("t", 0, require_stable=True) == (-1, 88)
+    assert driver.fetch("t", 0) == (5, 0)
+    # Its neighbours are not.
+    assert driver.fetch("t", 1, require_stable=True) == (-1, 0)
+
+
+def test_O1_an_offset_that_is_pending_from_the_first_is_unstable_too() -> None:
+    driver = Driver()
+    driver.txn_commit(7, ("t", 0, 10))
+    assert driver.fetch("t", 0, require_stable=True) == (-1, 88)
+    assert driver.fetch("t", 0) == (-1, 0)
+
+
+def test_O2_an_abort_leaves_the_old_offset() -> None:
+    driver = Driver()
+    driver.commit(("t", 0, 5))
+    driver.txn_commit(7, ("t", 0, 10))
+    driver.end_transaction(7, committed=False)
+    assert driver.fetch("t", 0, require_stable=True) == (5, 0)
+    assert both(driver, "t", 0) == {(5, 0)}
+
+
+def test_O3_the_higher_record_offset_wins_live_and_after_replay() -> None:
+    driver = Driver()
+    driver.txn_commit(7, ("t", 0, 10))
+    driver.commit(("t", 0, 7))
+    driver.end_transaction(7, committed=True)
+    assert both(driver, "t", 0) == {(7, 0)}
+
+
+def test_O3_of_two_transactions_the_later_record_wins_whoever_ends_first() -> None:
+    driver = Driver()
+    driver.txn_commit(7, ("t", 0, 10))
+    driver.txn_commit(8, ("t", 0, 20))
+    driver.end_transaction(8, committed=True)
+    assert driver.fetch("t", 0, require_stable=True) == (-1, 88)
+    driver.end_transaction(7, committed=True)
+    assert driver.fetch("t", 0, require_stable=True) == (20, 0)
+    assert both(driver, "t", 0) == {(20, 0)}
+
+
+def test_O3_the_last_commit_of_a_transaction_is_the_one_that_counts() -> None:
+    driver = Driver()
+    driver.txn_commit(7, ("t", 0, 10))
+    driver.txn_commit(7, ("t", 0, 11), ("u", 0, 1))
+    driver.end_transaction(7, committed=True)
+    assert both(driver, "t", 0) == {(11, 0)}
+    assert both(driver, "u", 0) == {(1, 0)}
+
+
+def test_O4_a_sweep_of_expired_offsets_takes_nothing_a_transaction_holds() -> None:
+    driver = Driver(GroupConfig(offsets_retention_ms=1_000))
+    driver.commit(("t", 0, 5), ("old", 0, 5))
+    driver.txn_commit(7, ("t", 0, 10))
+    driver.advance(1_200_000)
+    assert driver.fetch("old", 0) == (-1, 0)
+    assert driver.state() is GroupState.EMPTY
+    driver.end_transaction(7, committed=True)
+    assert both(driver, "t", 0) == {(10, 0)}
+
+
+@pytest.mark.parametrize("code", [47, 48, 120])
+def test_O5_O6_a_refused_append_stages_nothing(code: int) -> None:
+    # The log refuses it: no transaction is open there, or the epoch is fenced.
+    driver = Driver()
+    driver.commit(("t", 0, 5))
+    driver.append_error = code
+    assert driver.txn_commit(7, ("t", 0, 10)) == [code]
+    driver.append_error = None
+    assert driver.fetch("t", 0, require_stable=True) == (5, 0)
+    assert not driver.shard.table.offsets.is_group_in_transaction(GROUP)
+
+
+@pytest.mark.parametrize(("committed", "offset"), [(True, 10), (False, 5)])
+def test_O7_pending_offsets_are_pending_again_after_a_fail_over(
+    committed: bool, offset: int
+) -> None:
+    driver = Driver()
+    driver.commit(("t", 0, 5))
+    driver.txn_commit(7, ("t", 0, 10))
+    driver.crash()
+    assert driver.fetch("t", 0, require_stable=True) == (-1, 88)
+    driver.end_transaction(7, committed=committed)
+    assert driver.fetch("t", 0, require_stable=True) == (offset, 0)
+
+
+def test_O8_a_marker_that_comes_twice_changes_nothing() -> None:
+    driver = Driver()
+    driver.txn_commit(7, ("t", 0, 10))
+    driver.end_transaction(7, committed=True)
+    driver.commit(("t", 0, 11))
+    driver.end_transaction(7, committed=True)
+    driver.end_transaction(99, committed=False)
+    assert both(driver, "t", 0) == {(11, 0)}
+
+
+def test_O9_zombies_of_a_group_are_refused_and_leave_the_offset_as_it_was() -> None:
+    driver = Driver()
+    generation_id, (member, other) = driver.stable_group("a", "b")
+    driver.txn_commit(7, ("t", 0, 5), member_id=member, generation_id=generation_id)
+    driver.end_transaction(7, committed=True)
+    zombies = [
+        ({"member_id": member, "generation_id": generation_id - 1}, 22),
+        ({"member_id": "gone", "generation_id": generation_id}, 25),
+        ({"member_id": other, "generation_id": generation_id, "instance": "i"}, 25),
+    ]
+    for identity, code in zombies:
+        assert driver.txn_commit(8, ("t", 0, 99), **identity) == [code]  # type: ignore[arg-type]
+    assert driver.fetch("t", 0, require_stable=True) == (5, 0)
+
+
+def test_O9_an_older_owner_of_a_static_instance_is_fenced() -> None:
+    driver = Driver()
+    old = driver.join(instance="i")
+    driver.advance(3_000)
+    driver.sync(old.value.member_id, 1, {}, instance="i")
+    driver.join(instance="i")
+    codes = driver.txn_commit(
+        7, ("t", 0, 9), member_id=old.value.member_id, generation_id=1, instance="i"
+    )
+    assert codes == [82]
+
+
+def test_O10_a_group_with_a_pending_commit_is_not_deleted() -> None:
+    driver = Driver()
+    driver.commit(("t", 0, 5))
+    driver.txn_commit(7, ("t", 0, 10))
+    (refused,) = driver.run(driver.shard.delete_groups([GROUP])).value
+    assert refused.error_code == 68
+    driver.end_transaction(7, committed=True)
+    assert both(driver, "t", 0) == {(10, 0)}
+    (deleted,) = driver.run(driver.shard.delete_groups([GROUP])).value
+    assert deleted.error_code == 0
+
+
+def test_O11_too_much_metadata_fails_its_partition_alone() -> None:
+    driver = Driver()
+    commits = [("t", 0, 1), ("t", 1, 2), ("t", 2, 3)]
+    codes = driver.txn_commit(7, *commits, metadata={commits[1]: "m" * 4_097})
+    assert codes == [0, 12, 0]
+    driver.end_transaction(7, committed=True)
+    assert [driver.fetch("t", partition)[0] for partition in range(3)] == [1, -1, 3]
+
+
+def test_two_groups_in_one_transaction_end_together() -> None:
+    driver = Driver()
+    driver.txn_commit(7, ("t", 0, 1), group="a")
+    driver.txn_commit(7, ("t", 0, 2), group="b")
+    driver.end_transaction(7, committed=True)
+    assert driver.fetch("t", 0, group="a", require_stable=True) == (1, 0)
+    assert driver.fetch("t", 0, group="b", require_stable=True) == (2, 0)
