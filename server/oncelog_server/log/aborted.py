@@ -1,8 +1,9 @@
 """The `.txnindex` files of a log (KIP-98), with a checksum of ours beside them.
 
-Kafka's rows carry none, and a lost row would show aborted records to a reader. `txn-index-checkpoint`
-keeps rows and CRC32C per segment in the form of Kafka's checkpoints; where they disagree with a file,
-or there is no checkpoint, the segment's rows are computed again from the log.
+Kafka's rows carry none, and a lost row would show aborted records to a reader.
+`txn-index-checkpoint` keeps rows and CRC32C per segment in the form of Kafka's checkpoints; where
+they disagree with a file, or there is no checkpoint, the segment's rows are computed again from the
+log.
 """
 
 from __future__ import annotations
@@ -74,8 +75,9 @@ class AbortedTransactions:
     def collect(
         self, base_offsets: Iterable[int], first_offset: int, end_offset: int
     ) -> list[AbortedTransaction]:
-        """Aborted transactions with records in `first_offset`..`end_offset` (exclusive). `base_offsets`:
-        the segments from the one with `first_offset` on, as the marker may be far behind."""
+        """Aborted transactions with records in `first_offset`..`end_offset` (exclusive).
+        `base_offsets`: the segments from the one with `first_offset` on, as the marker may be far
+        behind."""
         found: list[AbortedTransaction] = []
         for base_offset in base_offsets:
             if self._index(base_offset).collect(first_offset, end_offset, found):

@@ -13,7 +13,8 @@ _META_VERSION: Final = 1
 
 
 class MalformedCheckpoint(ValueError):
-    """The file is not what its name promises; what it held is rebuilt or starts from safe values."""
+    """The file is not what its name promises; what it held is rebuilt or starts from safe
+    values."""
 
 
 class MetaProperties(NamedTuple):
@@ -31,7 +32,8 @@ def encode_lines(lines: Iterable[str]) -> bytes:
 
 
 def decode_lines(data: bytes) -> list[str]:
-    """The lines of a checkpoint; an empty file has none, as in Kafka. Raises MalformedCheckpoint."""
+    """The lines of a checkpoint; an empty file has none, as in Kafka. Raises
+    MalformedCheckpoint."""
     try:
         lines = data.decode().splitlines()
     except UnicodeDecodeError:

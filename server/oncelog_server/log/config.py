@@ -1,4 +1,5 @@
-"""What a topic may set about its log: Kafka's topic settings by their names, with Kafka's defaults."""
+"""What a topic may set about its log: Kafka's topic settings by their names, with Kafka's
+defaults."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ class LogConfig:
     """The settings of one log; sizes in bytes, times in ms (Kafka's LogConfig).
 
     `validate_records` is ours (`oncelog.validate.records`): look into every record of a batch, not
-    only at its header and CRC. `preallocate` and `min_insync_replicas` mean nothing to the log itself.
+    only at its header and CRC. `preallocate` and `min_insync_replicas` mean nothing to the log
+    itself.
     """
 
     segment_bytes: int = 1 << 30

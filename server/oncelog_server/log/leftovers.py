@@ -23,9 +23,9 @@ _NO_OFFSET: Final = 1 << 63
 def sweep(files: Files, directory: str) -> list[str]:
     """Finish or undo what was under way; the names concerned.
 
-    Deleted and temporary files go. Compaction that had not finished writing (`.cleaned`) goes, with the
-    swaps from it on. A finished one (`.swap`) takes its name, and the segments it was made from go.
-    Indexes without a log go. Safe to be interrupted and done again.
+    Deleted and temporary files go. Compaction that had not finished writing (`.cleaned`) goes, with
+    the swaps from it on. A finished one (`.swap`) takes its name, and the segments it was made from
+    go. Indexes without a log go. Safe to be interrupted and done again.
     """
     names = files.list(directory)
     parsed = {name: file for name in names if (file := parse_segment_file(name)) is not None}
@@ -54,8 +54,8 @@ def _replaced(
     finished: dict[str, SegmentFile],
     in_use: dict[str, SegmentFile],
 ) -> list[str]:
-    """Files of the segments that finished swaps were made from: those from the first swapped offset up
-    to the next segment after the swaps that they do not cover."""
+    """Files of the segments that finished swaps were made from: those from the first swapped offset
+    up to the next segment after the swaps that they do not cover."""
     logs = sorted(file.offset for file in finished.values() if file.suffix == LOG_SUFFIX)
     if not logs:
         return []

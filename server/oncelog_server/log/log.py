@@ -7,18 +7,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Final
 
 from oncelog_protocol.records.batch import BatchHeader, patch_offsets, read_header
 from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
 from oncelog_server.log import retention, timestamps
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import OffsetOutOfRange
+from oncelog_server.log.reading import LogReader
 from oncelog_server.log.recovery import LoadedLog, load
 from oncelog_server.log.results import (
     NO_TIMESTAMP,
     Appended,
-    FileRange,
     Flush,
     LogRead,
     Origin,
@@ -30,20 +29,14 @@ from oncelog_server.log.validation import BatchRules
 from oncelog_server.storage.files import File, Files, StorageError
 from oncelog_server.storage.layout import LEADER_EPOCH_CHECKPOINT, SEGMENT_SUFFIXES
 
-# Of how many older segments the indexes stay in memory.
-_INDEXED_SEGMENTS: Final = 8
-
 _base_offset = attrgetter("base_offset")
-
-
-_NOTHING: Final = LogRead(None)
 
 
 class PartitionLog:
     """Offsets `log_start_offset`..`log_end_offset` (exclusive) in segments, the last one growing.
 
-    Once `failure` is set (an fsync failed, or the txnindex could not be written), every append raises
-    it again: what is on the disk is known only after a restart.
+    Once `failure` is set (an fsync failed, or the txnindex could not be written), every append
+    raises it again: what is on the disk is known only after a restart.
     """
 
     def __init__(
@@ -65,9 +58,7 @@ class PartitionLog:
         self.unsynced: list[File] = []
         self.last_flush_ms = now_ms
         self._jitter = jitter
-        self._indexed: dict[int, Segment] = {}
-        # The last limit asked for in the active segment: readers bounded by it need not walk there.
-        self._limit_position = (-1, 0)
+        self._reader = LogReader(self.segments, self.producers)
         # Files of deleted segments, and when they may go: a reader may still be at them.
         self.deleted: list[tuple[int, list[str]]] = []
         self.reconfigure(config)
@@ -89,9 +80,9 @@ class PartitionLog:
     ) -> PartitionLog:
         """The log in `directory`, made if it is not there; `recovery` says what was found.
 
-        `recovery_point` and `log_start_offset` are those of the checkpoints, 0 where there are none.
-        `jitter(segment_jitter_ms)` draws how much earlier a segment is rolled. Raises CorruptLog,
-        InconsistentTopicId and StorageError.
+        `recovery_point` and `log_start_offset` are those of the checkpoints, 0 where there are
+        none. `jitter(segment_jitter_ms)` draws how much earlier a segment is rolled. Raises
+        CorruptLog, InconsistentTopicId and StorageError.
         """
         loaded = load(
             files,
@@ -129,11 +120,12 @@ class PartitionLog:
         now_ms: int,
         origin: Origin = Origin.CLIENT,
     ) -> Appended:
-        """Append exactly one batch; its offsets, leader epoch and perhaps time are patched in place.
+        """Append exactly one batch; its offsets, leader epoch and perhaps time are patched in
+        place.
 
-        `records` must be writable and is not kept. A batch that repeats one of the producer's last five
-        is not appended again: the answer has its first place and `duplicate`. Raises AppendError and
-        StorageError; nothing has changed then.
+        `records` must be writable and is not kept. A batch that repeats one of the producer's last
+        five is not appended again: the answer has its first place and `duplicate`. Raises
+        AppendError and StorageError; nothing has changed then.
         """
         self._raise_failure()
         from_client = origin is Origin.CLIENT
@@ -147,21 +139,11 @@ class PartitionLog:
         base_offset = self.active.end_offset
         position = self._write(records, header, base_offset, leader_epoch, now_ms)
         if has_producer:
-            self.producers.data_appended(
-                header,
-                base_offset=base_offset,
-                segment_base_offset=self.active.base_offset,
-                position=position,
-                now_ms=now_ms,
-            )
-        return Appended(
-            base_offset,
-            base_offset + header.last_offset_delta,
-            now_ms if self._rules.log_append_time else NO_TIMESTAMP,
-            False,
-            position,
-            len(records),
-        )
+            segment = self.active.base_offset
+            self.producers.data_appended(header, base_offset, segment, position, now_ms)
+        last_offset = base_offset + header.last_offset_delta
+        time_ms = now_ms if self._rules.log_append_time else NO_TIMESTAMP
+        return Appended(base_offset, last_offset, time_ms, False, position, len(records))
 
     def append_marker(
         self,
@@ -220,7 +202,8 @@ class PartitionLog:
         leader_epoch: int,
         now_ms: int,
     ) -> int:
-        """Patch the batch and write it at the end of the log; its position in the active segment."""
+        """Patch the batch and write it at the end of the log; its position in the active
+        segment."""
         patch_offsets(records, 0, base_offset, leader_epoch)
         if leader_epoch > self.leader_epochs.latest_epoch:
             self.assign_leader_epoch(leader_epoch)
@@ -261,59 +244,7 @@ class PartitionLog:
         """
         if not self.log_start_offset <= offset <= self.active.end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.active.end_offset)
-        if offset >= limit or offset == self.active.end_offset:
-            return _NOTHING
-        segment, position = self._locate(offset)
-        end = segment.size
-        if limit < segment.end_offset:
-            end = self._position_of_limit(segment, limit)
-        length = end - position
-        if length > max_bytes:
-            length = max_bytes
-            if max_bytes < self.config.max_message_bytes:
-                batch_size = read_header(segment.log.read(position, 61)).size
-                if batch_size > max_bytes:
-                    length = batch_size if at_least_one else 0
-        if length <= 0:
-            return _NOTHING
-        return LogRead(FileRange(segment.log, position, length), segment.base_offset)
-
-    def _locate(self, offset: int) -> tuple[Segment, int]:
-        """The segment and position of the batch with `offset`, or of the first one after it."""
-        if offset >= self.active.base_offset:
-            slot = len(self.segments) - 1
-        else:
-            slot = bisect_right(self.segments, offset, key=_base_offset) - 1
-        for segment in self.segments[max(slot, 0) :]:
-            if segment is not self.active:
-                self._keep_indexes(segment)
-            position = segment.position_of(offset)
-            if position is not None:
-                return segment, position
-        raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
-
-    def _keep_indexes(self, segment: Segment) -> None:
-        """Its indexes are needed: let those go that have not been for longest."""
-        indexed = self._indexed
-        indexed.pop(segment.base_offset, None)
-        indexed[segment.base_offset] = segment
-        if len(indexed) > _INDEXED_SEGMENTS:
-            indexed.pop(next(iter(indexed))).forget_indexes()
-
-    def _position_of_limit(self, segment: Segment, limit: int) -> int:
-        if limit <= segment.base_offset:
-            return 0
-        known, position = self._limit_position
-        if known == limit:
-            return position
-        transaction = self.producers.ongoing_transaction(limit)
-        if transaction is not None and transaction.segment_base_offset == segment.base_offset:
-            return transaction.position
-        found = segment.position_of(limit)
-        position = segment.size if found is None else found
-        if segment is self.active:
-            self._limit_position = (limit, position)
-        return position
+        return self._reader.read(offset, max_bytes, limit, at_least_one)
 
     def offset_for_timestamp(self, timestamp: int, limit: int) -> TimestampOffset | None:
         """The first record below `limit` with `timestamp` (ms) or later (ListOffsets)."""
@@ -353,8 +284,8 @@ class PartitionLog:
     # Rolling and durability.
 
     def roll(self, now_ms: int) -> None:
-        """Begin a new segment at the end of the log; nothing if the last one is empty. The old one is
-        made durable in the background. Raises StorageError, and nothing has changed."""
+        """Begin a new segment at the end of the log; nothing if the last one is empty. The old one
+        is made durable in the background. Raises StorageError, and nothing has changed."""
         old = self.active
         if not old.size:
             return
@@ -371,15 +302,15 @@ class PartitionLog:
         self.segments.append(new)
         self.active = new
         self.closed_bytes += old.size
-        self._keep_indexes(old)
+        self._reader.keep_indexes(old)
         self.take_snapshot()
         self.unsynced += old.files()
         flush = Flush(list(self.unsynced), new.base_offset)
         self.files.sync(flush.files, lambda error: self.finish_flush(flush, error))
 
     def take_snapshot(self) -> StorageError | None:
-        """Write the producers' state at the log's end. A failure costs time at the next start, and no
-        more, so it is returned and not raised."""
+        """Write the producers' state at the log's end. A failure costs time at the next start, and
+        no more, so it is returned and not raised."""
         try:
             self.snapshots.take(self.log_end_offset, self.producers)
         except StorageError as error:
@@ -395,8 +326,8 @@ class PartitionLog:
         )
 
     def flush(self, done: Callable[[StorageError | None], None], now_ms: int | None = None) -> None:
-        """Make all that is appended durable; then `recovery_point` is where the end is now. An error is
-        final: the data may be gone from the page cache though a later fsync succeeds."""
+        """Make all that is appended durable; then `recovery_point` is where the end is now. An
+        error is final: the data may be gone from the page cache though a later fsync succeeds."""
         flush = self.begin_flush(now_ms)
 
         def synced(error: StorageError | None) -> None:
@@ -423,8 +354,9 @@ class PartitionLog:
     # What goes.
 
     def delete_records_before(self, offset: int, now_ms: int) -> None:
-        """The log now starts at `offset`, at most its end (DeleteRecords); segments wholly below go.
-        The caller writes the checkpoint first. Raises OffsetOutOfRange and StorageError."""
+        """The log now starts at `offset`, at most its end (DeleteRecords); segments wholly below
+        go. The caller writes the checkpoint before it answers. Raises OffsetOutOfRange and
+        StorageError."""
         retention.delete_records_before(self, offset, now_ms)
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> int:
@@ -436,7 +368,7 @@ class PartitionLog:
         """The first segment is not part of the log any more."""
         segment = self.segments.pop(0)
         self.closed_bytes -= segment.size
-        self._indexed.pop(segment.base_offset, None)
+        self._reader.forget(segment)
         self.aborted.forget(segment.base_offset)
         paths = {segment.path(suffix) for suffix in SEGMENT_SUFFIXES}
         self.unsynced = [file for file in self.unsynced if file.path not in paths]
@@ -452,14 +384,15 @@ class PartitionLog:
 
     def close(self, *, clean: bool) -> list[File]:
         """Let all descriptors go. `clean`: write what the next start would else compute, and return
-        the files that must be durable before anyone says that the stop was clean. A log that has
-        failed writes nothing more. Raises StorageError."""
-        unsynced = list(self.unsynced)
-        if clean and self.failure is None:
-            self.active.write_indexes()
-            self.aborted.checkpoint(segment.base_offset for segment in self.segments)
-            self.take_snapshot()
-            unsynced += self.active.files()
+        the files that must be durable before anyone says that the stop was clean.
+
+        Raises StorageError, `failure` among them: then this stop was not clean."""
         for segment in self.segments:
             segment.close()
-        return unsynced
+        if not clean:
+            return []
+        self._raise_failure()
+        self.active.write_indexes()
+        self.aborted.checkpoint(segment.base_offset for segment in self.segments)
+        self.take_snapshot()
+        return [*self.unsynced, *self.active.files()]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import Final
 
 ENTRY_SIZE: Final = 8
@@ -37,6 +37,12 @@ class OffsetIndex:
         if slot < 0:
             return None
         return self._offsets[slot], self._positions[slot]
+
+    def ceiling(self, position: int) -> int | None:
+        """The relative offset of the first entry at or after `position`, None if it is after the
+        last: no batch before `position` has that offset or a later one."""
+        slot = bisect_left(self._positions, position)
+        return self._offsets[slot] if slot < len(self._offsets) else None
 
     def last(self) -> tuple[int, int] | None:
         if not self._offsets:

@@ -1,7 +1,8 @@
-"""The `.snapshot` files of a log: producer state at an offset, so that a start need not read it all.
+"""The `.snapshot` files of a log: producer state at an offset, so that a start need not read it
+all.
 
-One is written at every roll and at a clean close. Its CRC makes it safe to write without waiting for
-the disk: a torn one is found when it is read, removed, and rebuilt from the log.
+One is written at every roll and at a clean close. Its CRC makes it safe to write without waiting
+for the disk: a torn one is found when it is read, removed, and rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from oncelog_server.storage.layout import (
 
 
 def encode(entries: Iterable[ProducerEntry]) -> bytes:
-    """The broker's time of the last append goes where Kafka keeps that of the last record: it is what
-    the state expires by."""
+    """The broker's time of the last append goes where Kafka keeps that of the last record: it is
+    what the state expires by."""
     return format.encode_producer_snapshot(
         format.ProducerEntry(
             producer_id=entry.producer_id,
@@ -87,7 +88,8 @@ class Snapshots:
             insort(self.offsets, offset)
 
     def newest(self, first: int, last: int, now_ms: int) -> tuple[int, list[ProducerEntry]] | None:
-        """The newest whole snapshot taken in `first`..`last`; broken ones on the way are removed."""
+        """The newest whole snapshot taken in `first`..`last`; broken ones on the way are
+        removed."""
         for offset in self.offsets[::-1]:
             if first <= offset <= last:
                 entries = self._load(offset, now_ms)
@@ -113,7 +115,8 @@ class Snapshots:
         gone = []
         for offset in offsets:
             self.offsets.remove(offset)
-            # Unlinking comes later and off the loop: the name must be free for the next one at once.
+            # Unlinking comes later and off the loop: the name must be free for the next one at
+            # once.
             with suppress(StorageError):
                 self._files.rename(self._path(offset), self._path(offset, DELETED_SUFFIX))
             gone.append(self._path(offset, DELETED_SUFFIX))

@@ -1,8 +1,9 @@
-"""What a log knows of the producers that write to it: epochs, the last five batches, open transactions
-(KIP-98, KIP-360, KIP-890, KIP-1228; Kafka's ProducerStateManager and ProducerAppendInfo).
+"""What a log knows of the producers that write to it: epochs, the last five batches, open
+transactions (KIP-98, KIP-360, KIP-890, KIP-1228; Kafka's ProducerStateManager and
+ProducerAppendInfo).
 
-Checks come first and change nothing; `data_appended` and `marker_appended` follow once the bytes are in
-the file, so that a failed write leaves no trace here.
+Checks come first and change nothing; `data_appended` and `marker_appended` follow once the bytes
+are in the file, so that a failed write leaves no trace here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from oncelog_server.log.errors import AppendError
 
 BATCHES_KEPT: Final = 5
 NONE: Final = -1
-# From this transaction version on, a marker's epoch is greater than that of the data (KIP-890, KIP-1228).
+# From this transaction version on, a marker's epoch is greater than that of the data (KIP-890,
+# KIP-1228).
 _EPOCH_BUMPING_VERSION: Final = 2
 _MAX_SEQUENCE: Final = (1 << 31) - 1
 
@@ -48,7 +50,8 @@ class ProducerEntry:
     producer_id: int
     producer_epoch: int = NONE
     coordinator_epoch: int = NONE
-    # Of the records, as DescribeProducers shows it; state expires by `updated_ms`, the broker's time.
+    # Of the records, as DescribeProducers shows it; state expires by `updated_ms`, the broker's
+    # time.
     last_timestamp: int = NONE
     updated_ms: int = NONE
     current_txn_first_offset: int = NONE
@@ -69,8 +72,8 @@ class ProducerEntry:
 
 @dataclass(frozen=True, slots=True)
 class OngoingTransaction:
-    """A transaction with records here and no marker yet. `position` is that of its first batch in the
-    file of the segment, or NONE if it was open before the log was opened."""
+    """A transaction with records here and no marker yet. `position` is that of its first batch in
+    the file of the segment, or NONE if it was open before the log was opened."""
 
     producer_id: int
     first_offset: int
@@ -183,9 +186,13 @@ class Producers:
     # Changes: the bytes are in the log.
 
     def data_appended(
-        self, header: BatchHeader, *, base_offset: int, segment_base_offset: int, position: int,
+        self,
+        header: BatchHeader,
+        base_offset: int,
+        segment_base_offset: int,
+        position: int,
         now_ms: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A batch of records is in the log at `base_offset`."""
         producer_id = header.producer_id
         entry = self._entries.get(producer_id)
@@ -250,7 +257,8 @@ class Producers:
             self._decided[completed.first_offset] = completed.last_offset
 
     def load(self, entries: Iterable[ProducerEntry]) -> None:
-        """Take over the entries of a snapshot, open transactions among them; what was here is gone."""
+        """Take over the entries of a snapshot, open transactions among them; what was here is
+        gone."""
         self.clear()
         self._entries = {entry.producer_id: entry for entry in entries}
         opened = [e for e in self._entries.values() if e.current_txn_first_offset != NONE]
@@ -283,8 +291,8 @@ class Producers:
             del self._decided[first]
 
     def expire(self, now_ms: int) -> int:
-        """Forget producers that wrote nothing for `id_expiration_ms` of the broker's time and have no
-        open transaction; how many."""
+        """Forget producers that wrote nothing for `id_expiration_ms` of the broker's time and have
+        no open transaction; how many."""
         before = now_ms - self._id_expiration_ms
         expired = [
             entry.producer_id

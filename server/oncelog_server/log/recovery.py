@@ -1,14 +1,15 @@
-"""Open a log: after a clean stop trust the files, after any other scan what may not have reached the
-disk (Kafka's LogLoader; reliability brief, scenarios S1-S18).
+"""Open a log: after a clean stop trust the files, after any other scan what may not have reached
+the disk (Kafka's LogLoader; reliability brief, scenarios S1-S18).
 
-Bytes below the recovery point were durable once: if they are no batch any more, CorruptLog. Above it the
-log is cut at the first invalid batch, loudly: the report says what was cut.
+Bytes below the recovery point were durable once: if they are no batch any more, CorruptLog. Above
+it the log is cut at the first invalid batch, loudly: the report says what was cut.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Final
 
 from oncelog_protocol.records.batch import BatchHeader
@@ -99,7 +100,8 @@ def load(
     """The log in `directory`, which is made if it is not there. `recovery_point` and
     `log_start_offset` are those of the checkpoints, 0 if there are none.
 
-    Raises CorruptLog, InconsistentTopicId and StorageError. Interrupted anywhere, it can be done again.
+    Raises CorruptLog, InconsistentTopicId and StorageError. Interrupted anywhere, it can be done
+    again.
     """
     files.make_directory(directory)
     leftovers = sweep(files, directory)
@@ -160,7 +162,7 @@ def _list_segments(files: Files, directory: str, now_ms: int) -> tuple[list[Segm
     segments, snapshots = [], []
     for name in files.list(directory):
         parsed = parse_segment_file(name)
-        if parsed is None:
+        if parsed is None or parsed.state:
             continue
         if parsed.suffix == LOG_SUFFIX:
             log = files.open(f"{directory}/{name}")
@@ -181,7 +183,7 @@ def _start_empty(loaded: LoadedLog, offset: int) -> None:
 
 def _set_end_offsets(segments: list[Segment]) -> None:
     """A segment ends where the next begins; where the last one ends the scan will tell."""
-    for segment, following in zip(segments, segments[1:], strict=False):
+    for segment, following in pairwise(segments):
         segment.end_offset = following.base_offset
 
 
@@ -235,7 +237,8 @@ def _load_snapshot(loaded: LoadedLog, first: int, last: int) -> int:
 
 
 def _recover(loaded: LoadedLog) -> None:
-    """After an unclean stop: scan every segment that may hold bytes from beyond the recovery point."""
+    """After an unclean stop: scan every segment that may hold bytes from beyond the recovery
+    point."""
     segments = loaded.segments
     first_scanned = 0
     for slot, segment in enumerate(segments):

@@ -1,4 +1,5 @@
-"""Producer state from the log: a snapshot, and the batches after it (Kafka's rebuildProducerState)."""
+"""Producer state from the log: a snapshot, and the batches after it (Kafka's
+rebuildProducerState)."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ def replay(
     now_ms: int,
     rows: list[AbortedTransaction] | None = None,
 ) -> int:
-    """Bring `producers` from `from_offset` to the end of the segment, by its headers; how many batches
-    that were. `rows` takes the transactions aborted on the way. Raises CorruptLog."""
+    """Bring `producers` from `from_offset` to the end of the segment, by its headers; how many
+    batches that were. `rows` takes the transactions aborted on the way. Raises CorruptLog."""
     scan = segment.walk_from(max(from_offset, segment.base_offset), SCAN_CHUNK)
     batches = 0
     for position, header in scan:
@@ -41,8 +42,8 @@ def replay(
 def aborted_rows(
     segments: list[Segment], snapshots: Snapshots, base_offset: int
 ) -> list[AbortedTransaction]:
-    """The txnindex of the segment at `base_offset`: from the newest snapshot at or below it, and the
-    log from there. Raises CorruptLog."""
+    """The txnindex of the segment at `base_offset`: from the newest snapshot at or below it, and
+    the log from there. Raises CorruptLog."""
     producers = Producers(0)
     replay_from = segments[0].base_offset
     found = snapshots.newest(replay_from, base_offset, 0)
@@ -72,13 +73,8 @@ def apply_batch(
     if header.producer_id < 0:
         return None
     if not header.is_control:
-        producers.data_appended(
-            header,
-            base_offset=header.base_offset,
-            segment_base_offset=segment.base_offset,
-            position=position,
-            now_ms=now_ms,
-        )
+        base_offset = header.base_offset
+        producers.data_appended(header, base_offset, segment.base_offset, position, now_ms)
         return None
     records = read_records(scan.batch(), max_bytes=_MARKER_BYTES, check_crc=False)
     marker = read_marker(records[0]) if records else None

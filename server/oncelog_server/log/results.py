@@ -50,10 +50,14 @@ class FileRange:
 @dataclass(frozen=True, slots=True)
 class LogRead:
     """Batches from the one with the offset asked for; None if there is nothing below the limit, or
-    less than one whole batch allowed. The last batch may be cut off by `max_bytes`."""
+    less than one whole batch allowed. The last batch may be cut off by `max_bytes`.
+
+    No record in `records` has an offset of `end_offset` or above: so far aborted transactions
+    matter.
+    """
 
     records: FileRange | None
-    segment_base_offset: int = -1
+    end_offset: int = -1
 
 
 class Flush(NamedTuple):

@@ -1,6 +1,8 @@
-"""What goes from the front of a log: by time, by size, by DeleteRecords (UnifiedLog.deleteOldSegments).
+"""What goes from the front of a log: by time, by size, by DeleteRecords
+(UnifiedLog.deleteOldSegments).
 
-Files are renamed at once and unlinked `file.delete.delay.ms` later, as a reader may still be at them.
+Files are renamed at once and unlinked `file.delete.delay.ms` later, as a reader may still be at
+them.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ def delete_records_before(log: PartitionLog, offset: int, now_ms: int) -> None:
 
 
 def apply_retention(log: PartitionLog, now_ms: int, high_watermark: int) -> int:
-    """How many segments were deleted. Compacted topics keep theirs, but for those below the start."""
+    """How many segments were deleted. Compacted topics keep theirs, but for those below the
+    start."""
     _remove_due(log, now_ms)
     deleted = _delete(log, _below_start(log), now_ms)
     if log.config.deletes_by_retention:

@@ -15,8 +15,9 @@ SCAN_CHUNK: Final = 1 << 20
 class Scan:
     """Iterate over (position, header) from `position` to `end`. The batch at hand is `batch()`.
 
-    Stops at `end` or at the first thing that is not a batch: then `problem` says why, and `position`
-    is where it begins. Offsets must grow; `next_offset` is the least the next batch may begin with.
+    Stops at `end` or at the first thing that is not a batch: then `problem` says why, and
+    `position` is where it begins. Offsets must grow; `next_offset` is the least the next batch may
+    begin with.
     """
 
     __slots__ = ("_chunk", "_chunk_size", "_chunk_start", "_header", "check_crc", "end", "file",
@@ -101,8 +102,8 @@ class Scan:
 
 
 def find_valid_batch(data: bytes, first_offset: int) -> bool:
-    """Is there a whole batch with a right CRC anywhere in `data`, from `first_offset` on? Tells a torn
-    tail from damage in the middle."""
+    """Is there a whole batch with a right CRC anywhere in `data`, from `first_offset` on? Tells a
+    torn tail from damage in the middle."""
     at = data.find(MAGIC, 16)
     while at >= 0:
         start = at - 16

@@ -1,8 +1,8 @@
 """One segment: a `.log` file with its indexes (Kafka's LogSegment).
 
-The segment at the end keeps its indexes in memory and writes them when it is rolled or closed; older
-ones load theirs when needed. An index entry is believed only where the log has such a batch, so a lost
-or damaged file costs a walk over the headers and nothing else.
+The segment at the end keeps its indexes in memory and writes them when it is rolled or closed;
+older ones load theirs when needed. An index entry is believed only where the log has such a batch,
+so a lost or damaged file costs a walk over the headers and nothing else.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ NO_TIMESTAMP: Final = -1
 
 
 class Segment:
-    """Offsets from `base_offset` up to `end_offset`, which the log sets for all but the last one."""
+    """Offsets from `base_offset` up to `end_offset`, which the log sets for all but the last
+    one."""
 
     __slots__ = ("_bytes_since_entry", "_directory", "_files", "_offset_index", "_recent_offsets",
                  "_recent_positions", "_time_index", "base_offset", "created_ms", "end_offset",
@@ -51,7 +52,8 @@ class Segment:
         self.created_ms = created_ms
         self.jitter_ms = jitter_ms
         self.end_offset = base_offset
-        # Of the first batch (rolling by time counts from it), and the latest of all; None: not read yet.
+        # Of the first batch (rolling by time counts from it), and the latest of all; None: not read
+        # yet.
         self.first_timestamp: int | None = None
         self.max_timestamp: int | None = None
         self.max_timestamp_offset = (
@@ -99,8 +101,8 @@ class Segment:
     def should_roll(
         self, size: int, max_timestamp: int, last_offset: int, now_ms: int, config: LogConfig
     ) -> bool:
-        """Must a batch of `size` bytes go to a new segment (LogSegment.shouldRoll)? Time is that of the
-        records if they have one, else the broker's."""
+        """Must a batch of `size` bytes go to a new segment (LogSegment.shouldRoll)? Time is that of
+        the records if they have one, else the broker's."""
         if self.log.size > config.segment_bytes - size:
             return True
         index, times = self._offset_index, self._time_index
@@ -154,8 +156,8 @@ class Segment:
         self.end_offset = last_offset + 1
 
     def write_indexes(self) -> None:
-        """Bring the index files up to what is in memory, the latest timestamp as last entry (as Kafka
-        at roll and close). Raises StorageError."""
+        """Bring the index files up to what is in memory, the latest timestamp as last entry (as
+        Kafka at roll and close). Raises StorageError."""
         if self._offset_index is None or self._time_index is None:
             return
         self._note_latest_timestamp()
@@ -233,6 +235,11 @@ class Segment:
         position = entry[1] if entry is not None else 0
         return Scan(self.log, position, next_offset=self.base_offset, chunk_size=chunk_size)
 
+    def offset_at_or_after(self, position: int) -> int:
+        """An offset above all in the first `position` bytes, as near as the index knows."""
+        relative_offset = self.offset_index().ceiling(position)
+        return self.end_offset if relative_offset is None else self.base_offset + relative_offset
+
     def _confirms(self, relative_offset: int, position: int) -> bool:
         """Is there really a batch at `position` that ends with this offset?"""
         for _, header in Scan(self.log, position, chunk_size=WALK_CHUNK):
@@ -264,7 +271,8 @@ class Segment:
         return self._time_index
 
     def _confirms_latest(self, index: TimeIndex) -> bool:
-        """Does the batch the last entry names have that timestamp, and does none after it beat it?"""
+        """Does the batch the last entry names have that timestamp, and does none after it beat
+        it?"""
         last = index.last()
         timestamp, relative_offset = last or (NO_TIMESTAMP, -1)
         for _, header in self.walk_from(self.base_offset + max(relative_offset, 0)):

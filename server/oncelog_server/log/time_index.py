@@ -65,6 +65,7 @@ class TimeIndex:
 
 
 def decode_entry(data: bytes) -> tuple[int, int]:
-    """(timestamp, relative offset) of one entry: the file's last is the segment's latest timestamp."""
+    """(timestamp, relative offset) of one entry: the file's last is the segment's latest
+    timestamp."""
     timestamp, offset = _ENTRY.unpack(data)
     return timestamp, offset

@@ -71,8 +71,8 @@ def max_timestamp_offset(log: PartitionLog) -> TimestampOffset | None:
 
 
 def _records(log: PartitionLog, scan: Scan, header: BatchHeader) -> list[Record]:
-    """The batch's records. One whose inside cannot be read counts as one record with its latest time:
-    the reader who gets there finds out."""
+    """The batch's records. One whose inside cannot be read counts as one record with its latest
+    time: the reader who gets there finds out."""
     try:
         return read_records(scan.batch(), max_bytes=decompressed_limit(log.config), check_crc=False)
     except CorruptRecords:

@@ -1,8 +1,10 @@
-"""Is what a client sent one good batch? (Kafka's UnifiedLog.analyzeAndValidateRecords, LogValidator.)
+"""Is what a client sent one good batch? (Kafka's UnifiedLog.analyzeAndValidateRecords,
+LogValidator.)
 
-The header, the count and the CRC are always checked. The records inside are walked only where a setting
-of the topic needs it: keys of compacted topics, recompression, limits on how old a record may be, or
-`validate_records`. Otherwise nonsense inside is found by its readers (exactly-once brief, section 8).
+The header, the count and the CRC are always checked. The records inside are walked only where a
+setting of the topic needs it: keys of compacted topics, recompression, limits on how old a record
+may be, or `validate_records`. Otherwise nonsense inside is found by its readers (exactly-once
+brief, section 8).
 """
 
 from __future__ import annotations
@@ -76,7 +78,8 @@ class BatchRules:
     def check(
         self, records: bytearray | memoryview, now_ms: int, *, from_client: bool
     ) -> tuple[BatchHeader, bytearray | memoryview]:
-        """The header, and the bytes to append: `records` itself, unless it had to be compressed anew.
+        """The header, and the bytes to append: `records` itself, unless it had to be compressed
+        anew.
 
         LogAppendTime is patched in place. Raises AppendError with MESSAGE_TOO_LARGE,
         RECORD_LIST_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE or

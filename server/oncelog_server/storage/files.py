@@ -1,7 +1,8 @@
 """The disk as the pure packages see it: about ten methods, injected.
 
-Append and read are synchronous (the page cache answers); fsync and unlink are slow and end by an event,
-so that neither ever stands on the event loop. Implemented by `os_files` and by the simulator's disk.
+Append and read are synchronous (the page cache answers); fsync and unlink are slow and end by an
+event, so that neither ever stands on the event loop. Implemented by `os_files` and by the
+simulator's disk.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class StorageError(Exception):
-    """The disk refused: `operation` on `path`, with the system's reason. Maps to KAFKA_STORAGE_ERROR."""
+    """The disk refused: `operation` on `path`, with the system's reason. Maps to
+    KAFKA_STORAGE_ERROR."""
 
     def __init__(self, operation: str, path: str, reason: str) -> None:
         super().__init__(f"{operation} {path}: {reason}")
@@ -26,8 +28,8 @@ Done: TypeAlias = Callable[[StorageError | None], None]
 
 
 class File(Protocol):
-    """One file by name. The descriptor behind it is opened when needed and may be closed and reopened
-    by a bounded cache; every method raises StorageError."""
+    """One file by name. The descriptor behind it is opened when needed and may be closed and
+    reopened by a bounded cache; every method raises StorageError."""
 
     @property
     def path(self) -> str: ...
@@ -38,8 +40,8 @@ class File(Protocol):
         ...
 
     def append(self, *buffers: Buffer) -> None:
-        """Write all buffers at the end as one write. If that fails part way, the file is cut back to its
-        old size before StorageError is raised, so that a file ends where `size` says."""
+        """Write all buffers at the end as one write. If that fails part way, the file is cut back
+        to its old size before StorageError is raised, so that a file ends where `size` says."""
         ...
 
     def read(self, position: int, size: int) -> bytes:
@@ -49,8 +51,8 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def fileno(self) -> int:
-        """A descriptor for sendfile, valid until the caller returns to the event loop; -1 where there is
-        none (a simulated disk): the caller then reads."""
+        """A descriptor for sendfile, valid until the caller returns to the event loop; -1 where
+        there is none (a simulated disk): the caller then reads."""
         ...
 
     def close(self) -> None:
@@ -76,16 +78,18 @@ class Files(Protocol):
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Atomic, a file or a directory. Open handles below `source` must not be used afterwards."""
+        """Atomic, a file or a directory. Open handles below `source` must not be used
+        afterwards."""
         ...
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write a small file atomically: temporary name, data synced, rename. For checkpoints, snapshots."""
+        """Write a small file atomically: temporary name, data synced, rename. For checkpoints,
+        snapshots."""
         ...
 
     def sync(self, files: Sequence[File], done: Done) -> None:
-        """Make the data of `files` durable (fdatasync, and their directories' entries the first time),
-        off the loop; `done(None)` or `done(error)` is called on the loop."""
+        """Make the data of `files` durable (fdatasync, and their directories' entries the first
+        time), off the loop; `done(None)` or `done(error)` is called on the loop."""
         ...
 
     def remove(self, paths: Sequence[str], done: Done | None = None) -> None:

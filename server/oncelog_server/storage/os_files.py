@@ -1,12 +1,12 @@
-"""The operating system's disk behind `Files`. Descriptors are a bounded cache; fsync and unlink run in
-the executor given, everything else on the loop (performance brief, section 7)."""
+"""The operating system's disk behind `Files`. Descriptors are a bounded cache; fsync and unlink run
+in the executor given, everything else on the loop (performance brief, section 7)."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Final, Protocol
@@ -133,7 +133,8 @@ class OsFile:
 
 
 class OsFiles:
-    """Files below `root`. `executor` runs what is slow; its results come back through `call_on_loop`.
+    """Files below `root`. `executor` runs what is slow; its results come back through
+    `call_on_loop`.
 
     Not thread-safe: all methods are called on the loop's thread.
     """
@@ -192,8 +193,8 @@ class OsFiles:
         return descriptor
 
     def _make_room(self) -> None:
-        """Close the descriptor that has not been used for longest, roughly: a used one gets a second
-        chance, a pinned one stays."""
+        """Close the descriptor that has not been used for longest, roughly: a used one gets a
+        second chance, a pinned one stays."""
         chances = 2 * len(self._open)
         while len(self._open) >= self._descriptor_limit and chances:
             chances -= 1
@@ -266,7 +267,7 @@ class OsFiles:
             failure = error
             self._call_on_loop(lambda: done(failure))
             return
-        directories = self._directories_of([file for file in group if file._new])
+        directories = self._directories_of(file for file in group if file._new)
         for file in group:
             file._pins += 1
 
@@ -300,7 +301,7 @@ class OsFiles:
 
         self._executor.submit(work)
 
-    def _directories_of(self, files: Sequence[OsFile]) -> list[str]:
+    def _directories_of(self, files: Iterable[OsFile]) -> Iterable[str]:
         """Those that name the files, and those that name these directories, up to the root."""
         directories: dict[str, None] = {}
         for file in files:
@@ -310,7 +311,7 @@ class OsFiles:
                 if len(directory) <= len(self._root):
                     break
                 directory = os.path.dirname(directory)
-        return list(directories)
+        return directories
 
     def remove(self, paths: Sequence[str], done: Done | None = None) -> None:
         full_paths = [(path, self._full(path)) for path in paths]

@@ -1,5 +1,5 @@
-"""A log on a disk in memory, driven in few words, and the oracle: everything recomputed from the bytes
-of its `.log` files by the simplest code there is."""
+"""A log on a disk in memory, driven in few words, and the oracle: everything recomputed from the
+bytes of its `.log` files by the simplest code there is."""
 
 from __future__ import annotations
 
@@ -136,9 +136,10 @@ class Oracle:
     """What the bytes of a log say, read from its first segment to its end."""
 
     records: list[Record] = field(default_factory=list)
-    positions: list[tuple[int, int]] = field(default_factory=list)  # first and last offset of batches
+    # First and last offset of each batch.
+    positions: list[tuple[int, int]] = field(default_factory=list)
     sequences: list[tuple[int, int, int]] = field(default_factory=list)
-    # producer id -> (epoch, coordinator epoch, last sequence, last offset, first offset of open txn)
+    # producer id -> (epoch, coordinator epoch, last sequence, last offset, start of open txn)
     producers: dict[int, tuple[int, int, int, int, int]] = field(default_factory=dict)
     # (producer id, first offset, offset of marker, committed), in the order of the markers
     completed: list[tuple[int, int, int, bool]] = field(default_factory=list)
@@ -210,7 +211,8 @@ def producers_of(log: PartitionLog) -> dict[int, tuple[int, int, int, int, int]]
 
 
 def check_invariants(log: PartitionLog, files: MemoryFiles, high_watermark: int = MANY) -> None:
-    """I2, I3, I14, I15 of the reliability brief, by recomputation. For logs that kept all segments."""
+    """I2, I3, I14, I15 of the reliability brief, by recomputation. For logs that kept all
+    segments."""
     oracle = oracle_of(files)
     assert log.log_end_offset == oracle.end_offset
     assert producers_of(log) == oracle.producers

@@ -1,7 +1,7 @@
 """A disk in memory that can fail on purpose: `Files` for tests and simulation.
 
-What is appended is there for every reader at once, and durable once synced. `after_kill` is the disk a
-new process finds, `after_power_loss` what is left of it without the page cache.
+What is appended is there for every reader at once, and durable once synced. `after_kill` is the
+disk a new process finds, `after_power_loss` what is left of it without the page cache.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class AppendFault:
 
 
 class MemoryFile:
-    """A handle; the node is looked up by name at each use, as a descriptor may be closed any time."""
+    """A handle; the node is looked up by name at each use, as a descriptor may be closed any
+    time."""
 
     def __init__(self, files: MemoryFiles, path: str) -> None:
         self._files = files

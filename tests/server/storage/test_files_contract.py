@@ -112,9 +112,7 @@ def test_more_handles_than_descriptors_all_work(disk: Disk) -> None:
     for turn in range(3):
         for n, file in enumerate(files):
             file.append(bytes([n, turn]))
-    assert all(
-        file.read(0, 6) == bytes([n, 0, n, 1, n, 2]) for n, file in enumerate(files)
-    )
+    assert all(file.read(0, 6) == bytes([n, 0, n, 1, n, 2]) for n, file in enumerate(files))
     assert disk.sync(*(file.path for file in files)) is None
 
 

@@ -1,0 +1,92 @@
+"""From an offset to the bytes of a file: a bisect, an index, a short walk over headers."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from operator import attrgetter
+from typing import Final
+
+from oncelog_protocol.records.batch import HEADER_SIZE, read_header
+from oncelog_server.log.producers import Producers
+from oncelog_server.log.results import FileRange, LogRead
+from oncelog_server.log.segment import Segment
+
+# Of how many older segments the indexes stay in memory.
+_INDEXED_SEGMENTS: Final = 8
+_NOTHING: Final = LogRead(None)
+
+_base_offset = attrgetter("base_offset")
+
+
+class LogReader:
+    """Reads one log: `segments` is its own list, `producers` know where transactions began."""
+
+    __slots__ = ("_indexed", "_limit_position", "_producers", "_segments")
+
+    def __init__(self, segments: list[Segment], producers: Producers) -> None:
+        self._segments = segments
+        self._producers = producers
+        self._indexed: dict[int, Segment] = {}
+        # The last limit asked for and where it is: most readers are bounded by the same one.
+        self._limit_position = (-1, 0)
+
+    def read(self, offset: int, max_bytes: int, limit: int, at_least_one: bool) -> LogRead:
+        """See PartitionLog.read; `offset` is in the log."""
+        located = self._locate(offset) if offset < limit else None
+        if located is None:
+            return _NOTHING
+        segment, position = located
+        end, end_offset = segment.log.size, segment.end_offset
+        if limit < end_offset:
+            end, end_offset = self._position_of_limit(segment, limit), limit
+        length = end - position
+        if length > max_bytes:
+            length = max_bytes
+            batch_size = read_header(segment.log.read(position, HEADER_SIZE)).size
+            if batch_size > max_bytes:
+                length = batch_size if at_least_one else 0
+            end_offset = min(end_offset, segment.offset_at_or_after(position + length))
+        if length <= 0:
+            return _NOTHING
+        return LogRead(FileRange(segment.log, position, length), end_offset)
+
+    def _locate(self, offset: int) -> tuple[Segment, int] | None:
+        """The segment and position of the batch with `offset`, or of the first one after it."""
+        segments = self._segments
+        active = segments[-1]
+        if offset >= active.base_offset:
+            position = active.position_of(offset)
+            return None if position is None else (active, position)
+        for segment in segments[max(bisect_right(segments, offset, key=_base_offset) - 1, 0) :]:
+            if segment is not active:
+                self.keep_indexes(segment)
+            position = segment.position_of(offset)
+            if position is not None:
+                return segment, position
+        return None
+
+    def _position_of_limit(self, segment: Segment, limit: int) -> int:
+        if limit <= segment.base_offset:
+            return 0
+        known, position = self._limit_position
+        if known != limit:
+            transaction = self._producers.ongoing_transaction(limit)
+            if transaction is not None and transaction.position >= 0:
+                position = transaction.position
+            else:
+                found = segment.position_of(limit)
+                position = segment.size if found is None else found
+            self._limit_position = (limit, position)
+        return position
+
+    def keep_indexes(self, segment: Segment) -> None:
+        """Its indexes are needed: let those go that have not been for longest."""
+        indexed = self._indexed
+        indexed.pop(segment.base_offset, None)
+        indexed[segment.base_offset] = segment
+        if len(indexed) > _INDEXED_SEGMENTS:
+            indexed.pop(next(iter(indexed))).forget_indexes()
+
+    def forget(self, segment: Segment) -> None:
+        """The segment is deleted."""
+        self._indexed.pop(segment.base_offset, None)

@@ -1,0 +1,432 @@
+"""Opening a log after all that can happen to its files (reliability brief, S1-S11, S18)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from oncelog_protocol.types import uuid_to_string
+from oncelog_server.log.errors import AppendError, CorruptLog, InconsistentTopicId
+from oncelog_server.log.log import PartitionLog
+from oncelog_server.storage.files import StorageError
+from tests.server.log.driver import (
+    DIRECTORY,
+    TOPIC_ID,
+    Driver,
+    check_invariants,
+    oracle_of,
+    producers_of,
+    read_all,
+)
+from tests.server.storage.memory_files import MemoryFiles, Node, Stopped
+
+
+def busy(driver: Driver | None = None) -> Driver:
+    """A log of several segments: plain, idempotent and transactional batches, aborts that span
+    segments, and a transaction that is open at the end."""
+    driver = driver or Driver()
+    for turn in range(9):
+        driver.plain(2, timestamp=driver.now_ms + turn * 7 % 40)
+        driver.send(1, turn * 2, 2)
+        driver.send(2, turn * 2, 2, transactional=True, size=60)
+        driver.send(3, turn, 1, transactional=True)
+        if turn % 3 == 1:
+            driver.mark(2, committed=False)
+        if turn % 2:
+            driver.mark(3, committed=turn == 3, coordinator_epoch=turn)
+        driver.leader_epoch += turn % 2
+    assert len(driver.log.segments) >= 3
+    return driver
+
+
+def active_path(driver: Driver) -> str:
+    return driver.log.active.log.path
+
+
+def logs_in(files: MemoryFiles) -> list[str]:
+    return sorted(path for path in files.nodes if path.endswith(".log"))
+
+
+def test_a_tail_torn_at_any_byte_is_cut_to_the_batch_before() -> None:
+    driver = busy()
+    path = active_path(driver)
+    before = driver.log.log_end_offset
+    start = driver.log.active.size
+    driver.send(1, 18, 2)
+    whole = driver.files.after_kill()
+    end = len(whole.nodes[path].data)
+    for size in range(start, end):
+        disk = whole.after_kill()
+        del disk.nodes[path].data[size:]
+        log = driver.open(clean=False, files=disk)
+        assert log.log_end_offset == before
+        assert log.recovery.cut_bytes == size - start
+        assert log.recovery.is_loud == (size > start)
+        assert not log.recovery.valid_batches_followed
+        check_invariants(log, disk)
+
+
+def test_any_byte_of_the_last_batch_flipped_cuts_it() -> None:
+    driver = busy()
+    path = active_path(driver)
+    before = driver.log.log_end_offset
+    start = driver.log.active.size
+    driver.send(1, 18, 1, size=4)
+    whole = driver.files.after_kill()
+    leader_epoch = range(start + 12, start + 16)  # the CRC does not cover it
+    base_offset = range(start, start + 8)
+    for position in range(start, len(whole.nodes[path].data)):
+        disk = whole.after_kill()
+        disk.nodes[path].data[position] ^= 0x41
+        log = driver.open(clean=False, files=disk)
+        if position in leader_epoch or (position in base_offset and log.log_end_offset > before):
+            continue  # nothing tells: Kafka's format leaves these four and eight bytes unprotected
+        assert log.log_end_offset == before, position
+        assert log.recovery.cut_position == start
+        check_invariants(log, disk)
+
+
+def test_valid_batches_after_a_cut_are_reported() -> None:
+    driver = busy()
+    start = driver.log.active.size
+    path = active_path(driver)
+    driver.plain(1)
+    driver.plain(1)
+    driver.files.nodes[path].data[start + 70] ^= 1
+    log = driver.kill()
+    assert log.recovery.cut_position == start
+    assert log.recovery.cut_path == path
+    assert "CRC" in log.recovery.cut_reason
+    assert log.recovery.valid_batches_followed
+    check_invariants(log, driver.files)
+
+
+def test_damage_in_an_unflushed_segment_takes_the_later_ones_with_it() -> None:
+    driver = busy()
+    first, second = logs_in(driver.files)[:2]
+    driver.files.nodes[second].data[70] ^= 1
+    disk = driver.files.after_kill()
+    log = driver.open(clean=False, files=disk)
+    disk.settle()
+    assert logs_in(disk) == [first, second]
+    assert log.log_end_offset == log.active.base_offset
+    assert log.recovery.valid_batches_followed
+    check_invariants(log, disk)
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_damage_below_the_recovery_point_is_never_skipped(clean: bool) -> None:
+    driver = busy()
+    point, _ = driver.stop()
+    path = active_path(driver)
+    disk = driver.files.after_kill()
+    del disk.nodes[path].data[-5:]
+    with pytest.raises(CorruptLog) as corrupt:
+        driver.open(clean=clean, recovery_point=point, files=disk)
+    assert corrupt.value.path == path
+    assert 0 < corrupt.value.position <= len(disk.nodes[path].data)
+
+
+def test_a_flipped_byte_below_the_recovery_point_of_the_last_segment_is_found() -> None:
+    driver = busy()
+    driver.log.flush(lambda error: None)
+    driver.files.settle()
+    driver.files.nodes[active_path(driver)].data[80] ^= 1
+    with pytest.raises(CorruptLog, match="CRC"):
+        driver.kill()
+
+
+def test_a_log_that_lost_whole_segments_does_not_start() -> None:
+    driver = busy()
+    point, _ = driver.stop()
+    for path in logs_in(driver.files)[1:]:
+        del driver.files.nodes[path]
+    with pytest.raises(CorruptLog, match="ends at"):
+        driver.open(clean=True, recovery_point=point)
+
+
+Spoil = Callable[[bytearray], None]
+SPOILS: dict[str, Spoil] = {
+    "empty": lambda data: data.clear(),
+    "zeroed": lambda data: data.__setitem__(slice(None), bytes(len(data))),
+    "one byte short": lambda data: data.__delitem__(slice(-1, None)),
+    "random": lambda data: data.__setitem__(slice(None), Random(5).randbytes(len(data))),
+    "one bit": lambda data: data.__setitem__(slice(-2, -1), bytes(b ^ 4 for b in data[-2:-1])),
+    "twice": lambda data: data.extend(bytes(data)),
+}
+KINDS = [
+    ".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint",
+    "partition.metadata", "txn-index-checkpoint",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("how", ["missing", *SPOILS])
+@pytest.mark.parametrize("clean", [True, False])
+def test_any_file_but_the_log_may_be_lost_or_damaged(kind: str, how: str, clean: bool) -> None:
+    driver = busy()
+    point, _ = driver.stop()
+    expected = timestamps_of(driver.log)
+    disk = driver.files.after_kill()
+    spoiled = [path for path in disk.nodes if path.endswith(kind)]
+    assert spoiled
+    for path in spoiled:
+        if how == "missing":
+            del disk.nodes[path]
+        else:
+            SPOILS[how](disk.nodes[path].data)
+    if (kind, how) == ("partition.metadata", "one bit"):
+        with pytest.raises(InconsistentTopicId):  # another topic's, for all one can know
+            driver.open(clean=clean, recovery_point=point, files=disk)
+        return
+    log = driver.open(clean=clean, recovery_point=point, files=disk)
+    check_invariants(log, disk)
+    assert timestamps_of(log) == expected
+    assert log.end_offset_for_epoch(0) == driver.log.end_offset_for_epoch(0) or kind == (
+        "leader-epoch-checkpoint"
+    )
+
+
+def timestamps_of(log: PartitionLog) -> list[object]:
+    start = 1_700_000_000_000
+    return [
+        log.max_timestamp_offset(),
+        *(log.offset_for_timestamp(start + n, 1 << 40) for n in range(-1, 45, 3)),
+    ]
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
+def test_an_index_of_another_segment_is_not_believed(suffix: str) -> None:
+    driver = busy()
+    point, _ = driver.stop()
+    paths = sorted(path for path in driver.files.nodes if path.endswith(suffix))
+    contents = [bytes(driver.files.nodes[path].data) for path in paths]
+    for path, content in zip(paths, [*contents[1:], contents[0]], strict=True):
+        driver.files.nodes[path] = Node(bytearray(content))
+    log = driver.open(clean=True, recovery_point=point)
+    check_invariants(log, driver.files)
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
+def test_every_byte_of_an_index_may_flip(suffix: str) -> None:
+    driver = busy()
+    point, _ = driver.stop()
+    whole = driver.files.after_kill()
+    expected = timestamps_of(driver.log)
+    oracle = oracle_of(whole)
+    for path in [path for path in whole.nodes if path.endswith(suffix)]:
+        for position in range(len(whole.nodes[path].data)):
+            disk = whole.after_kill()
+            disk.nodes[path].data[position] ^= 0x11
+            log = driver.open(clean=True, recovery_point=point, files=disk)
+            assert timestamps_of(log) == expected
+            assert read_all(log) == oracle.records
+            found = [row[:3] for row in log.aborted_transactions(0, oracle.end_offset)]
+            assert found == oracle.aborted(0, oracle.end_offset), (path, position)
+
+
+def test_without_snapshots_a_clean_start_still_knows_its_producers() -> None:
+    driver = busy()
+    driver.send(1, 18, 2)
+    for path in [path for path in driver.files.nodes if path.endswith(".snapshot")]:
+        del driver.files.nodes[path]
+    point, _ = driver.stop()
+    for path in [path for path in driver.files.nodes if path.endswith(".snapshot")]:
+        del driver.files.nodes[path]
+    driver.log = driver.open(clean=True, recovery_point=point)
+    assert driver.log.recovery.snapshot_offset is None
+    assert driver.send(1, 18, 2).duplicate
+    assert driver.log.first_unstable_offset(point) is not None
+    check_invariants(driver.log, driver.files)
+
+
+def test_a_snapshot_from_beyond_the_end_is_removed() -> None:
+    driver = busy()
+    driver.log.take_snapshot()
+    end = driver.log.log_end_offset
+    name = f"{DIRECTORY}/{end + 7:020d}.snapshot"
+    driver.files.nodes[name] = Node(bytearray(driver.files.nodes[
+        f"{DIRECTORY}/{end:020d}.snapshot"].data))  # fmt: skip
+    log = driver.kill()
+    driver.files.settle()
+    assert name not in driver.files.nodes
+    check_invariants(log, driver.files)
+
+
+def test_a_producer_known_by_its_marker_alone_keeps_epoch_and_coordinator() -> None:
+    driver = Driver()
+    driver.plain()
+    driver.mark(9, epoch=4, coordinator_epoch=7)
+    driver.restart()
+    assert producers_of(driver.log) == {9: (4, 7, -1, -1, -1)}
+    with pytest.raises(AppendError) as refused:
+        driver.mark(9, epoch=4, coordinator_epoch=6)
+    assert refused.value.code == 52
+
+
+def test_an_empty_open_transaction_of_a_snapshot_blocks_readers() -> None:
+    """Its records were deleted, the transaction was not."""
+    driver = Driver()
+    driver.send(1, 0, 1, transactional=True)
+    driver.log.roll(driver.now_ms)
+    driver.plain()
+    driver.log.delete_records_before(1, driver.now_ms)
+    driver.restart()
+    assert driver.log.log_start_offset == 1
+    assert driver.log.first_unstable_offset(2) == 1
+    driver.mark(1, committed=False)
+    assert driver.log.first_unstable_offset(3) is None
+
+
+def test_a_crash_between_an_abort_and_its_index_row_loses_no_row() -> None:
+    driver = Driver()
+    driver.send(1, 0, 2, transactional=True)
+    driver.files.fail_append(match=".txnindex")
+    with pytest.raises(StorageError):
+        driver.mark(1, committed=False)
+    assert driver.log.first_unstable_offset(driver.log.log_end_offset) == 0
+    with pytest.raises(StorageError):
+        driver.plain()
+    log = driver.kill()
+    assert [row[:3] for row in log.aborted_transactions(0, 3)] == [(1, 0, 2)]
+    check_invariants(log, driver.files)
+
+
+def test_a_log_that_failed_does_not_close_cleanly() -> None:
+    driver = Driver()
+    driver.send(1, 0, 2, transactional=True)
+    driver.mark(1, committed=False)
+    driver.restart()
+    driver.send(1, 2, 2, transactional=True)
+    driver.files.fail_append(match=".txnindex")
+    with pytest.raises(StorageError):
+        driver.mark(1, committed=False)
+    with pytest.raises(StorageError):
+        driver.stop()
+    driver.kill()
+    assert [row[:3] for row in driver.log.aborted_transactions(0, 9)] == [(1, 0, 2), (1, 3, 5)]
+    check_invariants(driver.log, driver.files)
+
+
+def test_the_directory_of_another_topic_is_refused() -> None:
+    driver = busy()
+    driver.stop()
+    path = f"{DIRECTORY}/partition.metadata"
+    text = f"version: 0\ntopic_id: {uuid_to_string(TOPIC_ID)}"
+    assert bytes(driver.files.nodes[path].data).decode().strip() == text
+    other = uuid_to_string(bytes(16))
+    driver.files.replace(path, f"version: 0\ntopic_id: {other}".encode())
+    with pytest.raises(InconsistentTopicId, match=other):
+        driver.open(clean=True)
+
+
+def scenario(driver: Driver) -> None:
+    """Every change of the disk that a log makes, short of opening."""
+    for turn in range(4):
+        driver.send(1, turn * 2, 2, size=150)
+        driver.send(2, turn, 1, transactional=True)
+        driver.mark(2, committed=turn % 2 == 0)
+        driver.leader_epoch += 1
+        driver.log.roll(driver.now_ms)
+        driver.files.settle()
+    driver.log.delete_records_before(driver.log.segments[1].base_offset, driver.now_ms)
+    driver.log.apply_retention(driver.now_ms, driver.log.log_end_offset)
+    driver.files.settle()
+    driver.stop()
+
+
+def run_until(operation: int, torn_bytes: int) -> tuple[Driver, list[int]]:
+    """The scenario stopped at one change of the disk; the offsets acknowledged before."""
+    driver = Driver()
+    opened = len(driver.files.operations)
+    driver.files.stop_before(opened + operation, torn_bytes=torn_bytes)
+    append = driver.append
+    acknowledged: list[int] = []
+
+    def remembering(*arguments: object) -> object:
+        answer = append(*arguments)  # type: ignore[arg-type]
+        acknowledged.append(answer.base_offset)
+        return answer
+
+    driver.append = remembering  # type: ignore[method-assign,assignment]
+    try:
+        scenario(driver)
+    except Stopped:
+        return driver, acknowledged
+    raise StopIteration
+
+
+def test_a_kill_at_any_change_of_the_disk_loses_nothing_acknowledged() -> None:
+    reached = 0
+    for operation in range(500):
+        for torn_bytes in (0, 40):
+            try:
+                driver, acknowledged = run_until(operation, torn_bytes)
+            except StopIteration:
+                assert reached > 50
+                return
+            reached += 1
+            point, start = driver.log.recovery_point, driver.log.log_start_offset
+            disk = driver.files.after_kill()
+            log = driver.open(clean=False, recovery_point=point, log_start_offset=start, files=disk)
+            disk.settle()
+            if log.segments[0].base_offset == 0:
+                check_invariants(log, disk)
+            firsts = {first for first, _ in oracle_of(disk).positions}
+            kept = [offset for offset in acknowledged if offset >= log.segments[0].base_offset]
+            assert set(kept) <= firsts, driver.files.operations[-3:]
+            assert not [name for name in disk.list(DIRECTORY) if name.endswith(".deleted")]
+    raise AssertionError("the scenario does not end")
+
+
+def test_recovery_may_be_killed_at_any_change_and_done_again() -> None:
+    driver = busy()
+    for path in list(driver.files.nodes):
+        if path.endswith((".snapshot", ".txnindex")):
+            del driver.files.nodes[path]
+    second = logs_in(driver.files)[2]
+    driver.files.nodes[second].data[75] ^= 1
+    crashed = driver.files.after_kill()
+    expected = driver.open(clean=False, files=crashed.after_kill()).log_end_offset
+    for operation in range(200):
+        disk = crashed.after_kill()
+        disk.stop_before(operation)
+        try:
+            driver.open(clean=False, files=disk)
+            disk.settle()
+        except Stopped:
+            disk = disk.after_kill()
+            log = driver.open(clean=False, files=disk)
+            assert log.log_end_offset == expected
+            check_invariants(log, disk)
+        else:
+            assert operation > 5
+            return
+    raise AssertionError("recovery does not end")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_after_a_power_loss_the_log_is_a_prefix_and_keeps_what_was_flushed(seed: int) -> None:
+    random = Random(seed)
+    driver = Driver()
+    outcome: list[object] = []
+    flushed = 0
+    for turn in range(random.randint(3, 12)):
+        driver.send(1, turn * 2, 2, size=random.randint(0, 300))
+        driver.send(2, turn, 1, transactional=True)
+        if random.random() < 0.5:
+            driver.mark(2, committed=random.random() < 0.5)
+        if random.random() < 0.3:
+            driver.log.flush(outcome.append)
+            driver.files.settle()
+            flushed = driver.log.log_end_offset
+            assert driver.log.recovery_point == flushed
+    before = oracle_of(driver.files)
+    disk = driver.files.after_power_loss(random)
+    log = driver.open(clean=False, recovery_point=driver.log.recovery_point, files=disk)
+    assert log.log_end_offset >= flushed
+    check_invariants(log, disk)
+    after = oracle_of(disk)
+    assert after.records == before.records[: len(after.records)]
