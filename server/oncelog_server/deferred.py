@@ -1,13 +1,13 @@
 """An answer that comes later, without a task or a loop: what parks a request.
 
-The core that will know the answer keeps the `Deferred` and completes it; the connection that owes the
-answer listens. Both sides run on one thread, so nothing is locked.
+The core that will know the answer keeps the `Deferred` and completes it; the connection that owes
+the answer listens. Both sides run on one thread, so nothing is locked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, overload
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -16,12 +16,22 @@ R = TypeVar("R")
 class Deferred(Generic[T]):
     """Completed exactly once with `complete`; `on_complete` may be called before or after that.
 
-    `cancel` is called when nobody waits any more (the client hung up): `on_cancel` callbacks release
-    what the wait holds, and a later `complete` is ignored. `ordered` says that the request's effect has
-    already taken place and only its answer waits, so that the connection may serve the next request.
+    `cancel` is called when nobody waits any more (the client hung up): `on_cancel` callbacks
+    release what the wait holds, and a later `complete` is ignored. `ordered` says that the
+    request's effect has already taken place and only its answer waits, so that the connection may
+    serve the next request.
     """
 
-    __slots__ = ("_cancel_callbacks", "_callbacks", "_value", "cancelled", "done", "ordered")
+    __slots__ = (
+        "_abandon_callbacks",
+        "_callbacks",
+        "_cancel_callbacks",
+        "_value",
+        "abandoned",
+        "cancelled",
+        "done",
+        "ordered",
+    )
 
     def __init__(self, *, ordered: bool = False) -> None:
         self.ordered = ordered
@@ -30,6 +40,8 @@ class Deferred(Generic[T]):
         self._value: T | None = None
         self._callbacks: list[Callable[[T], None]] = []
         self._cancel_callbacks: list[Callable[[], None]] = []
+        self._abandon_callbacks: list[Callable[[], None]] = []
+        self.abandoned = False
 
     @property
     def value(self) -> T:
@@ -58,6 +70,23 @@ class Deferred(Generic[T]):
         elif not self.cancelled:
             self._callbacks.append(callback)
 
+    def abandon(self) -> None:
+        """There will be no answer: a defect of ours, which whoever promised it has logged. Those
+        who wait are told, so that none of them waits for ever."""
+        if self.done or self.cancelled or self.abandoned:
+            return
+        self.abandoned = True
+        callbacks, self._abandon_callbacks = self._abandon_callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def on_abandon(self, callback: Callable[[], None]) -> None:
+        """Call `callback()` if there will be no answer."""
+        if self.abandoned:
+            callback()
+        elif not self.done:
+            self._abandon_callbacks.append(callback)
+
     def cancel(self) -> None:
         """Nobody waits any more. Does nothing once completed."""
         if self.done or self.cancelled:
@@ -76,6 +105,14 @@ class Deferred(Generic[T]):
             self._cancel_callbacks.append(callback)
 
 
+@overload
+def then(answer: Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]: ...
+
+
+@overload
+def then(answer: T | Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]: ...
+
+
 def then(answer: T | Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]:
     """`change(answer)`, now if the answer is there, else as a Deferred that gets it."""
     if not isinstance(answer, Deferred):
@@ -84,6 +121,7 @@ def then(answer: T | Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]:
         return change(answer.value)
     later: Deferred[R] = Deferred(ordered=answer.ordered)
     answer.on_complete(lambda value: later.complete(change(value)))
+    answer.on_abandon(later.abandon)
     later.on_cancel(answer.cancel)
     return later
 
@@ -104,6 +142,7 @@ def gather(answers: Sequence[T | Deferred[T]]) -> list[T] | Deferred[list[T]]:
 
     for one in missing:
         one.on_complete(completed)
+        one.on_abandon(later.abandon)
         later.on_cancel(one.cancel)
     return later
 

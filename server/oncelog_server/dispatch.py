@@ -1,4 +1,5 @@
-"""(api key, version) -> decode, handle, encode: the table is made of the handlers' own declarations."""
+"""(api key, version) -> decode, handle, encode: the table is made of the handlers' own
+declarations."""
 
 from __future__ import annotations
 
@@ -46,8 +47,8 @@ class _Route:
 
 
 class Dispatch:
-    """Serves frames. A request that cannot be read closes its connection; so does a version that was not
-    advertised, except that ApiVersions itself is then answered in version 0 (KIP-511)."""
+    """Serves frames. A request that cannot be read closes its connection; so does a version that
+    was not advertised, except that ApiVersions itself is then answered in version 0 (KIP-511)."""
 
     def __init__(self, node: Node, handlers: Iterable[ModuleType]) -> None:
         self._node = node
@@ -67,9 +68,7 @@ class Dispatch:
         header, position = read_request_header(frame)
         key, version = header.api_key, header.api_version
         route = self._routes.get((key, version)) or self._route(key, version)
-        context = RequestContext(
-            peer, key, version, header.correlation_id, header.client_id or ""
-        )
+        context = RequestContext(peer, key, version, header.correlation_id, header.client_id or "")
         if route is None:
             return self._unsupported_version(context)
         request, end = route.decode(frame, position)

@@ -1,4 +1,5 @@
-"""The parts of this broker as its handlers see them. Made by `broker`, which alone knows how they are built."""
+"""The parts of this broker as its handlers see them. Made by `broker`, which alone knows how they
+are built."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ from oncelog_server.deferred import Deferred
 
 if TYPE_CHECKING:
     from oncelog_server.clock import Clock
-    from oncelog_server.metadata.cluster_metadata import ClusterMetadata
     from oncelog_server.config import Settings
     from oncelog_server.coordination.groups import GroupCoordinator
     from oncelog_server.coordination.marker_delivery import LocalMarkers
     from oncelog_server.coordination.timers import Timers
     from oncelog_server.coordination.transactions import TransactionCoordinator
     from oncelog_server.fetching.sessions import FetchSessions
+    from oncelog_server.metadata.cluster_metadata import ClusterMetadata
     from oncelog_server.partition.registry import Partitions
     from oncelog_server.security.authorizer import Authorizer
 
@@ -29,8 +30,9 @@ class Spawn(Protocol):
 
 @dataclass(slots=True)
 class Node:
-    """`spawn` runs a coroutine and gives the Deferred of its result: for admin requests only, which wait for
-    the metadata store. `new_producer_id` raises Refused while the next block is on its way."""
+    """`spawn` runs a coroutine and gives the Deferred of its result: for admin requests only, which
+    wait for the metadata store. `new_producer_id` raises Refused while the next block is on its
+    way."""
 
     broker_id: int
     cluster_id: str

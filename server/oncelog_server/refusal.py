@@ -1,4 +1,5 @@
-"""A request that a core turns down, with Kafka's error code: mapped to a response field by its handler."""
+"""A request that a core turns down, with Kafka's error code: mapped to a response field by its
+handler."""
 
 from __future__ import annotations
 

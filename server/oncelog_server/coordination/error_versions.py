@@ -1,4 +1,5 @@
-"""Which code an old version of an API gets for an error that came later (KIP-588, KIP-890; brief section 7)."""
+"""Which code an old version of an API gets for an error that came later (KIP-588, KIP-890; brief
+section 7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The group coordinator of this broker: requests to shards, and one timer for all that is due in them."""
+"""The group coordinator of this broker: requests to shards, and one timer for all that is due in
+them."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ R = TypeVar("R")
 
 
 class GroupCoordinator:
-    """`partition_count` gives the number of partitions of `__consumer_offsets` (0 while it is not created)."""
+    """`partition_count` gives the number of partitions of `__consumer_offsets` (0 while it is not
+    created)."""
 
     def __init__(
         self,
@@ -47,7 +49,7 @@ class GroupCoordinator:
             wall_ms=wall_ms,
         )
 
-    # --- leadership -----------------------------------------------------------------------------------------
+    # --- leadership
 
     def lead(self, partition: Partition) -> None:
         self.runtime.lead(partition)
@@ -59,7 +61,7 @@ class GroupCoordinator:
         shard.on_loaded(self._monotonic_ms(), self._wall_ms())
         self._arm(shard)
 
-    # --- requests -------------------------------------------------------------------------------------------
+    # --- requests
 
     def offsets_partition(self, group_id: str) -> TopicPartition:
         """Where the group's offsets are. Raises Refused while the topic is not created."""
@@ -68,10 +70,9 @@ class GroupCoordinator:
             raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return TopicPartition(CONSUMER_OFFSETS, partition_for(group_id, count))
 
-    def run(
-        self, group_id: str, decide: Callable[[GroupShard], Decision[R]]
-    ) -> R | Deferred[R]:
-        """Let the shard of a group decide. Raises Refused (NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE)."""
+    def run(self, group_id: str, decide: Callable[[GroupShard], Decision[R]]) -> R | Deferred[R]:
+        """Let the shard of a group decide. Raises Refused (NOT_COORDINATOR,
+        COORDINATOR_NOT_AVAILABLE)."""
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
@@ -95,7 +96,7 @@ class GroupCoordinator:
             for decision in shard.on_topics_deleted(topics):
                 self.runtime.run(index, decision)
 
-    # --- time ------------------------------------------------------------------------------------------------
+    # --- time
 
     def _arm(self, shard: GroupShard) -> None:
         due = shard.next_timer()

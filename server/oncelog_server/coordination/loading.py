@@ -16,8 +16,9 @@ LOAD_BYTES: Final = 4 << 20
 def replay_log(log: PartitionLog, shard: Shard) -> int:
     """Replay everything from the log's start; the number of records.
 
-    Records of open transactions are replayed with their producer and become state at its marker. Raises
-    ValueError for a record that cannot be read: the shard must be refused rather than served half (S14).
+    Records of open transactions are replayed with their producer and become state at its marker.
+    Raises ValueError for a record that cannot be read: the shard must be refused rather than served
+    half (S14).
     """
     offset = log.log_start_offset
     count = 0

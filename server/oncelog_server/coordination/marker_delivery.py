@@ -1,4 +1,5 @@
-"""Sending a decided transaction's markers to the leaders of its partitions: one call, two ways (seam 4).
+"""Sending a decided transaction's markers to the leaders of its partitions: one call, two ways
+(seam 4).
 
 A local leader is a short cut of the same request that another broker would get as WriteTxnMarkers.
 """
@@ -24,13 +25,14 @@ class MarkerSender(Protocol):
     def send(
         self, work: MarkerWork, partitions: list[TopicPartition], settled: MarkerSettled
     ) -> None:
-        """`settled` is called once for each partition, when its marker is committed there or was refused;
-        before this returns if that is known by then."""
+        """`settled` is called once for each partition, when its marker is committed there or was
+        refused; before this returns if that is known by then."""
         ...
 
 
 class LocalMarkers:
-    """Writes markers to partitions that this broker leads; also what serves WriteTxnMarkers requests."""
+    """Writes markers to partitions that this broker leads; also what serves WriteTxnMarkers
+    requests."""
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
-"""Which partition of an internal topic owns an id (Java's String.hashCode, as every Kafka tool computes it)."""
+"""Which partition of an internal topic owns an id (Java's String.hashCode, as every Kafka tool
+computes it)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Runs the shards of one internal topic: append a decision, park its answer until it is committed, replay.
+"""Runs the shards of one internal topic: append a decision, park its answer until it is committed,
+replay.
 
-Inputs are leadership events of the topic's partitions (`lead`, `resign`) and decisions. Pure: the partition
-underneath does the writing, and calls back when the high watermark has moved.
+Inputs are leadership events of the topic's partitions (`lead`, `resign`) and decisions. Pure: the
+partition underneath does the writing, and calls back when the high watermark has moved.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from oncelog_server.refusal import Refused
 R = TypeVar("R")
 S = TypeVar("S", bound=Shard)
 
+
 class ReplayAt(Enum):
     """When a decision becomes state: groups at the append, transactions once it is committed."""
 
@@ -41,8 +43,8 @@ class LoadedShard(Generic[S]):
 
 
 class ShardRuntime(Generic[S]):
-    """`new_shard(coordinator_epoch)` makes an empty one; `on_loaded` is called after its replay, `on_unloaded`
-    when this broker stops leading its partition."""
+    """`new_shard(coordinator_epoch)` makes an empty one; `on_loaded` is called after its replay,
+    `on_unloaded` when this broker stops leading its partition."""
 
     def __init__(
         self,
@@ -59,14 +61,15 @@ class ShardRuntime(Generic[S]):
         self._on_unloaded = on_unloaded
         self._wall_ms = wall_ms
         self._shards: dict[int, LoadedShard[S]] = {}
-        # Partitions whose load failed: refused until the next leadership event, never served half (S14).
+        # Partitions whose load failed: refused until the next leadership event, never served half
+        # (S14).
         self._refused: dict[int, str] = {}
 
-    # --- leadership ---------------------------------------------------------------------------------------
+    # --- leadership
 
     def lead(self, partition: Partition) -> None:
-        """Load the shard of a partition that this broker leads now. Raises ValueError or Refused if its log
-        cannot be read: the shard then answers COORDINATOR_NOT_AVAILABLE."""
+        """Load the shard of a partition that this broker leads now. Raises ValueError or Refused if
+        its log cannot be read: the shard then answers COORDINATOR_NOT_AVAILABLE."""
         index = partition.topic_partition.partition
         loaded = self._shards.get(index)
         if loaded is not None and loaded.epoch == partition.leader_epoch:
@@ -87,7 +90,7 @@ class ShardRuntime(Generic[S]):
         if loaded is not None:
             self._on_unloaded(loaded.shard)
 
-    # --- look-ups -----------------------------------------------------------------------------------------
+    # --- look-ups
 
     def __len__(self) -> int:
         return len(self._shards)
@@ -106,10 +109,11 @@ class ShardRuntime(Generic[S]):
         for index in sorted(self._shards):
             yield index, self._shards[index].shard
 
-    # --- decisions ----------------------------------------------------------------------------------------
+    # --- decisions
 
     def run(self, index: int, decision: Decision[R]) -> R | Deferred[R]:
-        """Append what was decided; the answer, or the Deferred that gets it once that is committed."""
+        """Append what was decided; the answer, or the Deferred that gets it once that is committed.
+        """
         if not decision.records:
             return decision.response
         loaded = self._shards[index]
@@ -159,7 +163,8 @@ class ShardRuntime(Generic[S]):
         code: ErrorCode,
         parked: Deferred[R],
     ) -> None:
-        """The high watermark passed the decision's records, or never will while this broker leads."""
+        """The high watermark passed the decision's records, or never will while this broker leads.
+        """
         if code is not ErrorCode.NONE:
             response = self._failed(decision, code)
         else:

@@ -1,8 +1,10 @@
-"""The transaction coordinator of this broker: commands to shards, decided transactions to their end.
+"""The transaction coordinator of this broker: commands to shards, decided transactions to their
+end.
 
-For every decision: append PREPARE, and once it is committed send the markers, and once they all are written
-append COMPLETE. Where all leaders are local this happens within one turn of the loop, before EndTxn is
-answered; where one is not, the answer goes out after PREPARE (performance brief 7.8).
+For every decision: append PREPARE, and once it is committed send the markers, and once they all are
+written append COMPLETE. Where all leaders are local this happens within one turn of the loop,
+before EndTxn is answered; where one is not, the answer goes out after PREPARE (performance brief
+7.8).
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ class Leaders(Protocol):
 
 
 class TransactionCoordinator:
-    """`partition_count` gives the number of partitions of `__transaction_state` (0 while it is not created)."""
+    """`partition_count` gives the number of partitions of `__transaction_state` (0 while it is not
+    created)."""
 
     def __init__(
         self,
@@ -78,7 +81,7 @@ class TransactionCoordinator:
             wall_ms=wall_ms,
         )
 
-    # --- leadership -----------------------------------------------------------------------------------------
+    # --- leadership
 
     def lead(self, partition: Partition) -> None:
         self.runtime.lead(partition)
@@ -92,7 +95,7 @@ class TransactionCoordinator:
             # Not now: other partitions of this broker may not have been taken over yet.
             self._finish_later(index, shard, transactional_id, 0)
 
-    # --- commands -------------------------------------------------------------------------------------------
+    # --- commands
 
     def owner(self, transactional_id: str) -> tuple[int, TransactionShard]:
         """Raises Refused (NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE)."""
@@ -130,9 +133,7 @@ class TransactionCoordinator:
         """Abort every transaction that is past its time-out; their ids, for the log."""
         aborted: list[str] = []
         for index, shard in self.runtime.shards():
-            overdue = abort_overdue(
-                shard, now_ms=self._monotonic_ms(), wall_ms=self._wall_ms()
-            )
+            overdue = abort_overdue(shard, now_ms=self._monotonic_ms(), wall_ms=self._wall_ms())
             for transactional_id, decision in overdue:
                 self._run(index, shard, transactional_id, decision)
                 aborted.append(transactional_id)
@@ -153,7 +154,7 @@ class TransactionCoordinator:
         )
         return self.runtime.run(index, finishing)
 
-    # --- from PREPARE to COMPLETE -----------------------------------------------------------------------------
+    # --- from PREPARE to COMPLETE
 
     def _finish(
         self, index: int, shard: TransactionShard, transactional_id: str, attempt: int = 0
@@ -235,9 +236,7 @@ class _Finishing:
             return
         if self.retry:
             self.shard.release(transactional_id)
-            coordinator._finish_later(
-                self.index, self.shard, transactional_id, self.attempt + 1
-            )
+            coordinator._finish_later(self.index, self.shard, transactional_id, self.attempt + 1)
         elif not self.stale:
             decision = self.shard.complete(transactional_id, coordinator._wall_ms())
             if decision is None:

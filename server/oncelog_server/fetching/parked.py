@@ -1,4 +1,5 @@
-"""A Fetch that waits for data: no task, one timer, woken by the partitions it reads (KIP-227, min_bytes)."""
+"""A Fetch that waits for data: no task, one timer, woken by the partitions it reads (KIP-227,
+min_bytes)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from oncelog_server.partition.partition import Partition
 
 
 class ParkedFetch:
-    """Reads again when one of its partitions has something new, until there is enough or time is up.
+    """Reads again when one of its partitions has something new, until there is enough or time is
+    up.
 
     Several partitions that move in one turn of the loop wake it once.
     """

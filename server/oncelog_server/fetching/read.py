@@ -15,7 +15,8 @@ Find = Callable[[PartitionKey], Partition]
 
 @dataclass(slots=True)
 class PartitionResult:
-    """`read` is None where `code` is an error; `diverging` is set where the reader must truncate (KIP-595)."""
+    """`read` is None where `code` is an error; `diverging` is set where the reader must truncate
+    (KIP-595)."""
 
     wanted: FetchedPartition
     code: ErrorCode
@@ -70,7 +71,8 @@ def _read_one(
 
 
 def _divergence(wanted: FetchedPartition, partition: Partition) -> tuple[int, int] | None:
-    """(epoch, end offset) where the log that the reader has seen and ours part (KIP-595, KIP-320)."""
+    """(epoch, end offset) where the log that the reader has seen and ours part (KIP-595, KIP-320).
+    """
     found = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
     if found is None:
         raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)

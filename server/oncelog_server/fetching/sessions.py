@@ -57,8 +57,8 @@ class FetchSession:
 
 @dataclass(frozen=True, slots=True)
 class FetchScope:
-    """The partitions one Fetch is about. `session` is None outside sessions; `is_incremental`: only what
-    has changed is answered."""
+    """The partitions one Fetch is about. `session` is None outside sessions; `is_incremental`: only
+    what has changed is answered."""
 
     partitions: list[FetchedPartition]
     session: FetchSession | None = None
@@ -70,8 +70,8 @@ class FetchScope:
 
 
 class FetchSessions:
-    """At most `slots` sessions (max.incremental.fetch.session.cache.slots); a reader who gets none fetches
-    in full every time. `new_id` gives random positive numbers."""
+    """At most `slots` sessions (max.incremental.fetch.session.cache.slots); a reader who gets none
+    fetches in full every time. `new_id` gives random positive numbers."""
 
     def __init__(self, slots: int, new_id: Callable[[], int]) -> None:
         self._slots = slots
@@ -135,7 +135,8 @@ class FetchSessions:
         return session
 
     def _evict(self, size: int, now_ms: int) -> bool:
-        """Make room: the least recently used if it is stale, else a smaller one that is not young."""
+        """Make room: the least recently used if it is stale, else a smaller one that is not young.
+        """
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False
@@ -144,10 +145,7 @@ class FetchSessions:
             victim = oldest
         else:
             smallest = min(self._sessions.values(), key=lambda one: len(one.partitions))
-            if (
-                len(smallest.partitions) < size
-                and now_ms - smallest.created_ms > MIN_EVICTION_MS
-            ):
+            if len(smallest.partitions) < size and now_ms - smallest.created_ms > MIN_EVICTION_MS:
                 victim = smallest
         if victim is None:
             return False

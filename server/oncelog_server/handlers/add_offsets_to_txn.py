@@ -1,6 +1,7 @@
 """AddOffsetsToTxn v0-4: a group's offsets will be committed in the transaction.
 
-v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588). v3 flexible. v4 TRANSACTION_ABORTABLE.
+v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588). v3 flexible. v4
+TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations

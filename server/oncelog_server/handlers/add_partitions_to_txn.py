@@ -1,7 +1,8 @@
 """AddPartitionsToTxn v0-5: which partitions a transaction is about to write to.
 
-v0-3 by producers, for one transaction. v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH. v3 flexible.
-v4 by brokers, for several transactions, also only to verify (KIP-890 part 1). v5 TRANSACTION_ABORTABLE.
+v0-3 by producers, for one transaction. v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH. v3
+flexible. v4 by brokers, for several transactions, also only to verify (KIP-890 part 1). v5
+TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations
@@ -91,9 +92,7 @@ def _add(
         result = TransactionResult(error.code)
 
     def codes(done: TransactionResult) -> Codes:
-        return dict.fromkeys(
-            partitions, code_for_version(API, context.api_version, done.code)
-        )
+        return dict.fromkeys(partitions, code_for_version(API, context.api_version, done.code))
 
     return then(result, codes)
 

@@ -1,52 +1,38 @@
-"""Which topics of an OffsetCommit or TxnOffsetCommit may be committed at all, and the answer put together."""
+"""Which topics of an OffsetCommit or TxnOffsetCommit may be committed at all, and the answer put
+together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol, TypeVar
+from dataclasses import replace
+from typing import TypeVar
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.offset_commit import (
+    OffsetCommitRequestTopic,
+    OffsetCommitResponseTopic,
+)
+from oncelog_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponseTopic,
+)
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 from oncelog_server.topic_partition import TopicPartition
 
-
-class CommittedPartition(Protocol):
-    partition_index: int
-
-
-P = TypeVar("P", bound=CommittedPartition)
-
-
-class CommittedTopic(Protocol[P]):
-    name: str
-    topic_id: bytes
-    partitions: list[P]
-
-
-class AnsweredPartition(Protocol):
-    partition_index: int
-    error_code: int
-
-
-A = TypeVar("A", bound=AnsweredPartition)
-
-
-class AnsweredTopic(Protocol[A]):
-    name: str
-    partitions: list[A]
-
-
-T = TypeVar("T", bound=CommittedTopic)  # type: ignore[type-arg]  # both APIs' topics
+# The topics of both APIs have the same fields.
+T = TypeVar("T", OffsetCommitRequestTopic, TxnOffsetCommitRequestTopic)
+Answered = OffsetCommitResponseTopic | TxnOffsetCommitResponseTopic
 Codes = dict[TopicPartition, ErrorCode]
 
 
 def refuse_unknown(
     node: Node, context: RequestContext, topics: Iterable[T], *, by_id: bool
 ) -> tuple[list[T], Codes]:
-    """The topics with what may be committed of them, and the code of everything else. Topics that came by id
-    get their names; one whose id is not known keeps an empty name, and its code is under that."""
+    """The topics with what may be committed of them, and the code of everything else. Topics that
+    came by id get their names; one whose id is not known keeps an empty name, and its code is under
+    that."""
     image = node.metadata.image
     accepted: list[T] = []
     refused: Codes = {}
@@ -70,11 +56,11 @@ def refuse_unknown(
             else:
                 known.append(partition)
         if known:
-            accepted.append(type(topic)(name=topic.name, topic_id=topic.topic_id, partitions=known))
+            accepted.append(replace(topic, partitions=known))
     return accepted, refused
 
 
-def answered(topics: Sequence[AnsweredTopic[A]]) -> Codes:
+def answered(topics: Sequence[Answered]) -> Codes:
     """The codes of an answer of the core."""
     return {
         TopicPartition(topic.name, one.partition_index): ErrorCode(one.error_code)

@@ -54,7 +54,8 @@ def _delete(
         if "delete" not in policy:
             raise Refused(ErrorCode.POLICY_VIOLATION)
         start = partition.delete_records_before(
-            partition.high_watermark if wanted.offset == TO_HIGH_WATERMARK else wanted.offset
+            partition.high_watermark if wanted.offset == TO_HIGH_WATERMARK else wanted.offset,
+            node.clock.now_ms(),
         )
     except Refused as refused:
         return DeleteRecordsPartitionResult(wanted.partition_index, -1, refused.code)

@@ -1,6 +1,7 @@
 """DescribeGroups v0-6: members, protocol and assignments of groups.
 
-v3 authorised operations (KIP-430). v4 static members (KIP-345). v5 flexible. v6 GROUP_ID_NOT_FOUND (KIP-1043).
+v3 authorised operations (KIP-430). v4 static members (KIP-345). v5 flexible. v6 GROUP_ID_NOT_FOUND
+(KIP-1043).
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from oncelog_server.security.authorizer import Operation
 API = ApiKey.DESCRIBE_GROUPS
 VERSIONS = range(0, 7)
 
-# Bits of the operations that may be authorised on a group: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS,
-# ALTER_CONFIGS (Kafka's AclEntry.supportedOperations).
+# Bits of the operations that may be authorised on a group: READ, DELETE, DESCRIBE,
+# DESCRIBE_CONFIGS, ALTER_CONFIGS (Kafka's AclEntry.supportedOperations).
 GROUP_OPERATIONS = (
     Operation.READ,
     Operation.DELETE,

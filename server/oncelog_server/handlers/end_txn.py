@@ -1,7 +1,8 @@
 """EndTxn v0-5: commit or abort.
 
-v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588). v3 flexible. v4 TRANSACTION_ABORTABLE.
-v5 every transaction ends with a new epoch, which the answer carries (KIP-890).
+v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588). v3 flexible. v4
+TRANSACTION_ABORTABLE. v5 every transaction ends with a new epoch, which the answer carries
+(KIP-890).
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ def handle(
     node: Node, context: RequestContext, request: EndTxnRequest
 ) -> EndTxnResponse | Deferred[EndTxnResponse] | None:
     bumps_epoch = context.api_version >= BUMPS_EPOCH_SINCE
-    # Without an epoch for each transaction nothing tells a request that was overtaken by its own retry from
-    # the one that ends the next transaction (KAFKA-17754). A client that has given up has closed its socket.
+    # Without an epoch for each transaction nothing tells a request that was overtaken by its own
+    # retry from the one that ends the next transaction (KAFKA-17754). A client that has given up
+    # has closed its socket.
     if not bumps_epoch and context.peer.has_hung_up():
         return None
     try:

@@ -1,9 +1,9 @@
 """Fetch v4-18: records, with the aborted transactions among them for read_committed readers.
 
-v4 isolation level, last stable offset, aborted transactions. v5 log start offset. v7 sessions (KIP-227).
-v9 leader epoch of the reader (KIP-320). v11 rack. v12 flexible; diverging epoch. v13 topic ids (KIP-516).
-v15 replica state instead of replica id. v16 endpoints of new leaders. v17 directory id. v18 high watermark of
-followers.
+v4 isolation level, last stable offset, aborted transactions. v5 log start offset. v7 sessions
+(KIP-227). v9 leader epoch of the reader (KIP-320). v11 rack. v12 flexible; diverging epoch. v13
+topic ids (KIP-516). v15 replica state instead of replica id. v16 endpoints of new leaders. v17
+directory id. v18 high watermark of followers.
 """
 
 from __future__ import annotations

@@ -10,9 +10,7 @@ from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 
 
-def require_group(
-    node: Node, context: RequestContext, operation: Operation, group_id: str
-) -> None:
+def require_group(node: Node, context: RequestContext, operation: Operation, group_id: str) -> None:
     """Raises Refused."""
     resource = Resource(ResourceType.GROUP, group_id)
     if not node.authorizer.authorise(context.principal, operation, resource):

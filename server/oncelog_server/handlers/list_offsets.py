@@ -1,9 +1,9 @@
 """ListOffsets v1-11: the offset for a timestamp, or for the beginning or the end.
 
-v2 isolation level: the end of a read_committed reader is the last stable offset. v4 leader epochs (KIP-320).
-v6 flexible. v7 timestamp -3: the record with the highest timestamp (KIP-734). v8 timestamp -4: the beginning
-on local disk (KIP-405). v9 timestamp -5: the end in tiered storage. v10 time-out. v11 timestamp -6: the
-beginning of what tiered storage does not have yet.
+v2 isolation level: the end of a read_committed reader is the last stable offset. v4 leader epochs
+(KIP-320). v6 flexible. v7 timestamp -3: the record with the highest timestamp (KIP-734). v8
+timestamp -4: the beginning on local disk (KIP-405). v9 timestamp -5: the end in tiered storage. v10
+time-out. v11 timestamp -6: the beginning of what tiered storage does not have yet.
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ SPECIAL_SINCE: Final[dict[int, int]] = {
 }
 
 
-def handle(
-    node: Node, context: RequestContext, request: ListOffsetsRequest
-) -> ListOffsetsResponse:
+def handle(node: Node, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     isolation = (
         Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
     )
@@ -95,7 +93,7 @@ def _look_up(
         return ListOffsetsPartitionResponse(index, 0, -1, end, epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
         start = log.log_start_offset
-        epoch = log.leader_epochs.epoch_for_offset(start)
+        epoch = log.leader_epochs.epoch_at(start)
         return ListOffsetsPartitionResponse(index, 0, -1, start, epoch)
     if timestamp == LATEST_TIERED:
         return _nothing(wanted)
@@ -105,6 +103,4 @@ def _look_up(
         found = log.offset_for_timestamp(timestamp, end)
     if found is None:
         return _nothing(wanted)
-    return ListOffsetsPartitionResponse(
-        index, 0, found.timestamp, found.offset, found.leader_epoch
-    )
+    return ListOffsetsPartitionResponse(index, 0, found.timestamp, found.offset, found.leader_epoch)

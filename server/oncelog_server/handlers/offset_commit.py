@@ -1,7 +1,7 @@
 """OffsetCommit v2-10: how far a group has read.
 
-v2-4 retention time. v6 leader epochs (KIP-320). v7 static members (KIP-345). v8 flexible. v9 errors of the
-consumer protocol (KIP-848). v10 topic ids.
+v2-4 retention time. v6 leader epochs (KIP-320). v7 static members (KIP-345). v8 flexible. v9 errors
+of the consumer protocol (KIP-848). v10 topic ids.
 """
 
 from __future__ import annotations
@@ -66,4 +66,3 @@ def handle(
     except Refused as error:
         return response(all_with(accepted, error.code))
     return then(answer, lambda found: response(answered(found.topics)))
-

@@ -1,8 +1,8 @@
 """OffsetFetch v1-10: how far groups have read.
 
-v2 all topics of a group; an error for the group. v5 leader epochs. v6 flexible. v7 only stable offsets: those
-of an open transaction are UNSTABLE_OFFSET_COMMIT (KIP-447). v8 several groups (KIP-709). v9 members of the
-consumer protocol. v10 topic ids.
+v2 all topics of a group; an error for the group. v5 leader epochs. v6 flexible. v7 only stable
+offsets: those of an open transaction are UNSTABLE_OFFSET_COMMIT (KIP-447). v8 several groups
+(KIP-709). v9 members of the consumer protocol. v10 topic ids.
 """
 
 from __future__ import annotations
@@ -63,9 +63,7 @@ def _group(
     return then(answer, lambda found: _with_ids(node, found, unknown))
 
 
-def _names_for_ids(
-    node: Node, wanted: OffsetFetchRequestGroup
-) -> list[OffsetFetchResponseTopics]:
+def _names_for_ids(node: Node, wanted: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
     """Give the topics asked for by id their names; the answers for those whose id is not known."""
     if wanted.topics is None:
         return []
@@ -82,9 +80,7 @@ def _names_for_ids(
             )
             for index in topic.partition_indexes
         ]
-        unknown.append(
-            OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=partitions)
-        )
+        unknown.append(OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=partitions))
     wanted.topics = known
     return unknown
 

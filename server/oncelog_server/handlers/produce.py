@@ -1,8 +1,9 @@
 """Produce v3-13: one record batch for each partition.
 
-v3 transactional id (KIP-98). v5 log start offset in the answer. v8 record errors. v9 flexible. v10 the new
-leader in the answer. v11 TRANSACTION_ABORTABLE. v12 adds its partitions to the transaction (KIP-890).
-v13 topic ids (KIP-516). Versions 0-2 are advertised, because librdkafka looks for them, and close the connection.
+v3 transactional id (KIP-98). v5 log start offset in the answer. v8 record errors. v9 flexible. v10
+the new leader in the answer. v11 TRANSACTION_ABORTABLE. v12 adds its partitions to the transaction
+(KIP-890). v13 topic ids (KIP-516). Versions 0-2 are advertised, because librdkafka looks for them,
+and close the connection.
 """
 
 from __future__ import annotations
@@ -60,15 +61,14 @@ def handle(
         node.clock.now_ms(),
     ).run()
     if request.acks == 0:
-        return _no_answer(appends)
+        _close_on_error(appends)
+        return None
     if later is None:
         return _response(context, topics)
     return then(later, lambda _: _response(context, topics))
 
 
-def _appends(
-    node: Node, context: RequestContext, topic: TopicProduceData
-) -> list[PartitionAppend]:
+def _appends(node: Node, context: RequestContext, topic: TopicProduceData) -> list[PartitionAppend]:
     try:
         name = _topic_name(node, context, topic)
     except Refused as refused:
@@ -88,7 +88,8 @@ def _appends(
 
 
 def _topic_name(node: Node, context: RequestContext, topic: TopicProduceData) -> str:
-    """Raises Refused. Internal topics are closed to clients, whatever they call themselves (H51)."""
+    """Raises Refused. Internal topics are closed to clients, whatever they call themselves (H51).
+    """
     name: str | None = topic.name
     if context.api_version >= TOPIC_IDS_SINCE:
         name = node.metadata.image.topic_name(topic.topic_id)
@@ -103,7 +104,7 @@ def _topic_name(node: Node, context: RequestContext, topic: TopicProduceData) ->
     return name
 
 
-def _no_answer(appends: list[PartitionAppend]) -> None:
+def _close_on_error(appends: list[PartitionAppend]) -> None:
     """With acks=0 the only way to tell of an error is to close the connection, as Kafka does."""
     for one in appends:
         if one.code is not ErrorCode.NONE:

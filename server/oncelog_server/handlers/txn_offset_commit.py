@@ -1,7 +1,8 @@
 """TxnOffsetCommit v0-6: a group's offsets as part of a transaction (KIP-98).
 
-v2 leader epochs. v3 flexible; member, generation and instance, so that zombies are fenced (KIP-447).
-v4 TRANSACTION_ABORTABLE. v5 adds the group to the transaction by itself (KIP-890). v6 topic ids.
+v2 leader epochs. v3 flexible; member, generation and instance, so that zombies are fenced
+(KIP-447). v4 TRANSACTION_ABORTABLE. v5 adds the group to the transaction by itself (KIP-890). v6
+topic ids.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ def _authorise(node: Node, context: RequestContext, request: TxnOffsetCommitRequ
 def _add_group(
     node: Node, request: TxnOffsetCommitRequest
 ) -> TransactionResult | Deferred[TransactionResult]:
-    """Put the group's offsets partition into the transaction first (KIP-890 part 2). Raises Refused."""
+    """Put the group's offsets partition into the transaction first (KIP-890 part 2). Raises
+    Refused."""
     return node.transactions.add_partitions(
         AddPartitions(
             request.transactional_id,

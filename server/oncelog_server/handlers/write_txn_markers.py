@@ -1,7 +1,7 @@
 """WriteTxnMarkers v1-2: a transaction coordinator tells a leader how transactions ended (KIP-98).
 
-v1 flexible. v2 the transaction's version, so that markers of KIP-890 transactions are checked more strictly
-(KIP-1228).
+v1 flexible. v2 the transaction's version, so that markers of KIP-890 transactions are checked more
+strictly (KIP-1228).
 """
 
 from __future__ import annotations

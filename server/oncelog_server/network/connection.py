@@ -1,4 +1,5 @@
-"""One client: frames in, answers out in the order of the requests, with back-pressure in both directions."""
+"""One client: frames in, answers out in the order of the requests, with back-pressure in both
+directions."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ Parts = list[Part]
 # The parts of an answer, an answer that comes later, or None where the client wants none (acks=0).
 Answer = Parts | Deferred[Parts] | None
 
-# Requests of one connection that may be in the broker at once, when their effects are done and only their
-# answers wait. Kafka's clients have at most five in flight.
+# Requests of one connection that may be in the broker at once, when their effects are done and only
+# their answers wait. Kafka's clients have at most five in flight.
 MAX_UNANSWERED: Final = 16
 _HUNG_UP: Final = getattr(select, "POLLRDHUP", 0)
 
@@ -50,13 +51,12 @@ class Server(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Requests are handled synchronously, one after the other. A request whose answer must wait parks the
-    connection (nothing more is read until it is answered), unless its effect has already taken place
-    (`Deferred.ordered`): then the next ones are served and only the answers wait for their turn."""
+    """Requests are handled synchronously, one after the other. A request whose answer must wait
+    parks the connection (nothing more is read until it is answered), unless its effect has already
+    taken place (`Deferred.ordered`): then the next ones are served and only the answers wait for
+    their turn."""
 
-    def __init__(
-        self, server: Server, listener: str, loop: asyncio.AbstractEventLoop
-    ) -> None:
+    def __init__(self, server: Server, listener: str, loop: asyncio.AbstractEventLoop) -> None:
         self._server = server
         self._listener = listener
         self._loop = loop
@@ -75,7 +75,7 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active_ms = 0
         self.frame_started_ms: int | None = None
 
-    # --- life -----------------------------------------------------------------------------------------------
+    # --- life
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -120,7 +120,8 @@ class Connection(asyncio.BufferedProtocol):
         return self.peer.address if self.peer is not None else "unknown"
 
     def _has_hung_up(self) -> bool:
-        """Whether the peer has closed its side, so that nobody will read the answer (brief 8, KAFKA-17754)."""
+        """Whether the peer has closed its side, so that nobody will read the answer (brief 8,
+        KAFKA-17754)."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return True
@@ -135,7 +136,7 @@ class Connection(asyncio.BufferedProtocol):
     def held_bytes(self) -> int:
         return self._frames.held_bytes + len(self._backlog)
 
-    # --- in -------------------------------------------------------------------------------------------------
+    # --- in
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._frames.buffer()
@@ -177,7 +178,8 @@ class Connection(asyncio.BufferedProtocol):
             self.close(str(error)[:200])
             return
         except Exception:
-            # A defect of ours: the client finds out by the closed connection, the operator by this line.
+            # A defect of ours: the client finds out by the closed connection, the operator by this
+            # line.
             log.exception("request failed", peer=self._address())
             self.close("a request failed")
             return
@@ -210,7 +212,7 @@ class Connection(asyncio.BufferedProtocol):
             self._reading = True
             self._transport.resume_reading()
 
-    # --- out ------------------------------------------------------------------------------------------------
+    # --- out
 
     def _owe(self, answer: Deferred[Parts]) -> None:
         self._owed.append(answer)
@@ -218,6 +220,7 @@ class Connection(asyncio.BufferedProtocol):
             self._parked = answer
             self._pause_reading()
         answer.on_complete(lambda parts: self._answered(answer))
+        answer.on_abandon(lambda: self.close("a request failed"))
 
     def _answered(self, answer: Deferred[Parts]) -> None:
         """Send whatever is at its turn now."""
@@ -264,4 +267,3 @@ def _frames_of(data: memoryview) -> Iterable[memoryview]:
         position += 4
         yield data[position : position + size]
         position += size
-

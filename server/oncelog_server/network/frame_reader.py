@@ -1,8 +1,9 @@
 """Frames out of a connection's bytes, without copying the ones that arrive whole.
 
 One buffer is shared by all connections of a loop: `get_buffer` and `buffer_updated` of asyncio's
-BufferedProtocol come back to back, so nobody else writes into it between them. A frame that is not complete
-moves to a buffer of its own, which grows with what has *arrived*, never with what its length field claims.
+BufferedProtocol come back to back, so nobody else writes into it between them. A frame that is not
+complete moves to a buffer of its own, which grows with what has *arrived*, never with what its
+length field claims.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from oncelog_protocol.errors import ProtocolError
 
 _LENGTH: Final = struct.Struct(">i")
 SHARED_BYTES: Final = 256 << 10
-# Up to here a frame gets its whole buffer at once; above it the buffer doubles as bytes arrive (H3).
+# Up to here a frame gets its whole buffer at once; above it the buffer doubles as bytes arrive
+# (H3).
 EXACT_BYTES: Final = 2 << 20
 
 
@@ -28,7 +30,8 @@ class SharedBuffer:
 
 
 class FrameReader:
-    """`buffer()` -> where the next bytes go; `received(n)` -> complete frames, without their length."""
+    """`buffer()` -> where the next bytes go; `received(n)` -> complete frames, without their
+    length."""
 
     __slots__ = ("_frame", "_frame_size", "_head", "_limit", "_received", "_shared")
 
@@ -67,8 +70,8 @@ class FrameReader:
         frame.extend(bytes(size - len(frame)))
 
     def received(self, count: int) -> Iterator[memoryview]:
-        """Frames in order; each view is valid until the next one is asked for, unless the frame had a
-        buffer of its own. Raises ProtocolError for a length that no frame may have."""
+        """Frames in order; each view is valid until the next one is asked for, unless the frame had
+        a buffer of its own. Raises ProtocolError for a length that no frame may have."""
         frame = self._frame
         if frame is not None:
             self._received += count

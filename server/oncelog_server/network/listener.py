@@ -1,10 +1,12 @@
-"""Accepts connections on the configured addresses, keeps their number and their idleness within limits."""
+"""Accepts connections on the configured addresses, keeps their number and their idleness within
+limits."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -54,9 +56,11 @@ class Listener:
         self._servers: list[asyncio.Server] = []
         self._sweep: asyncio.TimerHandle | None = None
         self._stopping = False
+        self._all_closed: asyncio.Event | None = None
 
-    async def listen(self, name: str, host: str | None, port: int) -> tuple[str, int]:
-        """Bind one listener; the address it got (port 0 picks a free one). Raises OSError."""
+    async def bind(self, name: str, host: str, port: int) -> tuple[str, int]:
+        """Bind one listener; the address it got (port 0 picks a free one). Nobody is served before
+        `accept`. Raises OSError."""
         loop = asyncio.get_running_loop()
         server = await loop.create_server(
             lambda: Connection(self, name, loop),
@@ -64,12 +68,18 @@ class Listener:
             port,
             backlog=self._limits.backlog,
             reuse_address=True,
+            start_serving=False,
         )
         self._servers.append(server)
-        if self._sweep is None:
-            self._sweep = loop.call_later(SWEEP_MS / 1000, self._close_idle)
         bound = server.sockets[0].getsockname()
         return str(bound[0]), int(bound[1])
+
+    async def accept(self) -> None:
+        """Begin to serve on everything that is bound."""
+        for server in self._servers:
+            await server.start_serving()
+        loop = asyncio.get_running_loop()
+        self._sweep = loop.call_later(SWEEP_MS / 1000, self._close_idle)
 
     def serve(self, frame: memoryview, peer: Peer) -> Answer:
         return self._requests.serve(frame, peer)
@@ -100,10 +110,12 @@ class Listener:
             self._per_address[address] -= 1
             if not self._per_address[address]:
                 del self._per_address[address]
+            if not self.connections and self._all_closed is not None:
+                self._all_closed.set()
 
     def _close_idle(self) -> None:
-        """Close who has been silent too long, who never ends a frame, and, where the memory of unfinished
-        requests is over its bound, who holds most of it."""
+        """Close who has been silent too long, who never ends a frame, and, where the memory of
+        unfinished requests is over its bound, who holds most of it."""
         now_ms = self._clock.monotonic_ms()
         held = 0
         for connection in list(self.connections):
@@ -122,7 +134,8 @@ class Listener:
             self._sweep = loop.call_later(SWEEP_MS / 1000, self._close_idle)
 
     async def stop(self, grace_s: float) -> None:
-        """Accept nobody more, answer what was asked, close; after `grace_s` close whoever is left."""
+        """Accept nobody more, answer what was asked, close; after `grace_s` close whoever is left.
+        """
         self._stopping = True
         if self._sweep is not None:
             self._sweep.cancel()
@@ -130,8 +143,9 @@ class Listener:
             server.close()
         for connection in list(self.connections):
             connection.drain()
-        deadline = asyncio.get_running_loop().time() + grace_s
-        while self.connections and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.005)
+        if self.connections:
+            self._all_closed = asyncio.Event()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._all_closed.wait(), grace_s)
         for connection in list(self.connections):
             connection.close("the broker stops")

@@ -1,8 +1,10 @@
-"""What a connection still has to write, in order: buffers through the transport, big file ranges by sendfile.
+"""What a connection still has to write, in order: buffers through the transport, big file ranges by
+sendfile.
 
-sendfile works on a duplicate of the transport's descriptor and only while the transport itself has nothing
-to write; while it runs, everything else queues behind it. Where sendfile is missing (macOS has another form,
-a simulated network has no descriptors) ranges are read and written like any other bytes.
+sendfile works on a duplicate of the transport's descriptor and only while the transport itself has
+nothing to write; while it runs, everything else queues behind it. Where sendfile is missing (macOS
+has another form, a simulated network has no descriptors) ranges are read and written like any other
+bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from typing import Final
 from oncelog_server.log.results import FileRange
 from oncelog_server.storage.files import Buffer, StorageError
 
-# Below this one read and one joined write are cheaper than two system calls (performance brief, section 2).
+# Below this one read and one joined write are cheaper than two system calls (performance brief,
+# section 2).
 SENDFILE_BYTES: Final = 64 << 10
 HAS_SENDFILE: Final = sys.platform == "linux"
 # How long to look away when the transport is not drained yet and gives no event for it.
@@ -28,7 +31,8 @@ Part = Buffer | FileRange
 
 
 class Outbox:
-    """`resumed` is called when everything has been handed to the system after a time when it had not."""
+    """`resumed` is called when everything has been handed to the system after a time when it had
+    not."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
@@ -165,9 +169,7 @@ class _Sending:
         """Send until done; raises BlockingIOError when the socket is full."""
         source = self._range.file.fileno()
         while self._position < self._end:
-            sent = os.sendfile(
-                descriptor, source, self._position, self._end - self._position
-            )
+            sent = os.sendfile(descriptor, source, self._position, self._end - self._position)
             if sent == 0:
                 raise StorageError("sendfile", self._range.file.path, "the file ended early")
             self._position += sent

@@ -1,4 +1,5 @@
-"""Who asks, over which connection, in which version: what a handler knows besides the request itself."""
+"""Who asks, over which connection, in which version: what a handler knows besides the request
+itself."""
 
 from __future__ import annotations
 

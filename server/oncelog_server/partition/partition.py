@@ -1,4 +1,5 @@
-"""A topic-partition: leader or not, its high watermark, its last stable offset, and who waits on it."""
+"""A topic-partition: leader or not, its high watermark, its last stable offset, and who waits on
+it."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from enum import IntEnum
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.log import PartitionLog
+from oncelog_server.log.producers import NONE
 from oncelog_server.log.results import Appended, FileRange, Origin
 from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.partition.verification import VerificationGuard, VerificationGuards
@@ -27,7 +29,8 @@ class Isolation(IntEnum):
 
 @dataclass(slots=True)
 class PartitionRead:
-    """What one partition contributes to a Fetch answer. Offsets are those of the moment of the read."""
+    """What one partition contributes to a Fetch answer. Offsets are those of the moment of the
+    read."""
 
     high_watermark: int
     last_stable_offset: int
@@ -39,12 +42,15 @@ class PartitionRead:
 class Partition:
     """Every append and read of one partition goes through here.
 
-    `request_flush` is given where an answer must wait for the disk (oncelog.flush.on.ack): the high watermark
-    then moves with `on_flushed` instead of with the append. Invariant: log_start_offset <=
-    last_stable_offset <= high_watermark <= log_end_offset.
+    With `flush_on_ack` (oncelog.flush.on.ack), and where flush.messages asks for it, the high
+    watermark moves with `on_flushed` instead of with the append: `request_flush` asks for that, and
+    `on_flushed` or `fail` must follow. Invariant: log_start_offset <= last_stable_offset <=
+    high_watermark <= log_end_offset.
     """
 
     __slots__ = (
+        "_flush_on_ack",
+        "_flush_requested",
         "_high_watermark",
         "_request_flush",
         "commit_waiters",
@@ -66,7 +72,9 @@ class Partition:
         topic_partition: TopicPartition,
         topic_id: bytes,
         log: PartitionLog,
-        request_flush: Callable[[Partition], None] | None = None,
+        request_flush: Callable[[Partition], None],
+        *,
+        flush_on_ack: bool = False,
     ) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
@@ -82,9 +90,11 @@ class Partition:
         self.read_waiters = ReadWaiters()
         self.guards = VerificationGuards()
         self._request_flush = request_flush
+        self._flush_on_ack = flush_on_ack
+        self._flush_requested = False
         self._high_watermark = log.log_end_offset
 
-    # --- leadership (cluster brief, seam 1) -------------------------------------------------------------
+    # --- leadership (cluster brief, seam 1)
 
     def become_leader(
         self,
@@ -109,20 +119,22 @@ class Partition:
         self.resign()
 
     def resign(self) -> None:
-        """Stop serving: whoever waits for a commit that this broker can no longer promise is told so."""
+        """Stop serving: whoever waits for a commit that this broker can no longer promise is told
+        so."""
         self.is_leader = False
         self.commit_waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.read_waiters.poke_all()
 
     def fail(self, reason: str) -> None:
-        """The disk cannot be trusted any more: refuse everything, acknowledge nothing that waits (S16)."""
+        """The disk cannot be trusted any more: refuse everything, acknowledge nothing that waits
+        (S16)."""
         self.offline = reason
         self.commit_waiters.fail(ErrorCode.KAFKA_STORAGE_ERROR)
         self.read_waiters.poke_all()
 
     def check_leader(self, current_leader_epoch: int = -1) -> None:
-        """Raises Refused unless this broker serves the partition in the epoch the client believes in
-        (KIP-320; -1: the client does not say)."""
+        """Raises Refused unless this broker serves the partition in the epoch the client believes
+        in (KIP-320; -1: the client does not say)."""
         if self.offline is not None:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, self.offline)
         if not self.is_leader:
@@ -133,15 +145,16 @@ class Partition:
             raise Refused(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
     def check_in_sync_replicas(self) -> None:
-        """Raises Refused where acks=all cannot be promised now. A setting above the number of replicas counts
-        as that number, so that one broker needs no settings (exactly-once brief, section 9)."""
+        """Raises Refused where acks=all cannot be promised now. A setting above the number of
+        replicas counts as that number, so that one broker needs no settings (exactly-once brief,
+        section 9)."""
         required = min(self.log.config.min_insync_replicas, len(self.replicas))
         if len(self.isr) < required:
             raise Refused(
                 ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(self.isr)} in sync, {required} required"
             )
 
-    # --- watermarks -------------------------------------------------------------------------------------
+    # --- watermarks
 
     @property
     def high_watermark(self) -> int:
@@ -163,6 +176,9 @@ class Partition:
 
     def on_flushed(self, log_end_offset: int) -> None:
         """All below `log_end_offset` is on disk."""
+        if log_end_offset >= self.log.log_end_offset or not self._flush_on_ack:
+            self._flush_requested = False
+            log_end_offset = self.log.log_end_offset
         self._advance(log_end_offset)
 
     def _advance(self, high_watermark: int) -> None:
@@ -175,18 +191,20 @@ class Partition:
                 self.read_waiters.poke_all()
 
     def when_committed(self, end_offset: int, settled: Settled) -> None:
-        """Call `settled(NONE)` once all below `end_offset` is committed: at once if it already is."""
+        """Call `settled(NONE)` once all below `end_offset` is committed: at once if it already is.
+        """
         if self._high_watermark >= end_offset:
             settled(ErrorCode.NONE)
         else:
             self.commit_waiters.wait(end_offset, settled)
 
-    # --- appends ----------------------------------------------------------------------------------------
+    # --- appends
 
     def append(
         self, records: bytearray | memoryview, *, now_ms: int, origin: Origin = Origin.CLIENT
     ) -> Appended:
-        """Exactly one batch, which is patched in place. Raises Refused with the partition's error code."""
+        """Exactly one batch, which is patched in place. Raises Refused with the partition's error
+        code."""
         self.check_leader()
         try:
             appended = self.log.append(
@@ -208,8 +226,8 @@ class Partition:
         transaction_version: int,
         now_ms: int,
     ) -> Appended:
-        """End a producer's transaction here. There is no await between the marker and what it decides: the
-        abort's index row and the last stable offset change in this call."""
+        """End a producer's transaction here. There is no await between the marker and what it
+        decides: the abort's index row and the last stable offset change in this call."""
         self.check_leader()
         self.guards.clear(producer_id)
         try:
@@ -228,12 +246,16 @@ class Partition:
         return appended
 
     def _appended(self) -> None:
-        if self._request_flush is None:
-            self._advance(self.log.log_end_offset)
-        else:
-            self._request_flush(self)
+        log = self.log
+        if not self._flush_on_ack and not self._flush_requested:
+            unflushed = log.log_end_offset - log.recovery_point
+            if unflushed < log.config.flush_messages:
+                self._advance(log.log_end_offset)
+                return
+        self._flush_requested = True
+        self._request_flush(self)
 
-    # --- transactions that come without AddPartitionsToTxn (KIP-890) --------------------------------------
+    # --- transactions that come without AddPartitionsToTxn (KIP-890)
 
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         """Whether this producer's current transaction already has a batch here."""
@@ -241,7 +263,7 @@ class Partition:
         return (
             entry is not None
             and entry.producer_epoch == producer_epoch
-            and entry.current_txn_first_offset is not None
+            and entry.current_txn_first_offset != NONE
         )
 
     def begin_verification(self, producer_id: int) -> VerificationGuard:
@@ -255,13 +277,13 @@ class Partition:
             )
         self.guards.clear(producer_id)
 
-    # --- reads ------------------------------------------------------------------------------------------
+    # --- reads
 
     def read(
         self, offset: int, max_bytes: int, isolation: Isolation, *, at_least_one: bool
     ) -> PartitionRead:
-        """Raises Refused (OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR). `at_least_one`: one whole batch even
-        if it is larger than `max_bytes`, so that no reader is stuck (KIP-74)."""
+        """Raises Refused (OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR). `at_least_one`: one whole
+        batch even if it is larger than `max_bytes`, so that no reader is stuck (KIP-74)."""
         log = self.log
         stable = self.last_stable_offset
         limit = stable if isolation is Isolation.READ_COMMITTED else self._high_watermark
@@ -279,14 +301,12 @@ class Partition:
                 aborted = []
         except (StorageError, CorruptLog) as error:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        return PartitionRead(
-            self._high_watermark, stable, log.log_start_offset, records, aborted
-        )
+        return PartitionRead(self._high_watermark, stable, log.log_start_offset, records, aborted)
 
-    def delete_records_before(self, offset: int) -> int:
-        """Move the log's start up to `offset` (at most the high watermark); where it is then (KIP-107).
-        Raises Refused and StorageError."""
+    def delete_records_before(self, offset: int, now_ms: int) -> int:
+        """Move the log's start up to `offset` (at most the high watermark); where it is then
+        (KIP-107). Raises Refused and StorageError."""
         if not 0 <= offset <= self._high_watermark:
             raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
-        self.log.delete_records_before(offset)
+        self.log.delete_records_before(offset, now_ms)
         return self.log.log_start_offset

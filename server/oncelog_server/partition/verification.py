@@ -1,8 +1,9 @@
 """Proof that a partition was put into the transaction that is open *now* (KIP-890).
 
-Before the first batch of a transaction the leader asks the transaction coordinator. Its answer may be old when
-it arrives: the transaction may have ended and another one of the same producer begun. So a unique object
-is made before asking and must still be there at the append; every marker takes it away (ABA, R12).
+Before the first batch of a transaction the leader asks the transaction coordinator. Its answer may
+be old when it arrives: the transaction may have ended and another one of the same producer begun.
+So a unique object is made before asking and must still be there at the append; every marker takes
+it away (ABA, R12).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Requests that wait on a partition: acks for the high watermark, readers for something new to read.
+"""Requests that wait on a partition: acks for the high watermark, readers for something new to
+read.
 
-One list per partition for everything that waits until an offset is committed (Produce with acks=all,
-coordinator decisions, markers), because all of them wait for the same thing.
+One list per partition for everything that waits until an offset is committed (Produce with
+acks=all, coordinator decisions, markers), because all of them wait for the same thing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ Poke = Callable[[], None]
 
 
 class CommitWaiters:
-    """Those who wait until the high watermark has reached an offset, in the order of their appends."""
+    """Those who wait until the high watermark has reached an offset, in the order of their appends.
+    """
 
     __slots__ = ("_waiting",)
 
@@ -28,7 +30,8 @@ class CommitWaiters:
         return len(self._waiting)
 
     def wait(self, offset: int, settled: Settled) -> None:
-        """Call `settled(NONE)` once the high watermark is at least `offset` (exclusive end of the append)."""
+        """Call `settled(NONE)` once the high watermark is at least `offset` (exclusive end of the
+        append)."""
         self._waiting.append((offset, settled))
 
     def advance(self, high_watermark: int) -> None:
@@ -37,8 +40,8 @@ class CommitWaiters:
             waiting.popleft()[1](ErrorCode.NONE)
 
     def fail(self, code: ErrorCode) -> None:
-        """The partition is not led from here any more, or its disk failed: what is not committed now may
-        never be, and must not be acknowledged."""
+        """The partition is not led from here any more, or its disk failed: what is not committed
+        now may never be, and must not be acknowledged."""
         waiting, self._waiting = self._waiting, deque()
         for _, settled in waiting:
             settled(code)

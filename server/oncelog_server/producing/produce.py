@@ -1,7 +1,9 @@
-"""One Produce request as a small state machine: check, ask the transaction coordinator if need be, append, wait.
+"""One Produce request as a small state machine: check, ask the transaction coordinator if need be,
+append, wait.
 
-A Produce of a transactional client that speaks v12 or later adds its partitions to the transaction by itself
-(KIP-890 part 2): the first batch of a transaction in a partition is parked until the coordinator has it.
+A Produce of a transactional client that speaks v12 or later adds its partitions to the transaction
+by itself (KIP-890 part 2): the first batch of a transaction in a partition is parked until the
+coordinator has it.
 """
 
 from __future__ import annotations
@@ -11,8 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.records.batch import TRANSACTIONAL_FLAG
-from oncelog_protocol.records.batch import HEADER_SIZE, read_header
+from oncelog_protocol.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG, read_header
 from oncelog_server.deferred import Deferred
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.verification import VerificationGuard
@@ -27,8 +28,9 @@ _ATTRIBUTES_LOW_BYTE: Final = 22
 
 AddToTransaction = Callable[[AddPartitions], "TransactionResult | Deferred[TransactionResult]"]
 
-# What a producer is told when its partitions cannot be added to its transaction. Epochs are always 47 in
-# Produce; whatever goes away by itself is retriable in every version (reliability brief, section 6).
+# What a producer is told when its partitions cannot be added to its transaction. Epochs are always
+# 47 in Produce; whatever goes away by itself is retriable in every version (reliability brief,
+# section 6).
 ADD_ERRORS: Final[dict[ErrorCode, ErrorCode]] = {
     ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -92,7 +94,8 @@ class Produce:
         return self._append_all()
 
     def _check_transactional(self, transactional: list[PartitionAppend]) -> bool:
-        """All batches of a request belong to one transaction, and the request names it (Z17, H48)."""
+        """All batches of a request belong to one transaction, and the request names it (Z17, H48).
+        """
         for one in transactional:
             assert one.records is not None
             header = read_header(one.records)
@@ -109,7 +112,7 @@ class Produce:
         for one in self.appends:
             one.refuse(code)
 
-    # --- KIP-890: the coordinator first -----------------------------------------------------------------
+    # --- KIP-890: the coordinator first
 
     def _not_in_transaction(self, transactional: list[PartitionAppend]) -> list[PartitionAppend]:
         return [
@@ -164,7 +167,7 @@ class Produce:
             assert one.partition is not None
             one.refuse(ADD_ERRORS.get(result.code, result.code))
 
-    # --- append and wait --------------------------------------------------------------------------------
+    # --- append and wait
 
     def _append_all(self) -> Deferred[None] | None:
         for one in self.appends:

@@ -1,4 +1,5 @@
-"""AddPartitionsToTxn, AddOffsetsToTxn, and the same by the leader that received the data (KIP-890 part 2)."""
+"""AddPartitionsToTxn, AddOffsetsToTxn, and the same by the leader that received the data (KIP-890
+part 2)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from oncelog_server.transaction.states import ADD_PARTITIONS, State, Verdict
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
-    """`verify_only`: say whether the partitions are in the transaction, add nothing (KIP-890 part 1)."""
+    """`verify_only`: say whether the partitions are in the transaction, add nothing (KIP-890 part
+    1)."""
 
     transactional_id: str
     producer_id: int
@@ -35,15 +37,16 @@ class AddPartitions:
 def decide_add_partitions(
     shard: TransactionShard, command: AddPartitions, *, now_ms: int, wall_ms: int
 ) -> Decision[TransactionResult]:
-    """Durable before acknowledged; a subset of what is there appends nothing (R13). `now_ms` is monotonic."""
+    """Durable before acknowledged; a subset of what is there appends nothing (R13). `now_ms` is
+    monotonic."""
     if not command.transactional_id:
         return Decision(INVALID_REQUEST)
     live = shard.get(command.transactional_id)
     if live is None:
         return Decision(UNKNOWN_PRODUCER)
     metadata = live.metadata
-    # First of all (KAFKA-18660): while a change of producer id is pending, the producer may already use
-    # the new one.
+    # First of all (KAFKA-18660): while a change of producer id is pending, the producer may already
+    # use the new one.
     if live.pending is not None or ADD_PARTITIONS.get(metadata.state) is Verdict.BUSY:
         return Decision(BUSY)
     if metadata.producer_id != command.producer_id:

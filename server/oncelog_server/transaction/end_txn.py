@@ -1,4 +1,5 @@
-"""EndTxn: the decision (KIP-98), with a new epoch for every transaction from v5 on (KIP-890 part 2)."""
+"""EndTxn: the decision (KIP-98), with a new epoch for every transaction from v5 on (KIP-890 part
+2)."""
 
 from __future__ import annotations
 
@@ -106,8 +107,9 @@ def _stranger(metadata: TransactionMetadata, command: EndTxn) -> TransactionResu
 
 
 def _is_retry(metadata: TransactionMetadata, command: EndTxn) -> bool:
-    """The same call again after its decision bumped the epoch, or took a new producer id at the last one.
-    `last_producer_epoch` is -1 where a newer instance made the bump: then it is a zombie, not a retry."""
+    """The same call again after its decision bumped the epoch, or took a new producer id at the
+    last one. `last_producer_epoch` is -1 where a newer instance made the bump: then it is a zombie,
+    not a retry."""
     if metadata.last_producer_epoch != command.producer_epoch:
         return False
     if metadata.producer_id == command.producer_id:

@@ -1,4 +1,5 @@
-"""Aborting a transaction against its producer's will: a newer producer came, or its time is up (KIP-98, 588)."""
+"""Aborting a transaction against its producer's will: a newer producer came, or its time is up
+(KIP-98, 588)."""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ def fence(
 ) -> Decision[TransactionResult]:
     """PREPARE_ABORT with the next epoch, so that nothing late of the old one is accepted anywhere.
 
-    `keep_owner`: the producer may come back for the bumped epoch by naming its old one (its transaction
-    timed out, KIP-588); false when a newer instance has taken over. If the append fails nothing has
-    changed, so fencing again cannot run through the epochs (KAFKA-9666).
+    `keep_owner`: the producer may come back for the bumped epoch by naming its old one (its
+    transaction timed out, KIP-588); false when a newer instance has taken over. If the append fails
+    nothing has changed, so fencing again cannot run through the epochs (KAFKA-9666).
     """
     metadata = live.metadata
     target = replace(

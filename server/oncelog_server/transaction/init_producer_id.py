@@ -1,4 +1,5 @@
-"""InitProducerId for a transactional id: who is the one live producer (KIP-98, KIP-360, KIP-890)."""
+"""InitProducerId for a transactional id: who is the one live producer (KIP-98, KIP-360, KIP-890).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from oncelog_server.transaction.states import INIT_PRODUCER_ID, State, Verdict
 
 @dataclass(frozen=True, slots=True)
 class InitProducerId:
-    """`producer_id` and `producer_epoch` are -1 unless a producer asks for its own next epoch (KIP-360)."""
+    """`producer_id` and `producer_epoch` are -1 unless a producer asks for its own next epoch
+    (KIP-360)."""
 
     transactional_id: str
     timeout_ms: int
@@ -41,7 +43,8 @@ def decide_init_producer_id(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """`new_producer_id` hands out an id nobody had before; it may raise Refused (none left right now)."""
+    """`new_producer_id` hands out an id nobody had before; it may raise Refused (none left right
+    now)."""
     if not command.transactional_id or _is_half_named(command):
         return Decision(INVALID_REQUEST)
     if not 0 < command.timeout_ms <= shard.max_timeout_ms:
@@ -78,8 +81,8 @@ def _is_half_named(command: InitProducerId) -> bool:
 
 
 def _may_ask(metadata: TransactionMetadata, command: InitProducerId) -> bool:
-    """Whether a producer that names itself is the current one, or the one before a change of producer id
-    whose answer was lost (KIP-360). The epoch is looked at later."""
+    """Whether a producer that names itself is the current one, or the one before a change of
+    producer id whose answer was lost (KIP-360). The epoch is looked at later."""
     return (
         not command.names_producer
         or metadata.producer_epoch == NO_PRODUCER_EPOCH
@@ -108,8 +111,8 @@ def _next_epoch(
     )
     fresh = metadata.producer_epoch == NO_PRODUCER_EPOCH
     is_current = fresh or command.producer_epoch == metadata.producer_epoch
-    # A repeated call whose answer was lost, or a producer whose transaction timed out. No danger that this
-    # producer is fenced: a newer one's call would have set the last epoch to -1.
+    # A repeated call whose answer was lost, or a producer whose transaction timed out. No danger
+    # that this producer is fenced: a newer one's call would have set the last epoch to -1.
     is_last = (
         command.names_producer
         and not is_current

@@ -1,4 +1,5 @@
-"""Which end-of-transaction markers are owed to whom, and what an answer to one means (KIP-98 WriteTxnMarkers)."""
+"""Which end-of-transaction markers are owed to whom, and what an answer to one means (KIP-98
+WriteTxnMarkers)."""
 
 from __future__ import annotations
 
@@ -29,8 +30,9 @@ class MarkerOutcome(Enum):
     STALE = "a newer coordinator is at work: stop"
 
 
-# One leader refusing never holds back the others (reliability brief C-J): an epoch that is already higher
-# there means that a later marker of this producer has been written, so this one is not needed any more.
+# One leader refusing never holds back the others (reliability brief C-J): an epoch that is already
+# higher there means that a later marker of this producer has been written, so this one is not
+# needed any more.
 MARKER_OUTCOMES: Final[dict[ErrorCode, MarkerOutcome]] = {
     ErrorCode.NONE: MarkerOutcome.WRITTEN,
     ErrorCode.INVALID_PRODUCER_EPOCH: MarkerOutcome.WRITTEN,

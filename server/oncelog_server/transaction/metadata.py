@@ -1,4 +1,5 @@
-"""What is known of one transactional id, and its record in `__transaction_state` (TransactionLogValue v1)."""
+"""What is known of one transactional id, and its record in `__transaction_state`
+(TransactionLogValue v1)."""
 
 from __future__ import annotations
 
@@ -6,28 +7,31 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Final
 
-from oncelog_protocol.internal import transaction_log
 from oncelog_protocol.internal.transaction_log import (
     PartitionsSchema,
     TransactionLogKey,
     TransactionLogValue,
     TransactionState,
+    encode_transaction_log_key,
+    encode_transaction_log_value,
 )
 from oncelog_server.coordination.shard import CoordinatorRecord
 from oncelog_server.topic_partition import TopicPartition
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
-# Epochs run 0..32766; 32767 only ever stands in the markers that end an id's last transaction (KIP-890).
+# Epochs run 0..32766; 32767 only ever stands in the markers that end an id's last transaction
+# (KIP-890).
 LAST_PRODUCER_EPOCH: Final = 32766
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionMetadata:
-    """One transactional id at one moment. A record carries all of it, never a delta, so replay is assignment.
+    """One transactional id at one moment. A record carries all of it, never a delta, so replay is
+    assignment.
 
-    `last_producer_epoch` is the epoch whose owner may still come back with a retry (KIP-360): the one before
-    the last bump, or -1 if a newer instance of the producer made that bump.
+    `last_producer_epoch` is the epoch whose owner may still come back with a retry (KIP-360): the
+    one before the last bump, or -1 if a newer instance of the producer made that bump.
     """
 
     transactional_id: str
@@ -52,7 +56,8 @@ class TransactionMetadata:
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     def completed(self, state: TransactionState, wall_ms: int) -> TransactionMetadata:
-        """After all markers: where the epochs ran out at the decision, the id chosen then takes over."""
+        """After all markers: where the epochs ran out at the decision, the id chosen then takes
+        over."""
         rotates = self.next_producer_id != NO_PRODUCER_ID
         return replace(
             self,
@@ -67,7 +72,8 @@ class TransactionMetadata:
 
 
 def to_record(metadata: TransactionMetadata) -> CoordinatorRecord:
-    """The record for `__transaction_state`; partitions sorted, so that equal states are equal bytes."""
+    """The record for `__transaction_state`; partitions sorted, so that equal states are equal
+    bytes."""
     by_topic: defaultdict[str, list[int]] = defaultdict(list)
     for topic, partition in sorted(metadata.partitions):
         by_topic[topic].append(partition)
@@ -88,7 +94,7 @@ def to_record(metadata: TransactionMetadata) -> CoordinatorRecord:
         last_producer_epoch=metadata.last_producer_epoch,
     )
     key = TransactionLogKey(transactional_id=metadata.transactional_id)
-    return CoordinatorRecord(transaction_log.encode_key(key), transaction_log.encode_value(value))
+    return CoordinatorRecord(encode_transaction_log_key(key), encode_transaction_log_value(value))
 
 
 def from_value(transactional_id: str, value: TransactionLogValue) -> TransactionMetadata:

@@ -11,7 +11,8 @@ from oncelog_server.transaction.metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_I
 
 @dataclass(frozen=True, slots=True)
 class TransactionResult:
-    """`producer_id` and `producer_epoch` are what the producer uses from now on (InitProducerId, EndTxn v5)."""
+    """`producer_id` and `producer_epoch` are what the producer uses from now on (InitProducerId,
+    EndTxn v5)."""
 
     code: ErrorCode
     producer_id: int = NO_PRODUCER_ID

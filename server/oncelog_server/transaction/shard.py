@@ -1,9 +1,10 @@
 """The state of one partition of `__transaction_state`: every transactional id that hashes to it.
 
-Inputs are commands with the time; outputs are `Decision`s. `replay` alone changes what is durable; a
-decision whose record is not committed yet only marks its id as pending, and the next command on that id is
-told CONCURRENT_TRANSACTIONS (the error is part of the protocol, so nothing ever has to be rolled back).
-The commands themselves are in `init_producer_id`, `add_partitions`, `end_txn` and `timeouts`.
+Inputs are commands with the time; outputs are `Decision`s. `replay` alone changes what is durable;
+a decision whose record is not committed yet only marks its id as pending, and the next command on
+that id is told CONCURRENT_TRANSACTIONS (the error is part of the protocol, so nothing ever has to
+be rolled back). The commands themselves are in `init_producer_id`, `add_partitions`, `end_txn` and
+`timeouts`.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.internal import transaction_log
-from oncelog_protocol.internal.transaction_log import TransactionState
+from oncelog_protocol.internal.transaction_log import (
+    TransactionState,
+    decode_transaction_log_key,
+    decode_transaction_log_value,
+)
+from oncelog_protocol.internal.versions import UnknownRecordVersion
 from oncelog_server.coordination.shard import CoordinatorRecord, Decision, TransactionOfRecords
 from oncelog_server.deferred import Deferred
 from oncelog_server.topic_partition import TopicPartition
@@ -25,8 +30,8 @@ from oncelog_server.transaction.states import COMPLETED
 
 R = TypeVar("R")
 
-# What a producer is told when the append of a decision fails, where it is not COORDINATOR_NOT_AVAILABLE
-# (Kafka's TransactionStateManager).
+# What a producer is told when the append of a decision fails, where it is not
+# COORDINATOR_NOT_AVAILABLE (Kafka's TransactionStateManager).
 APPEND_ERRORS: Final[dict[ErrorCode, ErrorCode]] = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
@@ -74,7 +79,8 @@ class TransactionShard:
         response: R | Deferred[R],
         failed: Callable[[ErrorCode], R],
     ) -> Decision[R]:
-        """Make `target` the pending state of `live`; `failed` gives the answer if it cannot be appended."""
+        """Make `target` the pending state of `live`; `failed` gives the answer if it cannot be
+        appended."""
         live.pending = target
 
         def on_failure(code: int) -> R:
@@ -89,14 +95,17 @@ class TransactionShard:
         if live.metadata.last_update_ms < 0:
             self.transactions.pop(live.metadata.transactional_id, None)
 
-    # --- replay: live and at load -------------------------------------------------------------------------
+    # --- replay: live and at load
 
     def replay(
         self, record: CoordinatorRecord, *, offset: int, transaction: TransactionOfRecords | None
     ) -> None:
-        """Raises ValueError for a value that cannot be read: the shard must then be refused (S14)."""
-        key = transaction_log.decode_key(record.key)
-        transactional_id = key.transactional_id
+        """Raises ValueError for a value that cannot be read: the shard must then be refused (S14).
+        """
+        try:
+            transactional_id = decode_transaction_log_key(record.key).transactional_id
+        except UnknownRecordVersion:
+            return  # A record of a later kind: Kafka's loader passes over it too (S15).
         if record.value is None:
             live = self.transactions.pop(transactional_id, None)
             self.prepared.pop(transactional_id, None)
@@ -104,7 +113,7 @@ class TransactionShard:
             if live is not None:
                 _release(live, TransactionResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
             return
-        self._assign(from_value(transactional_id, transaction_log.decode_value(record.value)))
+        self._assign(from_value(transactional_id, decode_transaction_log_value(record.value)))
 
     def replay_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
         """There are no transactions in the transaction log itself."""
@@ -141,11 +150,12 @@ class TransactionShard:
             live.deadline_ms = now_ms + min(max(timeout_ms - elapsed_ms, 0), timeout_ms)
 
     def on_unloaded(self) -> None:
-        """This broker does not lead the partition any more: whoever waits asks the new coordinator."""
+        """This broker does not lead the partition any more: whoever waits asks the new coordinator.
+        """
         for live in self.prepared.values():
             _release(live, TransactionResult(ErrorCode.NOT_COORDINATOR))
 
-    # --- markers --------------------------------------------------------------------------------------------
+    # --- markers
 
     def marker_work(self, transactional_id: str) -> MarkerWork | None:
         """The markers that id still owes, or None if it owes none."""
@@ -164,7 +174,8 @@ class TransactionShard:
         )
 
     def marker_written(self, work: MarkerWork, partition: TopicPartition) -> None:
-        """That partition has its marker (or is gone for good). Ignored if the work is out of date."""
+        """That partition has its marker (or is gone for good). Ignored if the work is out of date.
+        """
         live = self.prepared.get(work.transactional_id)
         if live is not None and live.metadata.producer_epoch == work.producer_epoch:
             live.markers_left.discard(partition)
@@ -178,12 +189,13 @@ class TransactionShard:
         return self.decide(live, target, None, lambda code: None)
 
     def release(self, transactional_id: str) -> None:
-        """Answer EndTxn now: the decision is durable, some marker needs longer (another broker, a retry)."""
+        """Answer EndTxn now: the decision is durable, some marker needs longer (another broker, a
+        retry)."""
         live = self.prepared.get(transactional_id)
         if live is not None:
             _release(live, decided(live.metadata))
 
-    # --- time ------------------------------------------------------------------------------------------------
+    # --- time
 
     def next_timer(self) -> int | None:
         return min((due for _, due in self._deadlines()), default=None)

@@ -1,11 +1,11 @@
-"""The life of a transactional id as tables (KIP-98 "Transaction Coordinator", KIP-890 "Abort semantics").
+"""The life of a transactional id as tables (KIP-98 "Transaction Coordinator", KIP-890 "Abort
+semantics").
 
-Rules of this file:
-1. It knows states and verdicts only: no epochs, no clock, no log. Whoever asks has already checked that the
-   request speaks for the current producer (`fencing.py`).
-2. A pair that is not in a table is INVALID_TXN_STATE. There is no other default.
-3. A transactional id whose last record is not committed yet, or whose markers are still being written, is
-   busy: every command but a retry is CONCURRENT_TRANSACTIONS. PREPARE_* rows say so.
+Rules of this file: 1. It knows states and verdicts only: no epochs, no clock, no log. Whoever asks
+has already checked that the request speaks for the current producer (`fencing.py`). 2. A pair that
+is not in a table is INVALID_TXN_STATE. There is no other default. 3. A transactional id whose last
+record is not committed yet, or whose markers are still being written, is busy: every command but a
+retry is CONCURRENT_TRANSACTIONS. PREPARE_* rows say so.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ ADD_PARTITIONS: Final[dict[State, Verdict]] = {
     State.COMPLETE_ABORT: Verdict.ADD,
 }
 
-# EndTxn v0-4: the epoch stays the same for the next transaction, so a retry looks like a first call.
+# EndTxn v0-4: the epoch stays the same for the next transaction, so a retry looks like a first
+# call.
 END_SAME_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
     (State.ONGOING, True): Verdict.PREPARE,
     (State.ONGOING, False): Verdict.PREPARE,
@@ -74,8 +75,9 @@ END_CURRENT_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
     (State.COMPLETE_ABORT, False): Verdict.PREPARE_EMPTY,
 }
 
-# EndTxn v5+ that carries the epoch before the stored one: the retry of a call whose answer was lost. A commit
-# that finds an abort lost a race against the coordinator (time-out): fenced, not a broken state (KAFKA-20785).
+# EndTxn v5+ that carries the epoch before the stored one: the retry of a call whose answer was
+# lost. A commit that finds an abort lost a race against the coordinator (time-out): fenced, not a
+# broken state (KAFKA-20785).
 END_PREVIOUS_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
     (State.PREPARE_COMMIT, True): Verdict.BUSY,
     (State.PREPARE_COMMIT, False): Verdict.BUSY,

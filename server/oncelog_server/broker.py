@@ -1,0 +1,328 @@
+"""The composition root: the only file that knows every part, how they are made, and in which order
+they start."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import socket
+import uuid
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from oncelog_protocol.types import uuid_to_string
+from oncelog_server.clock import Clock
+from oncelog_server.config import Settings
+from oncelog_server.coordination.groups import GroupCoordinator
+from oncelog_server.coordination.leaders import ImageLeaders
+from oncelog_server.coordination.marker_delivery import LocalMarkers
+from oncelog_server.coordination.producer_ids import ProducerIds
+from oncelog_server.coordination.routing import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog_server.coordination.transactions import TransactionCoordinator
+from oncelog_server.deferred import Deferred
+from oncelog_server.dispatch import Dispatch
+from oncelog_server.fetching.sessions import FetchSessions
+from oncelog_server.group.config import GroupConfig
+from oncelog_server.handlers import all_handlers
+from oncelog_server.links.markers import RemoteMarkers
+from oncelog_server.log.checkpoints import MetaProperties
+from oncelog_server.metadata.cluster_metadata import ClusterMetadata, random_uuid
+from oncelog_server.metadata.sqlite_store import SqliteStore
+from oncelog_server.network.listener import Limits, Listener
+from oncelog_server.node import Node
+from oncelog_server.partition.group_flush import GroupFlush
+from oncelog_server.partition.hosting import Hosting, LastStop
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import AllowAll
+from oncelog_server.settings.listeners import advertised_endpoints, listeners_of
+from oncelog_server.storage.data_directory import METADATA_FILE, DataDirectory
+from oncelog_server.storage.files import File, StorageError
+from oncelog_server.storage.os_files import OsFiles
+from oncelog_server.timers import LoopTimers
+from oncelog_server.upkeep import Upkeep
+
+log = structlog.get_logger("oncelog.broker")
+
+T = TypeVar("T")
+
+# Threads for fsync and unlink only: everything else runs on the loop.
+DISK_THREADS: Final = 4
+# How long requests in progress may take at a stop.
+DRAIN_S: Final = 1.0
+
+
+class Broker:
+    """Made by `start`; `stop` ends it cleanly."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self.settings = settings
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._timers = LoopTimers(self._loop)
+        self._executor = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
+        self.directory = DataDirectory(settings.data_directory)
+        self._files = OsFiles(
+            str(self.directory.path),
+            executor=self._executor,
+            call_on_loop=self._loop.call_soon_threadsafe,
+        )
+        self.partitions = Partitions()
+        self._group_flush = GroupFlush(self._files)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._producer_ids = ProducerIds(self._ask_for_producer_ids)
+        self.addresses: list[tuple[str, str, int]] = []
+
+    # --- start
+
+    async def start(self) -> None:
+        """Raises OSError, DirectoryInUse, ValueError (with what is wrong) before anything is
+        served."""
+        self.directory.lock()
+        try:
+            await self._start()
+        except BaseException:
+            self.directory.release()
+            raise
+
+    async def _start(self) -> None:
+        started_ms = self._clock.monotonic_ms()
+        was_clean = self.directory.take_clean_mark()
+        meta = self.directory.meta_properties()
+        self._store = await SqliteStore.open(self.directory.path / METADATA_FILE)
+        self.metadata = ClusterMetadata(self._store, self.settings)
+        await self.metadata.load(cluster_id=meta.cluster_id if meta is not None else None)
+        self._check_identity(meta)
+        self._build(was_clean)
+        await self._take_producer_ids()
+        self._hosting.open_all(self.metadata.image)
+        await self._listen()
+        self._upkeep.start()
+        # What is alive now stays: a full collection would stop the loop for tens of milliseconds.
+        gc.collect()
+        gc.freeze()
+        log.info(
+            "broker started",
+            partitions=len(self.partitions),
+            clean=was_clean,
+            ms=self._clock.monotonic_ms() - started_ms,
+        )
+
+    def _check_identity(self, meta: MetaProperties | None) -> None:
+        """Raises ValueError where the directory belongs to another broker or cluster."""
+        cluster_id = self.metadata.image.cluster_id
+        if meta is None:
+            fresh = MetaProperties(cluster_id, self.settings.node_id, uuid_to_string(random_uuid()))
+            self.directory.write_meta_properties(self._files, fresh)
+        elif (meta.cluster_id, meta.node_id) != (cluster_id, self.settings.node_id):
+            raise ValueError(
+                f"{self.directory.path} belongs to node {meta.node_id} of cluster "
+                f"{meta.cluster_id}, not to node {self.settings.node_id} of {cluster_id}"
+            )
+
+    def _build(self, was_clean: bool) -> None:
+        settings, clock = self.settings, self._clock
+        self._hosting = Hosting(
+            settings.node_id,
+            settings,
+            self._files,
+            self.partitions,
+            LastStop(
+                was_clean, self.directory.recovery_points(), self.directory.log_start_offsets()
+            ),
+            wall_ms=clock.now_ms,
+            request_flush=self._group_flush.request,
+            jitter=lambda most: random.randrange(most + 1) if most > 0 else 0,
+            new_uuid=random_uuid,
+        )
+        self.groups = GroupCoordinator(
+            partition_count=partial(self._partition_count, CONSUMER_OFFSETS),
+            config=_group_config(settings),
+            new_member_id=lambda client_id: f"{client_id}-{uuid.uuid4()}",
+            timers=self._timers,
+            wall_ms=clock.now_ms,
+            monotonic_ms=clock.monotonic_ms,
+        )
+        local = LocalMarkers(self.partitions.get, self.groups.end_transaction, clock.now_ms)
+        self._remote_markers = RemoteMarkers(
+            lambda: self.metadata.image, settings.node_id, listeners_of(settings)[0].name
+        )
+        self.transactions = TransactionCoordinator(
+            partition_count=partial(self._partition_count, TRANSACTION_STATE),
+            leaders=ImageLeaders(
+                settings.node_id,
+                lambda: self.metadata.image,
+                local,
+                self._remote_markers.sender,
+            ),
+            new_producer_id=self._producer_ids.take,
+            timers=self._timers,
+            wall_ms=clock.now_ms,
+            monotonic_ms=clock.monotonic_ms,
+            max_timeout_ms=settings.transaction_max_timeout_ms,
+        )
+        self._hosting.serve_coordinators(self.transactions, self.groups)
+        self.metadata.subscribe(self._hosting.follow)
+        self.node = Node(
+            broker_id=settings.node_id,
+            cluster_id=self.metadata.image.cluster_id,
+            settings=settings,
+            clock=clock,
+            timers=self._timers,
+            authorizer=AllowAll(),
+            metadata=self.metadata,
+            partitions=self.partitions,
+            transactions=self.transactions,
+            groups=self.groups,
+            fetch_sessions=FetchSessions(
+                settings.max_incremental_fetch_session_cache_slots,
+                lambda: random.randrange(1, 2**31),
+            ),
+            local_markers=local,
+            new_producer_id=self._producer_ids.take,
+            spawn=self._spawn,
+        )
+        self._listener = Listener(Dispatch(self.node, all_handlers()), _limits(settings), clock)
+        self._upkeep = Upkeep(
+            settings,
+            clock,
+            self._timers,
+            self.partitions,
+            self.transactions,
+            self._group_flush,
+            self.directory,
+            self._files,
+        )
+
+    async def _listen(self) -> None:
+        """Bind, register under the addresses bound, and only then answer."""
+        listeners = listeners_of(self.settings)
+        ports: dict[str, int] = {}
+        for listener in listeners:
+            host, port = await self._listener.bind(listener.name, listener.host, listener.port)
+            ports[listener.name] = port
+            self.addresses.append((listener.name, host, port))
+        endpoints = advertised_endpoints(listeners, ports, _host_name())
+        await self.metadata.register(endpoints)
+        await self._listener.accept()
+
+    def _partition_count(self, topic: str) -> int:
+        found = self.metadata.image.topics.get(topic)
+        return 0 if found is None else len(found.partitions)
+
+    # --- producer ids
+
+    def _ask_for_producer_ids(self) -> None:
+        self._spawn(self._take_producer_ids())
+
+    async def _take_producer_ids(self) -> None:
+        try:
+            block = await self.metadata.allocate_producer_ids()
+        except Refused as refused:
+            log.error("no producer ids", reason=str(refused))
+            self._producer_ids.failed()
+            return
+        self._producer_ids.add(range(block.first, block.end))
+
+    # --- admin requests
+
+    def _spawn(self, work: Coroutine[Any, Any, T]) -> Deferred[T]:
+        answer: Deferred[T] = Deferred()
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+
+        def ended(done: asyncio.Task[T]) -> None:
+            self._tasks.discard(done)
+            if done.cancelled():
+                answer.abandon()
+                return
+            error = done.exception()
+            if error is None:
+                answer.complete(done.result())
+                return
+            log.error("request failed", exc_info=error)
+            answer.abandon()
+
+        task.add_done_callback(ended)
+        return answer
+
+    # --- stop
+
+    async def stop(self) -> None:
+        """Answer what was asked, make everything durable, say that the stop was clean."""
+        await self._listener.stop(DRAIN_S)
+        self._upkeep.stop()
+        for task in list(self._tasks):
+            task.cancel()
+        self._remote_markers.close()
+        await self.metadata.stop()
+        clean = await self._close_logs()
+        self._executor.shutdown(wait=True)
+        self._files.close()
+        if clean:
+            self.directory.leave_clean_mark(self._files)
+        self.directory.release()
+        log.info("broker stopped", clean=clean)
+
+    async def _close_logs(self) -> bool:
+        files: list[File] = []
+        clean = True
+        for partition in self.partitions:
+            partition.resign()
+            try:
+                files += partition.log.close(clean=partition.offline is None)
+                partition.log.recovery_point = partition.log.log_end_offset
+            except StorageError as error:
+                log.error(
+                    "log not closed", partition=str(partition.topic_partition), reason=str(error)
+                )
+                clean = False
+            clean = clean and partition.offline is None and partition.log.failure is None
+        clean = clean and not self.partitions.offline()
+        synced: asyncio.Future[StorageError | None] = self._loop.create_future()
+        self._files.sync(files, synced.set_result)
+        failure = await synced
+        if failure is not None:
+            log.error("logs not synced", reason=str(failure))
+            return False
+        if clean:
+            self._upkeep.checkpoint()
+        return clean
+
+
+def _host_name() -> str:
+    """What clients are told where a listener is bound to every address, as Kafka does."""
+    return socket.getfqdn()
+
+
+def _group_config(settings: Settings) -> GroupConfig:
+    return GroupConfig(
+        group_min_session_timeout_ms=settings.group_min_session_timeout_ms,
+        group_max_session_timeout_ms=settings.group_max_session_timeout_ms,
+        group_initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+        group_max_size=settings.group_max_size,
+        offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+        offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
+        offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
+    )
+
+
+def _limits(settings: Settings) -> Limits:
+    overrides = {}
+    for entry in filter(None, settings.max_connections_per_ip_overrides.split(",")):
+        address, _, most = entry.rpartition(":")
+        overrides[address.strip()] = int(most)
+    return Limits(
+        max_connections=settings.max_connections,
+        max_connections_per_address=settings.max_connections_per_ip,
+        per_address_overrides=overrides,
+        max_request_bytes=settings.socket_request_max_bytes,
+        queued_max_request_bytes=settings.queued_max_request_bytes,
+        max_idle_ms=settings.connections_max_idle_ms,
+        backlog=settings.socket_listen_backlog_size,
+    )

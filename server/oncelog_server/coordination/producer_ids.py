@@ -1,0 +1,53 @@
+"""Producer ids out of the blocks of the metadata store (KIP-730): handed out once, never again
+after a crash."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.refusal import Refused
+
+# Ask for the next block when fewer than this many ids are left, so that nobody waits for it.
+LOW_WATER: Final = 500
+
+
+class ProducerIds:
+    """`ask` starts getting another block, which comes by `add` (or `failed`, to be asked again
+    later)."""
+
+    def __init__(self, ask: Callable[[], None]) -> None:
+        self._ask = ask
+        self._asked = False
+        self._blocks: deque[range] = deque()
+        self._left = 0
+
+    def __len__(self) -> int:
+        return self._left
+
+    def add(self, block: range) -> None:
+        self._asked = False
+        self._blocks.append(block)
+        self._left += len(block)
+
+    def failed(self) -> None:
+        self._asked = False
+
+    def take(self) -> int:
+        """An id nobody had. Raises Refused (COORDINATOR_LOAD_IN_PROGRESS, which clients retry)
+        while the next block is on its way (E9)."""
+        if self._left < LOW_WATER and not self._asked:
+            self._asked = True
+            self._ask()
+        if not self._left:
+            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no producer ids at hand")
+        block = self._blocks[0]
+        taken = block.start
+        if len(block) == 1:
+            self._blocks.popleft()
+        else:
+            self._blocks[0] = block[1:]
+        self._left -= 1
+        return taken

@@ -1,0 +1,62 @@
+"""Whose settings a request is about, and whether the client may see or change them (KIP-133)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
+
+
+class ConfigResource(IntEnum):
+    """Those of Kafka's ConfigResource.Type that have settings here."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+NOT_SERVED: Final = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
+
+
+def resource_of(
+    node: Node, context: RequestContext, operation: Operation, kind: int, name: str
+) -> ConfigResource:
+    """Raises Refused; for a broker also if it is another one."""
+    if kind == ConfigResource.TOPIC:
+        resource = Resource(ResourceType.TOPIC, name)
+        if not node.authorizer.authorise(context.principal, operation, resource):
+            raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return ConfigResource.TOPIC
+    if kind == ConfigResource.BROKER:
+        if not node.authorizer.authorise(context.principal, operation, CLUSTER):
+            raise Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        if name and name != str(node.broker_id):
+            raise Refused(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected broker id, expected {node.broker_id} or empty string, but received "
+                f"{name}",
+            )
+        return ConfigResource.BROKER
+    shown = NOT_SERVED.get(kind, kind)
+    raise Refused(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {shown}")
+
+
+def check_alterable(
+    node: Node, context: RequestContext, kind: int, name: str, keys: list[str], times: int
+) -> None:
+    """What both ways of altering settings check first: only a topic's can be. Raises Refused."""
+    if times > 1:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    if len(set(keys)) < len(keys):
+        raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    found = resource_of(node, context, Operation.ALTER_CONFIGS, kind, name)
+    if found is ConfigResource.BROKER:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST,
+            f"Cannot update these configs dynamically: {', '.join(keys)}. A broker reads its "
+            "settings when it starts.",
+        )

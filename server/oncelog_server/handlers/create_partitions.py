@@ -1,0 +1,65 @@
+"""CreatePartitions: more partitions for topics that exist (KIP-195).
+
+v0, v1: counts, with replicas by hand or not; or only a check
+v2, v3: flexible
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from oncelog_server.cluster.topics import NewPartitions
+from oncelog_server.deferred import Deferred
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+
+API = ApiKey.CREATE_PARTITIONS
+VERSIONS = range(0, 4)
+
+
+def handle(
+    node: Node, context: RequestContext, request: CreatePartitionsRequest
+) -> Deferred[CreatePartitionsResponse]:
+    return node.spawn(_create(node, context, request))
+
+
+async def _create(
+    node: Node, context: RequestContext, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
+    times = Counter(topic.name for topic in request.topics)
+    results: dict[str, Refused | None] = {}
+    wanted: list[NewPartitions] = []
+    for topic in request.topics:
+        resource = Resource(ResourceType.TOPIC, topic.name)
+        if times[topic.name] > 1:
+            results[topic.name] = Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        elif not node.authorizer.authorise(context.principal, Operation.ALTER, resource):
+            results[topic.name] = Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        else:
+            wanted.append(_new_partitions(topic))
+    outcomes = await node.metadata.create_partitions(wanted, validate_only=request.validate_only)
+    results |= {new.topic: one for new, one in zip(wanted, outcomes, strict=True)}
+    return CreatePartitionsResponse(results=[_result(name, results[name]) for name in times])
+
+
+def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:
+    assignments = None
+    if topic.assignments is not None:
+        assignments = tuple(tuple(one.broker_ids) for one in topic.assignments)
+    return NewPartitions(topic.name, topic.count, assignments)
+
+
+def _result(name: str, refused: Refused | None) -> CreatePartitionsTopicResult:
+    if refused is None:
+        return CreatePartitionsTopicResult(name)
+    return CreatePartitionsTopicResult(name, refused.code, refused.message or None)

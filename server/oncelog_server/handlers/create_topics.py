@@ -1,0 +1,113 @@
+"""CreateTopics.
+
+v2, v3: topics, with replicas by number or by hand; or only a check
+v4: -1 for the broker's number of partitions and replicas (KIP-464)
+v5, v6: the answer tells the settings (KIP-525); flexible
+v7: the answer tells the topic id
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from oncelog_server.cluster.topic_names import CLUSTER_METADATA
+from oncelog_server.cluster.topics import CreatedTopic, NewTopic
+from oncelog_server.deferred import Deferred
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
+from oncelog_server.settings.description import describe_topic
+
+API = ApiKey.CREATE_TOPICS
+VERSIONS = range(2, 8)
+
+
+def handle(
+    node: Node, context: RequestContext, request: CreateTopicsRequest
+) -> Deferred[CreateTopicsResponse]:
+    return node.spawn(_create(node, context, request))
+
+
+async def _create(
+    node: Node, context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsResponse:
+    times = Counter(topic.name for topic in request.topics)
+    results: dict[str, CreatableTopicResult] = {}
+    wanted: list[NewTopic] = []
+    for topic in request.topics:
+        try:
+            _check(node, context, topic, times[topic.name])
+        except Refused as refused:
+            results[topic.name] = _refused(topic.name, refused)
+        else:
+            wanted.append(_new_topic(topic))
+    made = await node.metadata.create_topics(wanted, validate_only=request.validate_only)
+    for new, outcome in zip(wanted, made, strict=True):
+        results[new.name] = (
+            _refused(new.name, outcome)
+            if isinstance(outcome, Refused)
+            else _created(node, context, outcome)
+        )
+    return CreateTopicsResponse(topics=[results[name] for name in times])
+
+
+def _check(node: Node, context: RequestContext, topic: CreatableTopic, times: int) -> None:
+    """Raises Refused."""
+    if times > 1:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    if topic.name == CLUSTER_METADATA:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST,
+            f"Creation of internal topic {CLUSTER_METADATA} is prohibited.",
+        )
+    resource = Resource(ResourceType.TOPIC, topic.name)
+    authorise = node.authorizer.authorise
+    if not (
+        authorise(context.principal, Operation.CREATE, CLUSTER)
+        or authorise(context.principal, Operation.CREATE, resource)
+    ):
+        raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    settings = Counter(config.name for config in topic.configs)
+    if len(settings) < len(topic.configs):
+        raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        tuple((one.partition_index, tuple(one.broker_ids)) for one in topic.assignments),
+        {config.name: config.value for config in topic.configs},
+    )
+
+
+def _refused(name: str, refused: Refused) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=name, error_code=refused.code, error_message=refused.message or None
+    )
+
+
+def _created(node: Node, context: RequestContext, topic: CreatedTopic) -> CreatableTopicResult:
+    result = CreatableTopicResult(name=topic.name, topic_id=topic.id, error_message=None)
+    resource = Resource(ResourceType.TOPIC, topic.name)
+    if not node.authorizer.authorise(context.principal, Operation.DESCRIBE_CONFIGS, resource):
+        result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return result
+    result.num_partitions = topic.partitions
+    result.replication_factor = topic.replication_factor
+    result.configs = [
+        CreatableTopicConfigs(one.name, one.value, one.read_only, one.source, False)
+        for one in describe_topic(node.settings, topic.settings)
+    ]
+    return result

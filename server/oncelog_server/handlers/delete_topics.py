@@ -1,0 +1,105 @@
+"""DeleteTopics.
+
+v1, v2: topics by name
+v3: TOPIC_DELETION_DISABLED
+v4: flexible
+v5: messages
+v6: topics by id, too (KIP-516)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from oncelog_protocol.types import ZERO_UUID
+from oncelog_server.deferred import Deferred
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+
+API = ApiKey.DELETE_TOPICS
+VERSIONS = range(1, 7)
+
+DISABLED_SINCE: Final = 3
+STATES_SINCE: Final = 6
+
+
+def handle(
+    node: Node, context: RequestContext, request: DeleteTopicsRequest
+) -> Deferred[DeleteTopicsResponse]:
+    return node.spawn(_delete(node, context, request))
+
+
+async def _delete(
+    node: Node, context: RequestContext, request: DeleteTopicsRequest
+) -> DeleteTopicsResponse:
+    wanted = request.topics
+    if context.api_version < STATES_SINCE:
+        wanted = [DeleteTopicState(name=name) for name in request.topic_names]
+    times = Counter((topic.name, topic.topic_id) for topic in wanted)
+    results: list[DeletableTopicResult] = []
+    ids: dict[str, bytes] = {}
+    for (name, topic_id), count in times.items():
+        try:
+            known = _resolve(node, context, name, topic_id, count)
+            if known in ids:
+                raise Refused(
+                    ErrorCode.INVALID_REQUEST,
+                    "The provided topic name maps to an ID that was already supplied.",
+                )
+        except Refused as refused:
+            results.append(_result(name, topic_id, refused))
+        else:
+            ids[known] = node.metadata.image.topics[known].id
+    outcomes = await node.metadata.delete_topics(list(ids))
+    results += [
+        _result(name, topic_id, outcome)
+        for (name, topic_id), outcome in zip(ids.items(), outcomes, strict=True)
+    ]
+    return DeleteTopicsResponse(responses=results)
+
+
+def _resolve(
+    node: Node, context: RequestContext, name: str | None, topic_id: bytes, times: int
+) -> str:
+    """The name of the topic to delete. Raises Refused; whoever may not see a topic does not learn
+    whether it exists."""
+    if not node.settings.delete_topic_enable:
+        if context.api_version < DISABLED_SINCE:
+            raise Refused(ErrorCode.INVALID_REQUEST, "Topic deletion is disabled.")
+        raise Refused(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+    by_id = topic_id != ZERO_UUID
+    if name is None and not by_id:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    if name is not None and by_id:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."
+        )
+    if times > 1:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if by_id else 'name'}.")
+    known = node.metadata.image.topic_name(topic_id) if by_id else name
+    if known is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
+    resource = Resource(ResourceType.TOPIC, known)
+    for operation in (Operation.DESCRIBE, Operation.DELETE):
+        if not node.authorizer.authorise(context.principal, operation, resource):
+            raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if known not in node.metadata.image.topics:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return known
+
+
+def _result(name: str | None, topic_id: bytes, refused: Refused | None) -> DeletableTopicResult:
+    if refused is None:
+        return DeletableTopicResult(name, topic_id)
+    return DeletableTopicResult(name, topic_id, refused.code, refused.message or None)

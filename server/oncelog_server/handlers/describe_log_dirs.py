@@ -1,0 +1,60 @@
+"""DescribeLogDirs: the size of partitions on this broker's disk (KIP-113).
+
+v1: partitions of the data directory
+v2: flexible
+v3: an error for the whole answer
+v4: size and free space of the disk (KIP-827)
+v5: whether the directory takes no new partitions
+"""
+
+from __future__ import annotations
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.security.authorizer import CLUSTER, Operation
+from oncelog_server.storage.disk_space import disk_space
+from oncelog_server.topic_partition import TopicPartition
+
+API = ApiKey.DESCRIBE_LOG_DIRS
+VERSIONS = range(1, 6)
+
+
+def handle(
+    node: Node, context: RequestContext, request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse:
+    """A leader's copy is never behind: the lag is 0. Partitions that are not here are left out."""
+    if not node.authorizer.authorise(context.principal, Operation.DESCRIBE, CLUSTER):
+        return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if request.topics is None:
+        found = list(node.partitions)
+    else:
+        keys = {
+            TopicPartition(topic.topic, number)
+            for topic in request.topics
+            for number in topic.partitions
+        }
+        found = [one for key in sorted(keys) if (one := node.partitions.get(key)) is not None]
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for partition in found:
+        if partition.offline is not None:
+            continue
+        name, number = partition.topic_partition
+        topic = topics.setdefault(name, DescribeLogDirsTopic(name))
+        topic.partitions.append(DescribeLogDirsPartition(number, partition.log.size_bytes))
+    space = disk_space(node.settings.data_directory)
+    directory = DescribeLogDirsResult(
+        log_dir=space.path,
+        topics=list(topics.values()),
+        total_bytes=space.total_bytes,
+        usable_bytes=space.usable_bytes,
+    )
+    return DescribeLogDirsResponse(results=[directory])

@@ -1,0 +1,121 @@
+"""DescribeTopicPartitions: metadata of topics, page by page (KIP-966).
+
+v0: the partitions from a cursor on, and the cursor of the next page
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    ResponseCursor,
+)
+from oncelog_server.cluster.image import TopicImage
+from oncelog_server.cluster.topic_names import check_topic_name, is_internal
+from oncelog_server.handlers.authorized_operations import authorized_operations
+from oncelog_server.handlers.partition_state import PartitionState, partition_states
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+
+API = ApiKey.DESCRIBE_TOPIC_PARTITIONS
+VERSIONS = range(0, 1)
+
+Topic = DescribeTopicPartitionsResponseTopic
+
+
+def handle(
+    node: Node, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    cursor = request.cursor
+    asked_for = {topic.name for topic in request.topics}
+    start, first = ("", 0) if cursor is None else (cursor.topic_name, cursor.partition_index)
+    if first < 0 or (start and asked_for and start not in asked_for):
+        refused = [Topic(ErrorCode.INVALID_REQUEST, name) for name in sorted(asked_for)]
+        return DescribeTopicPartitionsResponse(topics=refused)
+    names = sorted(name for name in asked_for or node.metadata.image.topics if name >= start)
+    limit = max(
+        min(node.settings.max_request_partition_size_limit, request.response_partition_limit), 1
+    )
+    pages = _Pages(node, context, limit, only_visible=not asked_for)
+    for name in names:
+        if not pages.add(name, first if name == start else 0):
+            break
+    return DescribeTopicPartitionsResponse(topics=pages.topics, next_cursor=pages.next_cursor)
+
+
+class _Pages:
+    """One page of topics in the making."""
+
+    def __init__(
+        self, node: Node, context: RequestContext, limit: int, *, only_visible: bool
+    ) -> None:
+        self.topics: list[Topic] = []
+        self.next_cursor: ResponseCursor | None = None
+        self._node = node
+        self._context = context
+        self._left = limit
+        self._only_visible = only_visible
+
+    def add(self, name: str, first: int) -> bool:
+        """Put a topic on the page, from a partition on. False: the page is full."""
+        node = self._node
+        resource = Resource(ResourceType.TOPIC, name)
+        if not node.authorizer.authorise(self._context.principal, Operation.DESCRIBE, resource):
+            if not self._only_visible:
+                self.topics.append(Topic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
+            return True
+        topic = node.metadata.image.topics.get(name)
+        if topic is None:
+            self.topics.append(Topic(_unknown(name), name, is_internal=is_internal(name)))
+            return True
+        if self._left == 0:
+            self.next_cursor = ResponseCursor(name, 0)
+            return False
+        end = min(first + self._left, len(topic.partitions))
+        states = [one for one in partition_states(node, topic, first) if one.partition < end]
+        self.topics.append(self._shown(topic, states))
+        self._left -= len(states)
+        if end < len(topic.partitions):
+            self.next_cursor = ResponseCursor(name, end)
+            return False
+        return True
+
+    def _shown(self, topic: TopicImage, states: Sequence[PartitionState]) -> Topic:
+        resource = Resource(ResourceType.TOPIC, topic.name)
+        return Topic(
+            ErrorCode.NONE,
+            topic.name,
+            topic.id,
+            is_internal(topic.name),
+            [
+                DescribeTopicPartitionsResponsePartition(
+                    error_code=state.code,
+                    partition_index=state.partition,
+                    leader_id=state.leader,
+                    leader_epoch=state.leader_epoch,
+                    replica_nodes=list(state.replicas),
+                    isr_nodes=list(state.isr),
+                    eligible_leader_replicas=[],
+                    last_known_elr=[],
+                    offline_replicas=state.offline_replicas,
+                )
+                for state in states
+            ],
+            authorized_operations(self._node, self._context, resource),
+        )
+
+
+def _unknown(name: str) -> ErrorCode:
+    try:
+        check_topic_name(name)
+    except Refused as refused:
+        return refused.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,0 +1,123 @@
+"""FindCoordinator v0-6: who coordinates a group or a transactional id.
+
+v1 transactional ids. v3 flexible. v4 several keys at once (KIP-699). v5 TRANSACTION_ABORTABLE. v6
+share groups, which are not served.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from oncelog_server.coordination.routing import (
+    CONSUMER_OFFSETS,
+    TRANSACTION_STATE,
+    partition_for,
+)
+from oncelog_server.deferred import Deferred
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+
+API = ApiKey.FIND_COORDINATOR
+VERSIONS = range(0, 7)
+
+MANY_KEYS_SINCE: Final = 4
+GROUP: Final = 0
+TRANSACTION: Final = 1
+# Key type -> the internal topic, the resource to describe, the code where that is denied.
+KEY_TYPES: Final = {
+    GROUP: (CONSUMER_OFFSETS, ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    TRANSACTION: (
+        TRANSACTION_STATE,
+        ResourceType.TRANSACTIONAL_ID,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ),
+}
+
+
+def handle(
+    node: Node, context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse | Deferred[FindCoordinatorResponse]:
+    keys = request.coordinator_keys
+    if context.api_version < MANY_KEYS_SINCE:
+        keys = [request.key]
+    kind = KEY_TYPES.get(request.key_type)
+    if kind is not None and keys and kind[0] not in node.metadata.image.topics:
+        return node.spawn(_create_and_find(node, context, request.key_type, keys))
+    return _response(context, [_find(node, context, request.key_type, key) for key in keys])
+
+
+async def _create_and_find(
+    node: Node, context: RequestContext, key_type: int, keys: list[str]
+) -> FindCoordinatorResponse:
+    """Internal topics are created when the first client asks for their coordinator."""
+    try:
+        await node.metadata.create_missing_topic(KEY_TYPES[key_type][0])
+    except Refused:
+        found = [
+            Coordinator(
+                key=key,
+                node_id=-1,
+                port=-1,
+                error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                error_message="the internal topic could not be created",
+            )
+            for key in keys
+        ]
+    else:
+        found = [_find(node, context, key_type, key) for key in keys]
+    return _response(context, found)
+
+
+def _find(node: Node, context: RequestContext, key_type: int, key: str) -> Coordinator:
+    try:
+        return _leader(node, context, key_type, key)
+    except Refused as refused:
+        return Coordinator(
+            key=key,
+            node_id=-1,
+            port=-1,
+            error_code=refused.code,
+            error_message=refused.message or None,
+        )
+
+
+def _leader(node: Node, context: RequestContext, key_type: int, key: str) -> Coordinator:
+    """Raises Refused."""
+    if key_type not in KEY_TYPES:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"unknown key type {key_type}")
+    topic_name, resource_type, denied = KEY_TYPES[key_type]
+    resource = Resource(resource_type, key)
+    if not node.authorizer.authorise(context.principal, Operation.DESCRIBE, resource):
+        raise Refused(denied)
+    image = node.metadata.image
+    topic = image.topics.get(topic_name)
+    if topic is None:
+        raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
+    broker = image.brokers.get(leader)
+    if broker is None:
+        raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    endpoint = broker.endpoint(context.listener_name)
+    return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)
+
+
+def _response(context: RequestContext, found: list[Coordinator]) -> FindCoordinatorResponse:
+    if context.api_version >= MANY_KEYS_SINCE:
+        return FindCoordinatorResponse(coordinators=found)
+    (one,) = found
+    return FindCoordinatorResponse(
+        error_code=one.error_code,
+        error_message=one.error_message,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
+    )

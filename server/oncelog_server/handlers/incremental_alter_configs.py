@@ -1,0 +1,74 @@
+"""IncrementalAlterConfigs: some of a topic's own settings (KIP-339).
+
+v0: set, delete, append and subtract; or only a check
+v1: flexible
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from oncelog_server.cluster.topic_alterations import (
+    Alteration,
+    AlterOperation,
+    altered_settings,
+)
+from oncelog_server.deferred import Deferred
+from oncelog_server.handlers.config_resources import check_alterable
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+
+API = ApiKey.INCREMENTAL_ALTER_CONFIGS
+VERSIONS = range(0, 2)
+
+
+def handle(
+    node: Node, context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> Deferred[IncrementalAlterConfigsResponse]:
+    return node.spawn(_alter(node, context, request))
+
+
+async def _alter(
+    node: Node, context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    times = Counter((one.resource_type, one.resource_name) for one in request.resources)
+    responses = []
+    for resource in request.resources:
+        kind, name = resource.resource_type, resource.resource_name
+        code, message = ErrorCode.NONE, None
+        try:
+            keys = [config.name for config in resource.configs]
+            check_alterable(node, context, kind, name, keys, times[kind, name])
+            await _change(node, resource, validate_only=request.validate_only)
+        except Refused as refused:
+            code, message = refused.code, refused.message or None
+        responses.append(AlterConfigsResourceResponse(code, message, kind, name))
+    return IncrementalAlterConfigsResponse(responses=responses)
+
+
+async def _change(node: Node, resource: AlterConfigsResource, *, validate_only: bool) -> None:
+    """Raises Refused."""
+    try:
+        alterations = [
+            Alteration(config.name, AlterOperation(config.config_operation), config.value)
+            for config in resource.configs
+        ]
+    except ValueError as error:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown operations type: {error}") from error
+
+    def change(before: Mapping[str, str]) -> Mapping[str, str]:
+        return altered_settings(node.settings, before, alterations)
+
+    await node.metadata.alter_topic_settings(
+        resource.resource_name, change, validate_only=validate_only
+    )

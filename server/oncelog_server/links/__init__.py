@@ -1,0 +1,1 @@
+"""Connections to other brokers: the edge that stands on the protocol's request core."""

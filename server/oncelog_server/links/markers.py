@@ -1,0 +1,164 @@
+"""Sending markers to a leader on another broker: WriteTxnMarkers over a connection of our own
+(KIP-98)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from oncelog_protocol.errors import ErrorCode, ProtocolError
+from oncelog_protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from oncelog_protocol.requests import Requests
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.coordination.marker_delivery import MarkerSender, MarkerSettled
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.markers import MarkerWork
+
+log = structlog.get_logger("oncelog.links")
+
+WRITE_TXN_MARKERS_VERSION: Final = 2
+
+# One request on its way: its partitions and who wants to know.
+Sent = tuple[list[TopicPartition], MarkerSettled]
+
+
+class RemoteMarkers:
+    """One link for each broker, opened when first needed; a broker that is not alive has none."""
+
+    def __init__(self, image: Callable[[], ClusterImage], broker_id: int, listener: str) -> None:
+        self._image = image
+        self._broker_id = broker_id
+        self._listener = listener
+        self._links: dict[int, MarkerLink] = {}
+
+    def sender(self, broker_id: int) -> MarkerSender | None:
+        broker = self._image().brokers.get(broker_id)
+        if broker is None:
+            return None
+        endpoint = broker.endpoint(self._listener)
+        link = self._links.get(broker_id)
+        if link is None or (link.host, link.port) != (endpoint.host, endpoint.port):
+            if link is not None:
+                link.close()
+            link = MarkerLink(endpoint.host, endpoint.port, f"broker-{self._broker_id}-markers")
+            self._links[broker_id] = link
+        return link
+
+    def close(self) -> None:
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
+
+
+class MarkerLink(asyncio.Protocol):
+    """Requests go out in order; if the connection breaks, everything that was not answered is
+    settled with NETWORK_EXCEPTION, and the coordinator tries again."""
+
+    def __init__(self, host: str, port: int, client_id: str) -> None:
+        self.host = host
+        self.port = port
+        self._client_id = client_id
+        self._requests = Requests(client_id)
+        self._transport: asyncio.Transport | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._unsent: list[tuple[WriteTxnMarkersRequest, Sent]] = []
+        self._in_flight: dict[int, Sent] = {}
+
+    def send(
+        self, work: MarkerWork, partitions: list[TopicPartition], settled: MarkerSettled
+    ) -> None:
+        self._unsent.append((_request(work, partitions), (partitions, settled)))
+        if self._transport is not None:
+            self._write()
+        elif self._connecting is None:
+            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+
+    def close(self) -> None:
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        self._unsent.clear()
+        self._in_flight.clear()
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.create_connection(lambda: self, self.host, self.port)
+        except OSError as error:
+            log.warning("no link to broker", host=self.host, port=self.port, reason=str(error))
+            self._settle_all(ErrorCode.NETWORK_EXCEPTION)
+        finally:
+            self._connecting = None
+
+    def _write(self) -> None:
+        assert self._transport is not None
+        unsent, self._unsent = self._unsent, []
+        for request, sent in unsent:
+            correlation_id, parts = self._requests.send(request, WRITE_TXN_MARKERS_VERSION)
+            self._in_flight[correlation_id] = sent
+            self._transport.writelines(parts)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._write()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for answer in self._requests.receive_data(data):
+                self._settle(self._in_flight.pop(answer.correlation_id), answer.message)
+        except ProtocolError as error:
+            log.error("link broken", host=self.host, port=self.port, reason=str(error))
+            if self._transport is not None:
+                self._transport.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        self._requests = Requests(self._client_id)
+        self._settle_all(ErrorCode.NETWORK_EXCEPTION)
+
+    def _settle(self, sent: Sent, response: WriteTxnMarkersResponse) -> None:
+        partitions, settled = sent
+        codes = {
+            TopicPartition(topic.name, one.partition_index): ErrorCode(one.error_code)
+            for marker in response.markers
+            for topic in marker.topics
+            for one in topic.partitions
+        }
+        for partition in partitions:
+            settled(partition, codes.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR))
+
+    def _settle_all(self, code: ErrorCode) -> None:
+        lost = list(self._in_flight.values()) + [sent for _, sent in self._unsent]
+        self._in_flight.clear()
+        self._unsent.clear()
+        for partitions, settled in lost:
+            for partition in partitions:
+                settled(partition, code)
+
+
+def _request(work: MarkerWork, partitions: list[TopicPartition]) -> WriteTxnMarkersRequest:
+    by_topic: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        by_topic.setdefault(topic, []).append(index)
+    return WriteTxnMarkersRequest(
+        [
+            WritableTxnMarker(
+                work.producer_id,
+                work.producer_epoch,
+                work.committed,
+                [WritableTxnMarkerTopic(name, indexes) for name, indexes in by_topic.items()],
+                work.coordinator_epoch,
+                work.transaction_version,
+            )
+        ]
+    )

@@ -1,0 +1,43 @@
+"""One fdatasync for everybody who waits: partitions with new data are made durable together.
+
+While a round runs, whatever is appended gathers for the next one, so that under load one sync
+answers many requests (group commit).
+"""
+
+from __future__ import annotations
+
+from oncelog_server.log.results import Flush
+from oncelog_server.partition.partition import Partition
+from oncelog_server.storage.files import File, Files, StorageError
+
+
+class GroupFlush:
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._dirty: dict[Partition, None] = {}
+        self._running: list[tuple[Partition, Flush]] = []
+
+    def request(self, partition: Partition) -> None:
+        """Make what `partition` holds now durable, then tell it (`on_flushed` or `fail`)."""
+        self._dirty[partition] = None
+        if not self._running:
+            self._start()
+
+    def _start(self) -> None:
+        dirty, self._dirty = self._dirty, {}
+        self._running = [(partition, partition.log.begin_flush()) for partition in dirty]
+        files: list[File] = [file for _, flush in self._running for file in flush.files]
+        self._files.sync(files, self._done)
+
+    def _done(self, error: StorageError | None) -> None:
+        running, self._running = self._running, []
+        for partition, flush in running:
+            partition.log.finish_flush(flush, error)
+            if error is None:
+                partition.on_flushed(flush.offset)
+            else:
+                # After a failed fsync the page cache may claim to be clean: no later one can be
+                # trusted.
+                partition.fail(str(error))
+        if self._dirty and not self._running:
+            self._start()

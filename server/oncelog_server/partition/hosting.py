@@ -1,0 +1,216 @@
+"""Keeps the partitions of this broker in step with the metadata image: logs are opened, led, and
+removed.
+
+Topics change by a store transaction, then by the image, then here; nobody opens a log otherwise
+(cluster brief, seam 6). Leadership events reach the coordinators of the internal topics from here
+(seam 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from oncelog_server.cluster.delta import ImageDelta, PartitionChange
+from oncelog_server.cluster.image import ClusterImage, PartitionImage, TopicImage
+from oncelog_server.config import Settings
+from oncelog_server.coordination.routing import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog_server.log.errors import CorruptLog, InconsistentTopicId
+from oncelog_server.log.log import PartitionLog
+from oncelog_server.log.recovery import RecoveryReport
+from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.refusal import Refused
+from oncelog_server.settings.topics import topic_config
+from oncelog_server.storage.files import Files, StorageError
+from oncelog_server.storage.layout import deleted_directory, partition_directory
+from oncelog_server.topic_partition import TopicPartition
+
+log = structlog.get_logger("oncelog.partition")
+
+Offsets = Mapping[tuple[str, int], int]
+
+
+class Coordinator(Protocol):
+    """What leads the partitions of an internal topic."""
+
+    def lead(self, partition: Partition) -> None: ...
+
+    def resign(self, index: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LastStop:
+    """What the data directory remembers of the last stop."""
+
+    was_clean: bool
+    recovery_points: Offsets
+    log_start_offsets: Offsets
+
+
+class Hosting:
+    """`request_flush` is given where acknowledged data must be on disk; `jitter` draws from 0..its
+    argument; `new_uuid` names what is on its way out."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        settings: Settings,
+        files: Files,
+        partitions: Partitions,
+        last_stop: LastStop,
+        *,
+        wall_ms: Callable[[], int],
+        request_flush: Callable[[Partition], None],
+        jitter: Callable[[int], int],
+        new_uuid: Callable[[], bytes],
+    ) -> None:
+        self._broker_id = broker_id
+        self._settings = settings
+        self._files = files
+        self._partitions = partitions
+        self._last_stop = last_stop
+        self._wall_ms = wall_ms
+        self._request_flush = request_flush
+        self._jitter = jitter
+        self._new_uuid = new_uuid
+        self._coordinators: dict[str, Coordinator] = {}
+        self._loading = True
+
+    def serve_coordinators(self, transactions: Coordinator, groups: Coordinator) -> None:
+        self._coordinators = {TRANSACTION_STATE: transactions, CONSUMER_OFFSETS: groups}
+
+    def open_all(self, image: ClusterImage) -> None:
+        """At the start: every partition the image puts on this broker."""
+        for topic in image.topics.values():
+            for partition in topic.partitions:
+                self._host(topic, partition)
+        self._loading = False
+
+    def follow(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
+        """The image has advanced."""
+        for change in delta.partitions:
+            if change.new is None:
+                self._drop(change)
+            else:
+                self._host(change.topic, change.new)
+        for topic in delta.settings_changed:
+            self._reconfigure(topic)
+
+    # --- one partition
+
+    def _host(self, topic: TopicImage, image: PartitionImage) -> None:
+        if self._broker_id not in image.replicas:
+            return
+        topic_partition = TopicPartition(topic.name, image.partition)
+        partition = self._partitions.get(topic_partition)
+        if partition is None:
+            partition = self._open(topic, topic_partition)
+        if partition is not None:
+            self._lead_or_follow(partition, image)
+
+    def _open(self, topic: TopicImage, topic_partition: TopicPartition) -> Partition | None:
+        """None where the log cannot be served: the partition is offline, the others are not (S3).
+        """
+        directory = partition_directory(*topic_partition)
+        last = self._last_stop
+        # A partition made by this process was never stopped otherwise than cleanly.
+        known = self._loading
+        try:
+            opened = PartitionLog.open(
+                self._files,
+                directory,
+                topic_config(self._settings, topic.settings),
+                topic_id=topic.id,
+                now_ms=self._wall_ms(),
+                clean_shutdown=last.was_clean or not known,
+                recovery_point=last.recovery_points.get(topic_partition, 0) if known else 0,
+                log_start_offset=last.log_start_offsets.get(topic_partition, 0) if known else 0,
+                producer_id_expiration_ms=self._settings.producer_id_expiration_ms,
+                jitter=self._jitter,
+            )
+        except CorruptLog as corrupt:
+            log.error(
+                "partition offline: corrupt batch below the recovery point",
+                partition=str(topic_partition),
+                file=corrupt.path,
+                position=corrupt.position,
+                reason=corrupt.reason,
+            )
+            self._partitions.add_offline(topic_partition, str(corrupt))
+            return None
+        except (InconsistentTopicId, StorageError) as error:
+            log.error("partition offline", partition=str(topic_partition), reason=str(error))
+            self._partitions.add_offline(topic_partition, str(error))
+            return None
+        _tell(topic_partition, opened.recovery)
+        partition = Partition(
+            topic_partition,
+            topic.id,
+            opened,
+            self._request_flush,
+            flush_on_ack=self._settings.oncelog_flush_on_ack,
+        )
+        self._partitions.add(partition)
+        return partition
+
+    def _lead_or_follow(self, partition: Partition, image: PartitionImage) -> None:
+        topic, index = partition.topic_partition
+        coordinator = self._coordinators.get(topic)
+        if image.leader != self._broker_id:
+            partition.become_follower(image.leader, image.leader_epoch)
+            if coordinator is not None:
+                coordinator.resign(index)
+            return
+        try:
+            partition.become_leader(self._broker_id, image.leader_epoch, image.isr, image.replicas)
+            if coordinator is not None:
+                coordinator.lead(partition)
+        except (ValueError, Refused, StorageError, CorruptLog) as error:
+            log.error(
+                "cannot lead partition", partition=str(partition.topic_partition), reason=str(error)
+            )
+
+    def _drop(self, change: PartitionChange) -> None:
+        topic_partition = TopicPartition(change.topic.name, change.partition)
+        coordinator = self._coordinators.get(topic_partition.topic)
+        if coordinator is not None:
+            coordinator.resign(topic_partition.partition)
+        partition = self._partitions.remove(topic_partition)
+        if partition is None:
+            return
+        partition.resign()
+        try:
+            partition.log.remove(deleted_directory(*topic_partition, self._new_uuid()))
+        except StorageError as error:
+            log.error(
+                "deleted partition stays on disk",
+                partition=str(topic_partition),
+                reason=str(error),
+            )
+
+    def _reconfigure(self, topic: TopicImage) -> None:
+        config = topic_config(self._settings, topic.settings)
+        for image in topic.partitions:
+            partition = self._partitions.get(TopicPartition(topic.name, image.partition))
+            if partition is not None:
+                partition.log.reconfigure(config)
+
+
+def _tell(topic_partition: TopicPartition, report: RecoveryReport) -> None:
+    """What was found at the start that a person should know."""
+    if not report.is_loud:
+        return
+    log.warning(
+        "log recovered",
+        partition=str(topic_partition),
+        cut_file=report.cut_path or None,
+        cut_position=report.cut_position,
+        cut_bytes=report.cut_bytes,
+        reason=report.cut_reason or None,
+        valid_batches_followed=report.valid_batches_followed,
+        rebuilt=report.rebuilt or None,
+    )

@@ -1,0 +1,114 @@
+"""`oncelog serve`: one broker, from settings to a clean stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+import click
+
+DEFAULT_HOST: Final = "localhost"
+ENDED_BY_FORCE: Final = 130
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 picks a free one.  [9092]")
+@click.option("--data", type=click.Path(file_okay=False), help="Data folder.  [./oncelog-data]")
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A server.properties with Kafka's names.",
+)
+@click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="One setting.")
+@click.option("--debug", is_flag=True, help="Log more.")
+def serve(
+    port: int | None,
+    data: str | None,
+    config: Path | None,
+    assignments: tuple[str, ...],
+    debug: bool,
+) -> None:
+    """Run a broker. Nothing has to be configured.
+
+    Settings have Kafka's names and come from --config, then KAFKA_* and ONCELOG_* of the
+    environment, then --set. The first signal to stop ends the broker cleanly, a second one at once.
+    """
+    from oncelog_server.config import SettingsError, load_settings
+    from oncelog_server.observe.logs import configure_logs
+
+    configure_logs(debug=debug)
+    try:
+        loaded = load_settings(
+            config_file=config,
+            environment=os.environ,
+            assignments=assignments,
+            port=port,
+            data=data,
+        )
+    except SettingsError as error:
+        for problem in error.problems:
+            click.echo(str(problem), err=True)
+        sys.exit(2)
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if loaded.without_effect:
+        names = ", ".join(loaded.without_effect)
+        click.echo(f"accepted without effect: {names}", err=True)
+    sys.exit(_run(loaded.settings))
+
+
+def _run(settings: object) -> int:
+    try:
+        import uvloop
+    except ImportError:  # not on every platform
+        return asyncio.run(_serve(settings))
+    return uvloop.run(_serve(settings))
+
+
+async def _serve(settings: object) -> int:
+    from oncelog_server.broker import Broker
+    from oncelog_server.clock import SystemClock
+    from oncelog_server.config import Settings
+    from oncelog_server.storage.data_directory import DirectoryInUse
+
+    assert isinstance(settings, Settings)
+    stopping = asyncio.Event()
+    _stop_on_signals(stopping)
+    broker = Broker(settings, SystemClock())
+    try:
+        await broker.start()
+    except (DirectoryInUse, OSError, ValueError) as error:
+        click.echo(f"oncelog cannot start: {error}", err=True)
+        return 1
+    _, host, port = broker.addresses[0]
+    shown = DEFAULT_HOST if host in ("0.0.0.0", "::") else host
+    click.echo(f"oncelog {_version()} listening on {shown}:{port}, data in {broker.directory.path}")
+    sys.stdout.flush()
+    await stopping.wait()
+    await broker.stop()
+    return 0
+
+
+def _stop_on_signals(stopping: asyncio.Event) -> None:
+    """The first signal asks; the second one does not."""
+
+    def stop() -> None:
+        if stopping.is_set():
+            os._exit(ENDED_BY_FORCE)
+        stopping.set()
+
+    loop = asyncio.get_running_loop()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(one, stop)
+
+
+def _version() -> str:
+    try:
+        return version("oncelog")
+    except PackageNotFoundError:
+        return "(not installed)"

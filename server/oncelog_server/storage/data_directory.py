@@ -1,0 +1,116 @@
+"""The data directory as a whole: whose it is, that nobody else uses it, and what it remembers of
+the last stop."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from oncelog_server.log.checkpoints import (
+    MalformedCheckpoint,
+    MetaProperties,
+    decode_meta_properties,
+    decode_offsets,
+    encode_meta_properties,
+    encode_offsets,
+)
+from oncelog_server.storage.files import Files
+from oncelog_server.storage.layout import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOCK,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+)
+
+log = structlog.get_logger("oncelog.storage")
+
+METADATA_FILE: Final = "oncelog-metadata.sqlite"
+
+Offsets = Mapping[tuple[str, int], int]
+
+
+class DirectoryInUse(Exception):
+    """Another process works on the same data."""
+
+
+class DataDirectory:
+    """Open with `lock`; give back with `release`."""
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path).absolute()
+        self._lock: int | None = None
+
+    def lock(self) -> None:
+        """Make the directory and take it. Raises DirectoryInUse and OSError."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            raise DirectoryInUse(
+                f"another process uses the data directory {self.path} "
+                f"(it holds {self.path / LOCK}); stop it, or give --data another directory"
+            ) from error
+        self._lock = descriptor
+
+    def release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def take_clean_mark(self) -> bool:
+        """Whether the last stop was clean; from now on it is not."""
+        mark = self.path / CLEAN_SHUTDOWN
+        try:
+            mark.unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def leave_clean_mark(self, files: Files) -> None:
+        """The very last step of a clean stop."""
+        files.replace(CLEAN_SHUTDOWN, b'{"version":0}')
+
+    def meta_properties(self) -> MetaProperties | None:
+        """None for a new directory. Raises MalformedCheckpoint."""
+        try:
+            data = (self.path / META_PROPERTIES).read_bytes()
+        except FileNotFoundError:
+            return None
+        return decode_meta_properties(data)
+
+    def write_meta_properties(self, files: Files, meta: MetaProperties) -> None:
+        files.replace(META_PROPERTIES, encode_meta_properties(meta))
+
+    def recovery_points(self) -> Offsets:
+        return self._offsets(RECOVERY_POINT_CHECKPOINT)
+
+    def log_start_offsets(self) -> Offsets:
+        return self._offsets(LOG_START_CHECKPOINT)
+
+    def _offsets(self, name: str) -> Offsets:
+        """A checkpoint that is missing or broken counts as empty: everything is scanned then (S8).
+        """
+        try:
+            return decode_offsets((self.path / name).read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (MalformedCheckpoint, OSError) as error:
+            log.warning("checkpoint ignored", file=str(self.path / name), reason=str(error))
+            return {}
+
+    def write_checkpoints(
+        self, files: Files, recovery_points: Offsets, start_offsets: Offsets, watermarks: Offsets
+    ) -> None:
+        """Raises StorageError; the old ones are intact then."""
+        files.replace(RECOVERY_POINT_CHECKPOINT, encode_offsets(recovery_points))
+        files.replace(LOG_START_CHECKPOINT, encode_offsets(start_offsets))
+        files.replace(HIGH_WATERMARK_CHECKPOINT, encode_offsets(watermarks))

@@ -1,0 +1,28 @@
+"""How full the disk under the data directory is (KIP-827)."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+UNKNOWN: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSpace:
+    """`path` is absolute; bytes are -1 where the system does not tell."""
+
+    path: str
+    total_bytes: int
+    usable_bytes: int
+
+
+def disk_space(directory: str) -> DiskSpace:
+    path = str(Path(directory).absolute())
+    try:
+        usage = shutil.disk_usage(path)
+    except OSError:
+        return DiskSpace(path, UNKNOWN, UNKNOWN)
+    return DiskSpace(path, usage.total, usage.free)

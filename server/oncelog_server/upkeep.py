@@ -1,0 +1,143 @@
+"""What a broker does by the clock: abort overdue transactions, apply retention, flush, checkpoint,
+forget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from oncelog_server.clock import Clock
+from oncelog_server.config import Settings
+from oncelog_server.coordination.timers import Timer, Timers
+from oncelog_server.coordination.transactions import TransactionCoordinator
+from oncelog_server.partition.group_flush import GroupFlush
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.storage.data_directory import DataDirectory
+from oncelog_server.storage.files import Files, StorageError
+
+log = structlog.get_logger("oncelog.upkeep")
+
+# As Kafka's log manager and producer state: first look after 30 s, producers every 10 minutes.
+FIRST_RETENTION_MS: Final = 30_000
+PRODUCER_EXPIRATION_CHECK_MS: Final = 600_000
+# How often flush.ms is looked at. Kafka looks never unless log.flush.scheduler.interval.ms says
+# otherwise, which leaves flush.ms of a topic without effect; here it always has one.
+FLUSH_CHECK_MS: Final = 1_000
+
+
+class Upkeep:
+    """One timer for each duty; each is re-armed when it has run, so that none runs twice at once.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        timers: Timers,
+        partitions: Partitions,
+        transactions: TransactionCoordinator,
+        group_flush: GroupFlush,
+        directory: DataDirectory,
+        files: Files,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._timers = timers
+        self._partitions = partitions
+        self._transactions = transactions
+        self._group_flush = group_flush
+        self._directory = directory
+        self._files = files
+        self._armed: dict[Callable[[], None], Timer] = {}
+        self._stopped = False
+
+    def start(self) -> None:
+        settings = self._settings
+        scan_ms = settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        check_ms = settings.log_retention_check_interval_ms
+        self._every(scan_ms, self._abort_overdue)
+        self._every(check_ms, self._apply_retention, first_ms=min(FIRST_RETENTION_MS, check_ms))
+        self._every(FLUSH_CHECK_MS, self._flush_due)
+        self._every(PRODUCER_EXPIRATION_CHECK_MS, self._expire_producers)
+        self._every(settings.log_flush_offset_checkpoint_interval_ms, self.checkpoint)
+
+    def stop(self) -> None:
+        self._stopped = True
+        for timer in self._armed.values():
+            timer.cancel()
+        self._armed.clear()
+
+    def _every(
+        self, interval_ms: int, duty: Callable[[], None], first_ms: int | None = None
+    ) -> None:
+        def run() -> None:
+            if self._stopped:
+                return
+            try:
+                duty()
+            except Exception:
+                # One duty that fails must not stop the others, nor its own next turn.
+                log.exception("upkeep failed", duty=duty.__name__)
+            self._armed[duty] = self._timers.call_later(interval_ms, run)
+
+        self._armed[duty] = self._timers.call_later(
+            interval_ms if first_ms is None else first_ms, run
+        )
+
+    def _abort_overdue(self) -> None:
+        for transactional_id in self._transactions.abort_overdue():
+            log.info("transaction timed out, aborted", transactional_id=transactional_id)
+
+    def _apply_retention(self) -> None:
+        now_ms = self._clock.now_ms()
+        for partition in self._partitions:
+            if partition.offline is not None:
+                continue
+            try:
+                deleted = partition.log.apply_retention(now_ms, partition.high_watermark)
+            except StorageError as error:
+                log.error(
+                    "retention failed",
+                    partition=str(partition.topic_partition),
+                    reason=str(error),
+                )
+                continue
+            if deleted:
+                log.info(
+                    "segments deleted by retention",
+                    partition=str(partition.topic_partition),
+                    segments=deleted,
+                )
+
+    def _flush_due(self) -> None:
+        now_ms = self._clock.now_ms()
+        for partition in self._partitions:
+            if partition.offline is None and partition.log.flush_due(now_ms):
+                partition.log.last_flush_ms = now_ms
+                self._group_flush.request(partition)
+
+    def _expire_producers(self) -> None:
+        now_ms = self._clock.now_ms()
+        for partition in self._partitions:
+            partition.log.producers.expire(now_ms)
+
+    def checkpoint(self) -> None:
+        """How far each log is known to be on disk, where it starts, and what is committed."""
+        recovery_points: dict[tuple[str, int], int] = {}
+        start_offsets: dict[tuple[str, int], int] = {}
+        watermarks: dict[tuple[str, int], int] = {}
+        for partition in self._partitions:
+            name = partition.topic_partition
+            recovery_points[name] = partition.log.recovery_point
+            if partition.log.log_start_offset > 0:
+                start_offsets[name] = partition.log.log_start_offset
+            watermarks[name] = partition.high_watermark
+        try:
+            self._directory.write_checkpoints(
+                self._files, recovery_points, start_offsets, watermarks
+            )
+        except StorageError as error:
+            # The old ones stay: the next start only has more to scan (D4).
+            log.error("checkpoints not written", reason=str(error))
