@@ -11,6 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from oncelog_protocol.codecs import encode
+from oncelog_protocol.internal.consumer_protocol import (
+    ConsumerProtocolSubscription,
+    encode_subscription,
+)
 from oncelog_protocol.messages.heartbeat import HeartbeatRequest
 from oncelog_protocol.messages.join_group import (
     JoinGroupRequest,
@@ -411,8 +415,7 @@ def replay(shard: GroupShard, entry: Appended | Marker, offset: int) -> None:
 
 def subscription(*topics: str) -> bytes:
     """A consumer's metadata, version 0."""
-    names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
-    return b"\0\0" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
+    return encode_subscription(ConsumerProtocolSubscription(topics=list(topics)), 0)
 
 
 def _encode(response: object, version: int) -> None:

@@ -90,8 +90,7 @@ class Client:
 class GroupOfClients(RuleBasedStateMachine):
     """Five clients come, go, pause and crash, the coordinator too; appends fail, commits are late.
 
-    The assignment of a generation is a value only its leader could have made, so whoever gets another
-    one shows it.
+    The assignment of a generation carries a stamp of its own, so whoever gets another one shows it.
     """
 
     def __init__(self) -> None:
@@ -193,7 +192,7 @@ class GroupOfClients(RuleBasedStateMachine):
             self.outdated(client, code)
 
     def outdated(self, client: Client, code: int) -> None:
-        """What a consumer does about a code: join again, under a new id if the old one is unknown."""
+        """A consumer joins again then, under a new id if the old one is unknown."""
         if code:
             client.generation = None
         if code in (25, 82):
