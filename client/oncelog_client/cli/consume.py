@@ -1,0 +1,162 @@
+"""`oncelog consume`: the flags of kafka-console-consumer."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, Final
+
+import click
+
+from oncelog_client.cli.options import (
+    connection_options,
+    exactly_one,
+    json_option,
+    parse_settings,
+    read_properties,
+    run,
+    split_pair,
+)
+from oncelog_client.cli.output import Progress, json_text
+from oncelog_client.cli.record_lines import LineWriter, json_record
+from oncelog_client.consumer import Consumer
+from oncelog_client.values import ConsumerRecord, TopicPartition
+
+POLL_MS: Final = 1_000
+
+
+@click.command()
+@connection_options
+@click.option("--topic", help="What to read.")
+@click.option("--include", help="Regular expression of the topics to read.")
+@click.option("--partition", type=click.IntRange(min=0), help="Only this partition.")
+@click.option("--offset", help="With --partition: earliest, latest or a number.")
+@click.option("--from-beginning", is_flag=True, help="From the first record, not the next.")
+@click.option("--group", help="Read as a member of this group, and commit.")
+@click.option("--max-messages", type=click.IntRange(min=1), help="Stop after so many.")
+@click.option("--timeout-ms", type=click.IntRange(min=1), help="Stop after so long without one.")
+@click.option(
+    "--isolation-level",
+    type=click.Choice(["read_uncommitted", "read_committed"]),
+    default="read_uncommitted",
+    show_default=True,
+    help="Whether records of open and aborted transactions are read.",
+)
+@click.option(
+    *("--property", "--formatter-property", "properties"),
+    multiple=True,
+    help="What is printed: print.key=true, print.offset=true, key.separator=: and so on.",
+)
+@click.option(
+    *("--command-property", "--consumer-property", "settings"),
+    multiple=True,
+    help="A setting of the consumer: name=value.",
+)
+@json_option
+def consume(
+    bootstrap_server: str, command_config: Path | None, as_json: bool, **flags: Any
+) -> None:
+    """Print the records of a topic."""
+    _check(flags)
+    settings: dict[str, Any] = {
+        "isolation_level": flags["isolation_level"],
+        "auto_offset_reset": "earliest" if flags["from_beginning"] else "latest",
+        "allow_auto_create_topics": False,
+        **_membership(flags),
+        **read_properties(command_config),
+        **parse_settings(flags["settings"]),
+    }
+    writer = LineWriter.from_properties(dict(map(split_pair, flags["properties"])))
+    line: Callable[[ConsumerRecord], bytes] = _json_line if as_json else writer.write
+
+    async def call() -> int:
+        async with Consumer(bootstrap_server, **settings) as consumer:
+            await _point(consumer, flags)
+            with Progress("records read", sys.stdout, flags["max_messages"]) as progress:
+                return await _print(consumer, line, flags, progress)
+
+    try:
+        count = run(call())
+    except KeyboardInterrupt:
+        raise SystemExit(0) from None
+    click.echo(f"{count} records", err=True)
+
+
+def _check(flags: dict[str, Any]) -> None:
+    """Raises click.UsageError for flags that do not go together."""
+    exactly_one(topic=flags["topic"], include=flags["include"])
+    if flags["partition"] is not None and not flags["topic"]:
+        raise click.UsageError("--partition needs --topic")
+    if flags["partition"] is not None and flags["group"]:
+        raise click.UsageError("--partition excludes --group: a group hands partitions out")
+    if flags["offset"] is not None:
+        if flags["partition"] is None:
+            raise click.UsageError("--offset needs --partition")
+        if flags["from_beginning"]:
+            raise click.UsageError("--offset excludes --from-beginning")
+        if flags["offset"] not in {"earliest", "latest"} and not flags["offset"].isdecimal():
+            raise click.UsageError("--offset is earliest, latest or a number")
+
+
+def _membership(flags: dict[str, Any]) -> dict[str, Any]:
+    """A pattern needs a group; one nobody named is of this call alone, and commits nothing."""
+    if flags["group"]:
+        return {"group_id": flags["group"]}
+    if flags["include"]:
+        return {"group_id": f"console-consumer-{token_hex(4)}", "enable_auto_commit": False}
+    return {}
+
+
+async def _point(consumer: Consumer, flags: dict[str, Any]) -> None:
+    """Say to the consumer what to read, and from where."""
+    topic, partition = flags["topic"], flags["partition"]
+    if flags["include"]:
+        await consumer.subscribe(re.compile(flags["include"]))
+        return
+    partitions = [
+        TopicPartition(topic, info.partition) for info in await consumer.partitions_for(topic)
+    ]
+    if flags["group"]:
+        await consumer.subscribe(topic)
+        return
+    if partition is not None:
+        partitions = [one for one in partitions if one.partition == partition]
+        if not partitions:
+            raise click.ClickException(f"{topic} has no partition {partition}")
+    await consumer.assign(partitions)
+    offset = flags["offset"] or ("earliest" if flags["from_beginning"] else "latest")
+    if offset == "earliest":
+        await consumer.seek_to_beginning()
+    elif offset == "latest":
+        await consumer.seek_to_end()
+    else:
+        consumer.seek(partitions[0], int(offset))
+
+
+async def _print(
+    consumer: Consumer,
+    line: Callable[[ConsumerRecord], bytes],
+    flags: dict[str, Any],
+    progress: Progress,
+) -> int:
+    """Print until enough has been read, or nothing came for long enough; returns how many."""
+    output = click.get_binary_stream("stdout")
+    limit, timeout_ms = flags["max_messages"], flags["timeout_ms"]
+    count = 0
+    while limit is None or count < limit:
+        rest = None if limit is None else min(limit - count, consumer.config.max_poll_records)
+        records = await consumer.poll(timeout_ms or POLL_MS, max_records=rest)
+        if not records and timeout_ms is not None:
+            break
+        output.write(b"".join(map(line, records)))
+        output.flush()
+        count += len(records)
+        progress.advance(count)
+    return count
+
+
+def _json_line(record: ConsumerRecord) -> bytes:
+    return json_text(json_record(record)).encode() + b"\n"
