@@ -1,7 +1,8 @@
-"""A thin async client of oncelog and Apache Kafka. Names follow Kafka's Java client in snake case."""
+"""A thin async client of oncelog and Apache Kafka, named as Kafka's Java client in snake case."""
 
 from __future__ import annotations
 
+from .consumer import Consumer
 from .errors import (
     AbortableError,
     AuthorizationError,
@@ -28,6 +29,7 @@ from .errors import (
     TransactionAbortedError,
     UnsupportedVersionError,
 )
+from .group_session import RebalanceListener
 from .producer import Producer
 from .values import (
     ConsumerGroupMetadata,
@@ -40,3 +42,42 @@ from .values import (
     RecordMetadata,
     TopicPartition,
 )
+
+__all__ = [
+    "AbortableError",
+    "AuthorizationError",
+    "BufferExhaustedError",
+    "ClosedError",
+    "CommitFailedError",
+    "CommitOutcomeUnknown",
+    "ConfigError",
+    "Consumer",
+    "ConsumerGroupMetadata",
+    "ConsumerRecord",
+    "DisconnectedError",
+    "FatalError",
+    "FencedInstanceError",
+    "Header",
+    "IllegalStateError",
+    "KafkaError",
+    "NoOffsetForPartitionError",
+    "Node",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "OffsetOutOfRangeError",
+    "PartitionInfo",
+    "Producer",
+    "ProducerFencedError",
+    "RebalanceInProgressError",
+    "RebalanceListener",
+    "RecordMetadata",
+    "RecordTooLargeError",
+    "RetriableError",
+    "SettingsWarning",
+    "StaleCoordinatorError",
+    "StaleLeaderError",
+    "TimedOutError",
+    "TopicPartition",
+    "TransactionAbortedError",
+    "UnsupportedVersionError",
+]

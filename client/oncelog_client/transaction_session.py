@@ -361,9 +361,8 @@ class TransactionSession:
                 unsent = isinstance(error, DisconnectedError) and not error.sent
                 maybe_done = maybe_done or not unsent
             except KafkaError as error:
-                code = error.code
                 raise Refused(
-                    ApiKey.FIND_COORDINATOR, code, str(error), maybe_done=maybe_done
+                    ApiKey.FIND_COORDINATOR, error.code, str(error), maybe_done=maybe_done
                 ) from error
             else:
                 code = _worst(api, codes(answer))

@@ -1,0 +1,501 @@
+"""The consumer: records of a group's share or of chosen partitions, in either isolation level."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Self, Unpack
+
+from .clock import monotonic_ms
+from .cluster import Cluster
+from .config import ConsumerConfig, ConsumerSettings, OffsetReset, consumer_config
+from .errors import (
+    ClosedError,
+    CommitFailedError,
+    IllegalStateError,
+    KafkaError,
+    NoOffsetForPartitionError,
+    RebalanceInProgressError,
+    RetriableError,
+    TimedOutError,
+)
+from .fetcher import Fetcher
+from .group_offsets import commit_offsets, fetch_offsets
+from .group_session import GroupSession, RebalanceListener
+from .log_offsets import EARLIEST, LATEST, list_offsets
+from .subscription import Assigned, Mode, Subscription
+from .values import (
+    ConsumerGroupMetadata,
+    ConsumerRecord,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    PartitionInfo,
+    TopicPartition,
+)
+
+_RESETS: dict[OffsetReset, int] = {"earliest": EARLIEST, "latest": LATEST}
+
+
+class Consumer:
+    """Reads records. Use as `async with Consumer(servers, group_id=...) as consumer`.
+
+    Settings are those of Kafka's consumer in snake case (see `ConsumerSettings`); raises
+    ConfigError for those that exclude each other. Not to be used by two tasks at once, `close` excepted.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str | Iterable[str], **settings: Unpack[ConsumerSettings]
+    ) -> None:
+        servers = bootstrap_servers if isinstance(bootstrap_servers, str) else [*bootstrap_servers]
+        self.config: ConsumerConfig = consumer_config(servers, settings)
+        self._cluster = Cluster(self.config, auto_create=self.config.allow_auto_create_topics)
+        self._subscription = Subscription()
+        self._fetcher = Fetcher(self._cluster, self.config, self._subscription, self._wake)
+        self._group: GroupSession | None = None
+        self._awake = asyncio.Event()
+        self._next_commit_ms = math.inf
+        self._committing: asyncio.Task[None] | None = None
+        self._opened = False
+        self._closed = False
+
+    # -- life
+
+    async def start(self) -> None:
+        """Connect. Raises RetriableError if no bootstrap server can be reached."""
+        try:
+            await self._cluster.start()
+        except BaseException:
+            await self._cluster.close()
+            raise
+        self._opened = True
+        self._cluster.on_metadata.append(self._fetcher.pump)
+        if self.config.group_id is not None:
+            self._group = GroupSession(
+                self._cluster,
+                self.config,
+                self._subscription,
+                wake=self._wake,
+                commit=self._commit_consumed,
+            )
+            self._cluster.on_metadata.append(self._group.metadata_changed)
+            self._cluster.spawn(self._group.heartbeats())
+        if self.config.enable_auto_commit:
+            self._next_commit_ms = monotonic_ms() + self.config.auto_commit_interval_ms
+
+    async def close(self) -> None:
+        """Commit if that is automatic, give the partitions back, leave the group, disconnect."""
+        if self._closed or not self._opened:
+            return
+        self._closed = True
+        self._wake()
+        try:
+            await self._leave("the consumer was closed")
+        finally:
+            self._fetcher.close()
+            await self._cluster.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def _wake(self) -> None:
+        self._awake.set()
+
+    def _check_open(self) -> None:
+        if self._closed or not self._opened:
+            raise ClosedError("the consumer is not open")
+
+    # -- what to read
+
+    async def subscribe(
+        self,
+        topics: Iterable[str] | str | re.Pattern[str],
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Read topics (or all whose whole name matches a compiled pattern) as a group's member.
+
+        Replaces the subscription before. A plain string is one topic. Joining happens in `poll`.
+        """
+        self._check_open()
+        if self._group is None:
+            raise IllegalStateError("subscribing needs a group_id")
+        self._group.listener = listener or RebalanceListener()
+        if isinstance(topics, re.Pattern):
+            self._subscription.subscribe_pattern(topics)
+            self._cluster.all_topics = True
+            await self._cluster.retry(self._cluster.refresh, self.config.default_api_timeout_ms)
+        else:
+            names = [topics] if isinstance(topics, str) else list(topics)
+            if not names:
+                await self.unsubscribe()
+                return
+            self._subscription.subscribe_topics(names)
+            self._cluster.watch(names)
+            # A topic that does not exist yet is created, or waited for; that is no error here.
+            with suppress(RetriableError):
+                await self._cluster.refresh()
+        self._group.membership.require_rejoin("the subscription changed")
+
+    async def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions, without the group handing them out."""
+        self._check_open()
+        chosen = [TopicPartition(*partition) for partition in partitions]
+        self._subscription.assign(chosen)
+        self._cluster.watch(partition.topic for partition in chosen)
+        with suppress(RetriableError):
+            await self._cluster.refresh()
+        self._fetcher.pump()
+
+    async def unsubscribe(self) -> None:
+        """Read nothing; leave the group."""
+        self._check_open()
+        await self._leave("the consumer unsubscribed")
+        self._subscription.unsubscribe()
+
+    async def _leave(self, reason: str) -> None:
+        if self._group is not None and self._subscription.uses_group:
+            await self._group.leave(reason)
+        elif self._subscription.mode is Mode.MANUAL and self.config.enable_auto_commit:
+            with suppress(KafkaError):
+                await self._commit_consumed()
+
+    def subscription(self) -> frozenset[str]:
+        """The topics subscribed to."""
+        return self._subscription.topics
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions this consumer has now."""
+        return self._subscription.partitions
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """This consumer's place in its group, for `Producer.send_offsets_to_transaction`."""
+        if self._group is None:
+            raise IllegalStateError("there is no group without a group_id")
+        return self._group.membership.metadata
+
+    # -- records
+
+    async def poll(
+        self, timeout_ms: float = 0, *, max_records: int | None = None
+    ) -> list[ConsumerRecord]:
+        """The next records, at most `max_poll_records` (or `max_records`), as soon as there are
+        any; none after `timeout_ms`. Rebalances happen in here, and may take longer.
+
+        Raises what listeners raise, AuthorizationError, OffsetOutOfRangeError or
+        NoOffsetForPartitionError under `auto_offset_reset="none"`, FencedInstanceError, and
+        KafkaError with CORRUPT_MESSAGE for a broken batch.
+        """
+        limit = self.config.max_poll_records if max_records is None else max_records
+        return await self._poll(monotonic_ms() + timeout_ms, limit)
+
+    async def _poll(self, deadline_ms: float, limit: int) -> list[ConsumerRecord]:
+        while True:
+            self._check_open()
+            if self._subscription.mode is Mode.NONE:
+                raise IllegalStateError("nothing is subscribed or assigned")
+            self._awake.clear()
+            await self._upkeep(deadline_ms)
+            records = self._fetcher.records.take(limit)
+            self._fetcher.pump()
+            if records:
+                return records
+            self._fetcher.raise_failure()
+            now_ms = monotonic_ms()
+            if now_ms >= deadline_ms:
+                return []
+            wait_ms = min(deadline_ms, self._next_commit_ms) - now_ms
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if wait_ms == math.inf else max(wait_ms, 0) / 1000):
+                    await self._awake.wait()
+
+    async def _upkeep(self, deadline_ms: float) -> None:
+        now_ms = monotonic_ms()
+        if self._group is not None and self._subscription.uses_group:
+            self._group.membership.polled(now_ms)
+            if self._group.needs_attention:
+                await self._group.poll()
+        if now_ms >= self._next_commit_ms:
+            self._commit_in_background(now_ms)
+        if any(self._subscription.without_position()):
+            try:
+                await self._find_positions(max(deadline_ms - monotonic_ms(), 100))
+            except RetriableError:
+                # Not now; the next round of poll tries again.
+                if monotonic_ms() < deadline_ms:
+                    await asyncio.sleep(self._cluster.backoff.initial_ms / 1000)
+                    self._wake()
+
+    async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+        """Records one by one, for ever; the position moves with each. Ends when closed."""
+        while not self._closed:
+            group = self._group if self._subscription.uses_group else None
+            quiet = (
+                (group is None or not group.needs_attention)
+                and monotonic_ms() < self._next_commit_ms
+                and self._subscription.mode is not Mode.NONE
+            )
+            records = self._fetcher.records.take(1) if quiet else []
+            if records:
+                if group is not None:
+                    group.membership.polled(monotonic_ms())
+            else:
+                try:
+                    records = await self._poll(math.inf, 1)
+                except ClosedError:
+                    return
+            yield records[0]
+
+    # -- positions
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Go on at `offset` with the next poll."""
+        state = self._subscription[partition]
+        if isinstance(offset, OffsetAndMetadata):
+            epoch = -1 if offset.leader_epoch is None else offset.leader_epoch
+            offset = offset.offset
+        else:
+            epoch = -1
+        if offset < 0:
+            raise IllegalStateError(f"there is no offset {offset}")
+        state.jump(offset, epoch)
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Go on at the first offset of the partitions (of all without arguments)."""
+        await self._reset(partitions, "earliest")
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Go on at the end of the partitions: under read_committed the last stable offset."""
+        await self._reset(partitions, "latest")
+
+    async def _reset(self, partitions: Iterable[TopicPartition], reset: OffsetReset) -> None:
+        self._check_open()
+        for state in self._subscription.chosen(partitions):
+            state.jump(None)
+            state.reset = reset
+        await self._find_positions(self.config.default_api_timeout_ms)
+
+    async def reset_to_last_committed(self, *partitions: TopicPartition) -> None:
+        """Go back to the committed offsets, after a transaction was aborted: what was read in it is
+        read again. A partition without one starts by `auto_offset_reset`."""
+        self._check_open()
+        for state in self._subscription.chosen(partitions):
+            state.jump(None)
+        await self._find_positions(self.config.default_api_timeout_ms)
+
+    async def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record `poll` will give. Raises TimedOutError while unknown."""
+        self._check_open()
+        state = self._subscription[partition]
+        if state.position is None:
+            await self._find_positions(self.config.default_api_timeout_ms)
+        if state.position is None:
+            raise TimedOutError(f"no position for {partition}")
+        return state.position
+
+    async def _find_positions(self, timeout_ms: float) -> None:
+        """Committed offsets first, then `auto_offset_reset`, for partitions without a position."""
+        deadline_ms = monotonic_ms() + timeout_ms
+        states = self._subscription.without_position()
+        committed = [state for state in states if state.reset is None]
+        if committed and self.config.group_id is not None:
+            jumps = {state: state.jumps for state in committed}
+            offsets = await self._fetch_committed(
+                [state.partition for state in committed], timeout_ms
+            )
+            for state in committed:
+                offset = offsets.get(state.partition)
+                if offset is not None and state.jumps == jumps[state] and state.reset is None:
+                    epoch = -1 if offset.leader_epoch is None else offset.leader_epoch
+                    state.jump(offset.offset, epoch)
+        resets: dict[Assigned, int] = {}
+        for state in states:
+            if state.position is None:
+                reset = state.reset or self.config.auto_offset_reset
+                if reset == "none":
+                    raise NoOffsetForPartitionError(str(state.partition))
+                state.reset = reset
+                resets[state] = _RESETS[reset]
+        if resets:
+            await self._apply_resets(resets, max(deadline_ms - monotonic_ms(), 0))
+        self._fetcher.pump()
+
+    async def _apply_resets(self, resets: Mapping[Assigned, int], timeout_ms: float) -> None:
+        jumps = {state: state.jumps for state in resets}
+        found = await list_offsets(
+            self._cluster,
+            {state.partition: timestamp for state, timestamp in resets.items()},
+            timeout_ms,
+            read_committed=self.config.read_committed,
+        )
+        for state in resets:
+            answer = found.get(state.partition)
+            if answer is not None and state.jumps == jumps[state]:
+                state.jump(answer.offset, -1)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Give no records of the partitions (of all without arguments) until `resume`."""
+        for state in self._subscription.chosen(partitions):
+            state.paused = True
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Give records again."""
+        for state in self._subscription.chosen(partitions):
+            state.paused = False
+        self._fetcher.pump()
+
+    def paused(self) -> frozenset[TopicPartition]:
+        """The partitions that are paused."""
+        return frozenset(s.partition for s in self._subscription.assigned() if s.paused)
+
+    # -- offsets
+
+    async def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None
+    ) -> None:
+        """Commit the positions, or the given offsets of the *next* records to read.
+
+        Raises CommitFailedError when the partitions are another member's by now,
+        RebalanceInProgressError (poll, then commit what is still assigned), FencedInstanceError,
+        RetriableError after `default_api_timeout_ms`.
+        """
+        self._check_open()
+        if offsets is None:
+            await self._commit_consumed()
+        else:
+            await self._commit_offsets(
+                {
+                    partition: OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+                    for partition, offset in offsets.items()
+                }
+            )
+
+    def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {
+            partition: OffsetAndMetadata(
+                state.position, "", None if state.leader_epoch < 0 else state.leader_epoch
+            )
+            for partition, state in self._subscription.consumed().items()
+            if state.position is not None
+        }
+
+    async def _commit_consumed(self) -> None:
+        await self._commit_offsets(self._consumed())
+
+    async def _commit_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        if self._group is None:
+            raise IllegalStateError("committing needs a group_id")
+        if not offsets:
+            return
+        membership = self._group.membership
+        group = membership.metadata
+        if not self._subscription.uses_group:
+            group = ConsumerGroupMetadata(group.group_id)
+        elif group.generation_id < 0:
+            raise CommitFailedError("this consumer is not a member of its group (any more)")
+        try:
+            await commit_offsets(self._cluster, group, offsets, self.config.default_api_timeout_ms)
+        except RebalanceInProgressError:
+            membership.require_rejoin("a commit was refused during a rebalance")
+            raise
+        except CommitFailedError:
+            if membership.metadata == group and self._subscription.uses_group:
+                membership.start_over()
+            raise
+
+    def _commit_in_background(self, now_ms: float) -> None:
+        self._next_commit_ms = now_ms + self.config.auto_commit_interval_ms
+        if self._committing is None or self._committing.done():
+            self._committing = self._cluster.spawn(self._commit_quietly())
+
+    async def _commit_quietly(self) -> None:
+        # The next interval, or the rebalance, commits again.
+        with suppress(KafkaError):
+            await self._commit_consumed()
+
+    async def committed(
+        self, *partitions: TopicPartition
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The group's committed offsets of the partitions (of the assigned without arguments)."""
+        self._check_open()
+        wanted = list(partitions) or sorted(self._subscription.partitions)
+        found = await self._fetch_committed(wanted, self.config.default_api_timeout_ms)
+        return {partition: found.get(partition) for partition in wanted}
+
+    async def _fetch_committed(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        if self.config.group_id is None:
+            raise IllegalStateError("committed offsets need a group_id")
+        return await fetch_offsets(
+            self._cluster,
+            self.config.group_id,
+            partitions,
+            timeout_ms,
+            require_stable=self.config.read_committed,
+        )
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """The first offset of each partition."""
+        found = await self._list(dict.fromkeys(partitions, EARLIEST))
+        return {partition: answer.offset for partition, answer in found.items()}
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset after the last readable record: the last stable one under read_committed."""
+        found = await self._list(dict.fromkeys(partitions, LATEST))
+        return {partition: answer.offset for partition, answer in found.items()}
+
+    async def offsets_for_times(
+        self, timestamps_ms: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after each timestamp, None where there is none."""
+        found = await self._list(timestamps_ms)
+        return {partition: found.get(partition) for partition in timestamps_ms}
+
+    async def _list(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        self._check_open()
+        return await list_offsets(
+            self._cluster,
+            timestamps,
+            self.config.default_api_timeout_ms,
+            read_committed=self.config.read_committed,
+        )
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """How far the position is behind what can be read, as of the last fetch; None before one.
+
+        Under read_committed that end is the last stable offset.
+        """
+        return self._subscription[partition].lag(read_committed=self.config.read_committed)
+
+    async def lag(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
+        """As `current_lag`, but asking the brokers now."""
+        states = self._subscription.chosen(partitions)
+        ends = await self.end_offsets([state.partition for state in states])
+        return {
+            state.partition: max(ends[state.partition] - await self.position(state.partition), 0)
+            for state in states
+        }
+
+    # -- topics
+
+    async def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        """The partitions of a topic. Raises the topic's error, or TimedOutError."""
+        self._check_open()
+        info = await self._cluster.topic(topic, self.config.default_api_timeout_ms)
+        return list(info.partitions)

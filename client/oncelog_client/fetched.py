@@ -1,0 +1,157 @@
+"""Answers of brokers waiting to be handed out: decoded batch by batch, as the application polls.
+
+Pure: what arrives is given in, what a poll may have comes out, and positions move with it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.records.batch import split_batches
+from oncelog_protocol.records.errors import CorruptRecords
+from oncelog_protocol.records.record import Bytes
+
+from .errors import KafkaError
+from .isolation import AbortedRange, VisibleBatch, visible_batches
+from .subscription import Assigned, Subscription
+from .values import ConsumerRecord, TopicPartition
+
+# One batch may not grow beyond this when decompressed: a bound on what a broken one can do.
+_MAX_BATCH_BYTES: Final = 1 << 30
+
+
+class FetchedPartition:
+    """The records of one partition in one answer, from `offset` to before `end_offset`."""
+
+    __slots__ = ("_batch", "_batches", "_given", "end_offset", "jumps", "partition", "size_bytes")
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        jumps: int,
+        offset: int,
+        buffer: Bytes,
+        aborted: Iterable[AbortedRange],
+        *,
+        read_committed: bool,
+        check_crcs: bool,
+    ) -> None:
+        self.partition = partition
+        self.jumps = jumps
+        self.size_bytes = len(buffer)
+        self.end_offset = offset
+        for _, header in split_batches(buffer, allow_partial=True):
+            self.end_offset = max(header.next_offset, offset)
+        self._batches: Iterator[VisibleBatch] = visible_batches(
+            buffer,
+            offset,
+            read_committed=read_committed,
+            aborted=aborted,
+            max_batch_bytes=_MAX_BATCH_BYTES,
+            check_crcs=check_crcs,
+        )
+        self._batch: VisibleBatch | None = None
+        self._given = 0
+
+    def take(self, state: Assigned, limit: int, records: list[ConsumerRecord]) -> bool:
+        """Append at most `limit` records and move the position; False when nothing is left.
+
+        Raises KafkaError (CORRUPT_MESSAGE) at a broken batch, with the position before it.
+        """
+        topic, partition = self.partition
+        new = tuple.__new__
+        while limit > 0:
+            batch = self._batch
+            if batch is None:
+                try:
+                    batch = next(self._batches, None)
+                except CorruptRecords as error:
+                    raise _corrupt(self.partition, state, error) from error
+                if batch is None:
+                    return False
+                self._batch, self._given = batch, 0
+            part = batch.records[self._given : self._given + limit]
+            kind, epoch = batch.timestamp_type, batch.leader_epoch
+            records += [
+                new(
+                    ConsumerRecord,
+                    (topic, partition, offset, timestamp, key, value, headers, kind, epoch),
+                )
+                for offset, timestamp, key, value, headers in part
+            ]
+            limit -= len(part)
+            self._given += len(part)
+            state.leader_epoch = epoch
+            if self._given == len(batch.records):
+                self._batch = None
+                state.position = batch.next_offset
+            else:
+                state.position = part[-1].offset + 1
+        return True
+
+
+def _corrupt(partition: TopicPartition, state: Assigned, error: CorruptRecords) -> KafkaError:
+    return KafkaError(f"{partition} at {state.position}: {error}", ErrorCode.CORRUPT_MESSAGE)
+
+
+class FetchedRecords:
+    """What has been fetched ahead of the application, in order of arrival."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+        self._parts: deque[FetchedPartition] = deque()
+        self.size_bytes = 0
+
+    def add(self, part: FetchedPartition) -> None:
+        """An answer came; one for a position that has been left is dropped."""
+        state = self._subscription.get(part.partition)
+        if state is not None and state.jumps == part.jumps:
+            self._parts.append(part)
+            self.size_bytes += part.size_bytes
+
+    def next_offset(self, state: Assigned) -> int | None:
+        """From where to fetch on for a partition: behind what is here already."""
+        offset = state.position
+        for part in self._parts:
+            if part.partition == state.partition and part.jumps == state.jumps:
+                offset = part.end_offset
+        return offset
+
+    def count(self, state: Assigned) -> int:
+        """How many answers of a partition wait here."""
+        return sum(
+            part.partition == state.partition and part.jumps == state.jumps for part in self._parts
+        )
+
+    def take(self, limit: int) -> list[ConsumerRecord]:
+        """At most `limit` records, with positions moving behind them; none of paused partitions."""
+        records: list[ConsumerRecord] = []
+        held: list[FetchedPartition] = []
+        try:
+            while self._parts and len(records) < limit:
+                part = self._parts[0]
+                state = self._subscription.get(part.partition)
+                if state is None or state.jumps != part.jumps:
+                    self._drop_first()
+                elif not state.fetchable:
+                    held.append(self._parts.popleft())
+                else:
+                    try:
+                        more = part.take(state, limit - len(records), records)
+                    except KafkaError:
+                        self._drop_first()
+                        if records:
+                            # These first: the batch is fetched again, and the next poll raises.
+                            break
+                        raise
+                    if not more:
+                        self._drop_first()
+        finally:
+            self._parts.extendleft(reversed(held))
+        return records
+
+    def _drop_first(self) -> None:
+        self.size_bytes -= self._parts.popleft().size_bytes

@@ -1,0 +1,221 @@
+"""The consumer's hands: keeps a fetch under way at every leader, ahead of what is polled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from oncelog_protocol.records.errors import CorruptRecords
+
+from .cluster import FETCH_LANE, Cluster
+from .config import ConsumerConfig
+from .errors import KafkaError, OffsetOutOfRangeError, RetriableError, StaleLeaderError, error_for
+from .fetched import FetchedPartition, FetchedRecords
+from .isolation import AbortedRange
+from .subscription import Assigned, Subscription
+from .values import TopicPartition
+
+# One answer being read by the application, one waiting: so the broker works while we decode.
+_AHEAD: Final = 2
+_FULL_FETCH_EPOCH: Final = -1
+
+
+class Fetcher:
+    """Fetches all that is assigned and has a position; `on_data` is called when there is news."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ConsumerConfig,
+        subscription: Subscription,
+        on_data: Callable[[], None],
+    ) -> None:
+        self.records = FetchedRecords(subscription)
+        self._cluster = cluster
+        self._config = config
+        self._subscription = subscription
+        self._on_data = on_data
+        self._busy: dict[int, frozenset[TopicPartition]] = {}
+        self._failure: KafkaError | None = None
+        self._pause: asyncio.TimerHandle | None = None
+
+    def raise_failure(self) -> None:
+        """Raise what a broker refused for good, once."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def close(self) -> None:
+        """No further fetches."""
+        if self._pause is not None:
+            self._pause.cancel()
+        self._busy = {node: frozenset() for node in self._cluster.metadata.brokers}
+
+    def pump(self) -> None:
+        """Start a fetch at every leader that has none under way and something to fetch."""
+        if self._failure is not None or self.records.size_bytes > self._config.fetch_max_bytes:
+            return
+        wanted: dict[int, list[tuple[Assigned, int]]] = {}
+        for state in self._subscription.assigned():
+            if not state.fetchable or self.records.count(state) >= _AHEAD:
+                continue
+            leader = self._cluster.metadata.leader(state.partition)
+            if leader is None:
+                self._cluster.refresh_soon()
+            elif leader not in self._busy:
+                offset = self.records.next_offset(state)
+                assert offset is not None
+                wanted.setdefault(leader, []).append((state, offset))
+        for leader, rows in wanted.items():
+            self._fetch(leader, rows)
+
+    def _fetch(self, leader: int, rows: list[tuple[Assigned, int]]) -> None:
+        connection = self._cluster.ready_connection(leader, FETCH_LANE, self.pump)
+        if connection is None:
+            return
+        request = self._request(rows)
+        timeout_ms = self._config.request_timeout_ms + self._config.fetch_max_wait_ms
+        try:
+            answer = connection.start(request, timeout_ms=timeout_ms)
+        except KafkaError as error:
+            self._failed(error)
+            return
+        asked = {state.partition: (state, state.jumps, offset) for state, offset in rows}
+        self._busy[leader] = frozenset(asked)
+        answer.add_done_callback(partial(self._answered, leader, asked))
+
+    def _request(self, rows: list[tuple[Assigned, int]]) -> FetchRequest:
+        config = self._config
+        topics: dict[str, FetchTopic] = {}
+        for state, offset in rows:
+            name, number = state.partition
+            info = self._cluster.metadata.partition(state.partition)
+            topics.setdefault(name, FetchTopic(topic=name)).partitions.append(
+                FetchPartition(
+                    partition=number,
+                    current_leader_epoch=-1 if info is None else info.leader_epoch,
+                    fetch_offset=offset,
+                    partition_max_bytes=config.max_partition_fetch_bytes,
+                )
+            )
+        return FetchRequest(
+            max_wait_ms=config.fetch_max_wait_ms,
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=config.fetch_max_bytes,
+            isolation_level=int(config.read_committed),
+            session_epoch=_FULL_FETCH_EPOCH,
+            topics=list(topics.values()),
+            rack_id=config.client_rack,
+        )
+
+    # -- coming back
+
+    def _answered(
+        self,
+        leader: int,
+        asked: dict[TopicPartition, tuple[Assigned, int, int]],
+        answer: asyncio.Future[Any],
+    ) -> None:
+        self._busy.pop(leader, None)
+        if answer.cancelled():
+            return
+        error = answer.exception()
+        if error is not None:
+            self._failed(error if isinstance(error, KafkaError) else RetriableError(str(error)))
+            return
+        response: FetchResponse = answer.result()
+        if response.error_code:
+            self._failed(error_for(response.error_code))
+            return
+        refused = False
+        for topic in response.responses:
+            for data in topic.partitions:
+                row = asked.get(TopicPartition(topic.topic, data.partition_index))
+                if row is None:
+                    continue
+                state, jumps, offset = row
+                if self._subscription.get(state.partition) is not state or state.jumps != jumps:
+                    continue
+                if data.error_code:
+                    refused = True
+                    self._refused(state, offset, error_for(data.error_code, str(state.partition)))
+                else:
+                    self._accept(state, offset, data)
+        if refused:
+            self._pump_later()
+        else:
+            self.pump()
+
+    def _accept(self, state: Assigned, offset: int, data: PartitionData) -> None:
+        state.high_watermark = data.high_watermark
+        state.last_stable_offset = data.last_stable_offset
+        state.log_start_offset = data.log_start_offset
+        if not data.records:
+            return
+        aborted = [
+            AbortedRange(row.first_offset, row.producer_id)
+            for row in data.aborted_transactions or ()
+        ]
+        try:
+            part = FetchedPartition(
+                state.partition,
+                state.jumps,
+                offset,
+                data.records,
+                aborted,
+                read_committed=self._config.read_committed,
+                check_crcs=self._config.check_crcs,
+            )
+        except CorruptRecords as error:
+            message = f"{state.partition} at {offset}: {error}"
+            self._fail(KafkaError(message, ErrorCode.CORRUPT_MESSAGE))
+            return
+        self.records.add(part)
+        self._on_data()
+
+    def _refused(self, state: Assigned, offset: int, error: KafkaError) -> None:
+        if isinstance(error, StaleLeaderError):
+            self._cluster.refresh_soon()
+        elif isinstance(error, OffsetOutOfRangeError):
+            if self.records.count(state):
+                # What was fetched before comes first; then this offset is asked for again.
+                return
+            if self._config.auto_offset_reset == "none":
+                message = f"{state.partition} at {offset}"
+                self._fail(OffsetOutOfRangeError(message))
+                return
+            state.jump(None)
+            state.reset = self._config.auto_offset_reset
+            self._on_data()
+        elif not isinstance(error, RetriableError):
+            self._fail(error)
+
+    def _fail(self, error: KafkaError) -> None:
+        self._failure = error
+        self._on_data()
+
+    def _failed(self, error: KafkaError) -> None:
+        self._cluster.refresh_soon()
+        if not isinstance(error, RetriableError):
+            self._fail(error)
+        self._pump_later()
+
+    def _pump_later(self) -> None:
+        if self._pause is None or self._pause.cancelled():
+            loop = asyncio.get_running_loop()
+            delay = self._cluster.backoff.initial_ms / 1000
+            self._pause = loop.call_later(delay, self._resume)
+
+    def _resume(self) -> None:
+        self._pause = None
+        self.pump()
