@@ -4,7 +4,7 @@ together."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from copy import copy
 from typing import TypeVar
 
 from oncelog_protocol.errors import ErrorCode
@@ -56,7 +56,9 @@ def refuse_unknown(
             else:
                 known.append(partition)
         if known:
-            accepted.append(replace(topic, partitions=known))
+            kept = copy(topic)
+            kept.partitions = known
+            accepted.append(kept)
     return accepted, refused
 
 

@@ -6,7 +6,7 @@ of the consumer protocol (KIP-848). v10 topic ids.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import copy
 from typing import Final
 
 from oncelog_protocol.apis import ApiKey
@@ -59,7 +59,8 @@ def handle(
 
     try:
         require_group(node, context, Operation.READ, request.group_id)
-        wanted = replace(request, topics=accepted)
+        wanted = copy(request)
+        wanted.topics = accepted
         answer = node.groups.run(
             request.group_id, lambda shard: shard.offset_commit(wanted, caller(node, context))
         )

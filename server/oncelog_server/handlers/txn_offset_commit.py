@@ -7,7 +7,7 @@ topic ids.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import copy
 from typing import Final
 
 from oncelog_protocol.apis import ApiKey
@@ -73,7 +73,9 @@ def handle(
             added = _add_group(node, request)
     except Refused as error:
         return response(all_with(accepted, error.code))
-    commit = _Commit(node, context, replace(request, topics=accepted), accepted)
+    wanted = copy(request)
+    wanted.topics = accepted
+    commit = _Commit(node, context, wanted, accepted)
     if isinstance(added, Deferred):
         later: Deferred[Codes] = Deferred()
         added.on_complete(lambda result: commit.after(result, later))

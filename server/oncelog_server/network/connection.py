@@ -8,7 +8,7 @@ import select
 import socket
 from collections import deque
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import structlog
 
@@ -78,18 +78,18 @@ class Connection(asyncio.BufferedProtocol):
     # --- life
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are no subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         name = transport.get_extra_info("peername")
         address = f"/{name[0]}" if isinstance(name, tuple) else "/unknown"
         self.peer = Peer(ANONYMOUS, address, self._listener, self._has_hung_up)
-        self._outbox = Outbox(transport, self._loop)
+        self._outbox = Outbox(self._transport, self._loop)
         self.last_active_ms = self._server.monotonic_ms()
         if not self._server.connection_opened(self):
-            transport.abort()
+            self._transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._server.connection_closed(self)
