@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .admin import Admin, AlterConfigOp, ConfigResource, NewTopic, ResourceType
 from .consumer import Consumer
 from .errors import (
     AbortableError,
@@ -45,12 +46,15 @@ from .values import (
 
 __all__ = [
     "AbortableError",
+    "Admin",
+    "AlterConfigOp",
     "AuthorizationError",
     "BufferExhaustedError",
     "ClosedError",
     "CommitFailedError",
     "CommitOutcomeUnknown",
     "ConfigError",
+    "ConfigResource",
     "Consumer",
     "ConsumerGroupMetadata",
     "ConsumerRecord",
@@ -60,6 +64,7 @@ __all__ = [
     "Header",
     "IllegalStateError",
     "KafkaError",
+    "NewTopic",
     "NoOffsetForPartitionError",
     "Node",
     "OffsetAndMetadata",
@@ -72,6 +77,7 @@ __all__ = [
     "RebalanceListener",
     "RecordMetadata",
     "RecordTooLargeError",
+    "ResourceType",
     "RetriableError",
     "SettingsWarning",
     "StaleCoordinatorError",

@@ -1,0 +1,69 @@
+"""The cluster and its brokers: who there is, and what lies in their data directories."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from oncelog_client.admin.descriptions import ClusterDescription, LogDirDescription, ReplicaInfo
+from oncelog_client.cluster import Cluster
+from oncelog_client.errors import check
+from oncelog_client.values import Node, TopicPartition
+from oncelog_protocol.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from oncelog_protocol.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+
+
+async def describe_cluster(cluster: Cluster, timeout_ms: int) -> ClusterDescription:
+    async def attempt() -> ClusterDescription:
+        response = await cluster.call_any(DescribeClusterRequest(), DescribeClusterResponse)
+        check(response.error_code, response.error_message)
+        nodes = {
+            row.broker_id: Node(row.broker_id, row.host, row.port, row.rack)
+            for row in sorted(response.brokers, key=lambda row: row.broker_id)
+        }
+        return ClusterDescription(
+            response.cluster_id, nodes.get(response.controller_id), tuple(nodes.values())
+        )
+
+    return await cluster.retry(attempt, timeout_ms)
+
+
+async def describe_log_dirs(
+    cluster: Cluster, broker_ids: Iterable[int] | None, timeout_ms: int
+) -> dict[int, list[LogDirDescription]]:
+    async def attempt() -> dict[int, list[LogDirDescription]]:
+        nodes = sorted(cluster.metadata.brokers) if broker_ids is None else list(broker_ids)
+        responses = await asyncio.gather(
+            *(
+                cluster.call(node_id, DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
+                for node_id in nodes
+            )
+        )
+        return {
+            node_id: _directories(response)
+            for node_id, response in zip(nodes, responses, strict=True)
+        }
+
+    return await cluster.retry(attempt, timeout_ms)
+
+
+def _directories(response: DescribeLogDirsResponse) -> list[LogDirDescription]:
+    check(response.error_code)
+    found = []
+    for row in response.results:
+        check(row.error_code, row.log_dir)
+        replicas = {
+            TopicPartition(topic.name, partition.partition_index): ReplicaInfo(
+                partition.partition_size, partition.offset_lag, partition.is_future_key
+            )
+            for topic in row.topics
+            for partition in topic.partitions
+        }
+        found.append(LogDirDescription(row.log_dir, row.total_bytes, row.usable_bytes, replicas))
+    return found

@@ -1,0 +1,201 @@
+"""The admin client: one method per thing an operator does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Final, Literal, Self, Unpack
+
+from oncelog_client.admin import brokers, configs, groups, topics
+from oncelog_client.admin.descriptions import (
+    AlterConfigOp,
+    ClusterDescription,
+    ConfigEntry,
+    ConfigResource,
+    GroupDescription,
+    GroupListing,
+    LogDirDescription,
+    NewTopic,
+    TopicDescription,
+    TopicListing,
+)
+from oncelog_client.cluster import Cluster
+from oncelog_client.config import AdminConfig, AdminSettings, IsolationLevel, admin_config
+from oncelog_client.group_offsets import commit_offsets, fetch_offsets
+from oncelog_client.log_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
+from oncelog_client.values import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
+
+OffsetSpec = int | Literal["earliest", "latest", "max_timestamp"]
+
+_SPECS: Final = {"earliest": EARLIEST, "latest": LATEST, "max_timestamp": MAX_TIMESTAMP}
+
+
+class Admin:
+    """Changes and describes a cluster. Use as `async with Admin(bootstrap_servers) as admin`.
+
+    Every method raises the first refusal as a KafkaError after all that it was given has been
+    tried, and RetriableError when `default_api_timeout_ms` is over.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str | Iterable[str], **settings: Unpack[AdminSettings]
+    ) -> None:
+        servers = bootstrap_servers if isinstance(bootstrap_servers, str) else [*bootstrap_servers]
+        self.config: AdminConfig = admin_config(servers, settings)
+        self._cluster = Cluster(self.config, auto_create=False)
+        self._timeout_ms = self.config.default_api_timeout_ms
+
+    async def start(self) -> None:
+        """Connect. Raises RetriableError if no bootstrap server can be reached."""
+        try:
+            await self._cluster.start()
+        except BaseException:
+            await self._cluster.close()
+            raise
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._cluster.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # -- topics
+
+    async def create_topics(
+        self, new_topics: Iterable[NewTopic | str], *, validate_only: bool = False
+    ) -> None:
+        """Create topics; a plain name takes the broker's defaults."""
+        rows = [NewTopic(topic) if isinstance(topic, str) else topic for topic in new_topics]
+        await topics.create_topics(
+            self._cluster, rows, self._timeout_ms, validate_only=validate_only
+        )
+
+    async def delete_topics(self, names: Iterable[str]) -> None:
+        """Delete topics with all they hold."""
+        await topics.delete_topics(self._cluster, names, self._timeout_ms)
+
+    async def list_topics(self, *, list_internal: bool = False) -> dict[str, TopicListing]:
+        """The topics by name."""
+        return await topics.list_topics(
+            self._cluster, self._timeout_ms, list_internal=list_internal
+        )
+
+    async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
+        """Topics with their partitions. Raises KafkaError for one that does not exist."""
+        return await topics.describe_topics(self._cluster, names, self._timeout_ms)
+
+    async def create_partitions(
+        self, counts: Mapping[str, int], *, validate_only: bool = False
+    ) -> None:
+        """Give topics more partitions: topic -> how many it should have in the end."""
+        await topics.create_partitions(
+            self._cluster, counts, self._timeout_ms, validate_only=validate_only
+        )
+
+    async def delete_records(
+        self, before: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Delete all records before an offset (-1: before the high watermark). Answers the first
+        offsets that are left."""
+        return await topics.delete_records(self._cluster, before, self._timeout_ms)
+
+    # -- settings
+
+    async def describe_configs(
+        self, resources: Iterable[ConfigResource]
+    ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+        """All settings of topics, brokers or groups, by name."""
+        return await configs.describe_configs(self._cluster, resources, self._timeout_ms)
+
+    async def alter_configs(
+        self,
+        changes: Mapping[ConfigResource, Iterable[AlterConfigOp]],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Change some settings and leave the others (KIP-339)."""
+        await configs.alter_configs(
+            self._cluster, changes, self._timeout_ms, validate_only=validate_only
+        )
+
+    # -- groups
+
+    async def list_groups(self, *, states: Iterable[str] = ()) -> list[GroupListing]:
+        """All groups of the cluster, or those in one of the states (`Stable`, `Empty` ...)."""
+        return await groups.list_groups(self._cluster, states, self._timeout_ms)
+
+    async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
+        """Groups with their members; one that does not exist is in the state `Dead`."""
+        return await groups.describe_groups(self._cluster, group_ids, self._timeout_ms)
+
+    async def delete_groups(self, group_ids: Iterable[str]) -> None:
+        """Delete groups without members, with their offsets."""
+        await groups.delete_groups(self._cluster, group_ids, self._timeout_ms)
+
+    async def list_group_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        require_stable: bool = False,
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The committed offsets of a group: all, or those of the partitions that have one."""
+        return await fetch_offsets(
+            self._cluster, group_id, partitions, self._timeout_ms, require_stable=require_stable
+        )
+
+    async def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        """Set committed offsets. Raises CommitFailedError while the group has members."""
+        await commit_offsets(
+            self._cluster, ConsumerGroupMetadata(group_id), offsets, self._timeout_ms
+        )
+
+    async def delete_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> None:
+        """Forget committed offsets. Refused while members subscribe to the topic."""
+        await groups.delete_group_offsets(self._cluster, group_id, partitions, self._timeout_ms)
+
+    # -- logs and brokers
+
+    async def list_offsets(
+        self,
+        specs: Mapping[TopicPartition, OffsetSpec],
+        *,
+        isolation_level: IsolationLevel = "read_uncommitted",
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Offsets at the ends of partitions, or of the first record at or after a time (ms since
+        1970). Under read_committed "latest" is the last stable offset."""
+        return await list_offsets(
+            self._cluster,
+            {tp: spec if isinstance(spec, int) else _SPECS[spec] for tp, spec in specs.items()},
+            self._timeout_ms,
+            read_committed=isolation_level == "read_committed",
+        )
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """The cluster's id, its brokers, its controller."""
+        return await brokers.describe_cluster(self._cluster, self._timeout_ms)
+
+    async def describe_log_dirs(
+        self, broker_ids: Iterable[int] | None = None
+    ) -> dict[int, list[LogDirDescription]]:
+        """What lies in the data directories of the brokers (of all without ids)."""
+        return await brokers.describe_log_dirs(self._cluster, broker_ids, self._timeout_ms)

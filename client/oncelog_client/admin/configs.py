@@ -1,0 +1,138 @@
+"""Settings of topics, brokers and groups: describe and alter (KIP-133, KIP-339)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from oncelog_client.admin.descriptions import (
+    AlterConfigOp,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    ConfigSynonym,
+    ResourceType,
+)
+from oncelog_client.cluster import Cluster
+from oncelog_client.errors import check
+from oncelog_protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+)
+from oncelog_protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+_OPERATIONS: Final = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
+_OF_ONE_BROKER: Final = frozenset({ResourceType.BROKER, ResourceType.BROKER_LOGGER})
+
+
+async def describe_configs(
+    cluster: Cluster, resources: Iterable[ConfigResource], timeout_ms: int
+) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+    described: dict[ConfigResource, dict[str, ConfigEntry]] = {}
+    for node_id, wanted in _by_node(resources).items():
+        request = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(
+                    resource_type=resource.type,
+                    resource_name=resource.name,
+                    configuration_keys=None,
+                )
+                for resource in wanted
+            ],
+            include_synonyms=True,
+            include_documentation=True,
+        )
+
+        async def attempt(
+            node_id: int | None = node_id, request: DescribeConfigsRequest = request
+        ) -> DescribeConfigsResponse:
+            if node_id is None:
+                response = await cluster.call_any(request, DescribeConfigsResponse)
+            else:
+                response = await cluster.call(node_id, request, DescribeConfigsResponse)
+            for row in response.results:
+                check(row.error_code, row.error_message or row.resource_name)
+            return response
+
+        for row in (await cluster.retry(attempt, timeout_ms)).results:
+            resource = ConfigResource(ResourceType(row.resource_type), row.resource_name)
+            described[resource] = {config.name: _entry(config) for config in row.configs}
+    return described
+
+
+def _entry(config: DescribeConfigsResourceResult) -> ConfigEntry:
+    return ConfigEntry(
+        config.name,
+        config.value,
+        _source(config.config_source),
+        config.read_only,
+        config.is_sensitive,
+        tuple(
+            ConfigSynonym(synonym.name, synonym.value, _source(synonym.source))
+            for synonym in config.synonyms
+        ),
+        config.documentation,
+    )
+
+
+def _source(number: int) -> ConfigSource:
+    try:
+        return ConfigSource(number)
+    except ValueError:
+        return ConfigSource.UNKNOWN
+
+
+async def alter_configs(
+    cluster: Cluster,
+    changes: Mapping[ConfigResource, Iterable[AlterConfigOp]],
+    timeout_ms: int,
+    *,
+    validate_only: bool,
+) -> None:
+    for node_id, resources in _by_node(changes).items():
+        request = IncrementalAlterConfigsRequest(
+            resources=[
+                AlterConfigsResource(
+                    resource_type=resource.type,
+                    resource_name=resource.name,
+                    configs=[
+                        AlterableConfig(
+                            name=change.name,
+                            config_operation=_OPERATIONS[change.op],
+                            value=change.value,
+                        )
+                        for change in changes[resource]
+                    ],
+                )
+                for resource in resources
+            ],
+            validate_only=validate_only,
+        )
+
+        async def attempt(
+            node_id: int | None = node_id, request: IncrementalAlterConfigsRequest = request
+        ) -> None:
+            if node_id is None:
+                answer = await cluster.call_controller(request, IncrementalAlterConfigsResponse)
+            else:
+                answer = await cluster.call(node_id, request, IncrementalAlterConfigsResponse)
+            for row in answer.responses:
+                check(row.error_code, row.error_message or row.resource_name)
+
+        await cluster.retry(attempt, timeout_ms)
+
+
+def _by_node(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
+    """Settings of one broker are that broker's to tell; all others any broker's."""
+    nodes: dict[int | None, list[ConfigResource]] = {}
+    for resource in resources:
+        own = resource.type in _OF_ONE_BROKER and resource.name
+        nodes.setdefault(int(resource.name) if own else None, []).append(resource)
+    return nodes
