@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 
 from oncelog_protocol.errors import ErrorCode
@@ -40,9 +41,10 @@ class Identity:
         return replace(self, producer_epoch=self.producer_epoch + epochs)
 
 
-def records(count: int = 1, value: bytes = b"v", timestamp: int = 1_000) -> list[NewRecord]:
-    """`count` records without keys."""
-    return [NewRecord(timestamp, None, value) for _ in range(count)]
+def records(count: int = 1, value: bytes = b"v") -> list[NewRecord]:
+    """`count` records without keys, of now: older ones would make the segment roll by time."""
+    now_ms = int(time.time() * 1000)
+    return [NewRecord(now_ms, None, value) for _ in range(count)]
 
 
 def batch(who: Identity, sequence: int, count: int = 1, value: bytes = b"v") -> bytearray:

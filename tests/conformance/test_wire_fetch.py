@@ -1,0 +1,244 @@
+"""Fetch, ListOffsets and OffsetForLeaderEpoch by hand: bounds, sessions (KIP-227), waiting."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
+from oncelog_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from oncelog_protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from oncelog_protocol.records.batch import build_batch, split_batches
+from oncelog_protocol.records.record import NewRecord
+from tests.conformance.conftest import Target
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import (
+    Identity,
+    batch,
+    end_transaction,
+    new_identity,
+    produce,
+    records,
+    topic_id,
+)
+
+LARGE = 1 << 20
+
+
+def place(
+    topic: str, *partitions: tuple[int, int], epoch: int = -1, size: int = LARGE
+) -> FetchTopic:
+    """Partitions and offsets of one topic."""
+    return FetchTopic(
+        topic=topic,
+        partitions=[
+            FetchPartition(
+                at, current_leader_epoch=epoch, fetch_offset=offset, partition_max_bytes=size
+            )
+            for at, offset in partitions
+        ],
+    )
+
+
+def fetch(wire: Wire, *topics: FetchTopic, committed: bool = False) -> PartitionData:
+    """The first partition of an answer without a session."""
+    request = FetchRequest(isolation_level=int(committed), topics=list(topics))
+    answer: FetchResponse = wire.call(request, 12)
+    assert answer.error_code == ErrorCode.NONE
+    return answer.responses[0].partitions[0]
+
+
+def offsets_in(data: PartitionData) -> list[int]:
+    """The base offsets of the batches fetched."""
+    return [header.base_offset for _, header in split_batches(data.records or b"")]
+
+
+def list_offset(
+    wire: Wire, topic: str, timestamp: int, *, partition: int = 0, epoch: int = -1, version: int = 7
+) -> ListOffsetsPartitionResponse:
+    """What ListOffsets says of one partition."""
+    one = ListOffsetsPartition(partition, current_leader_epoch=epoch, timestamp=timestamp)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, [one])])
+    answer: ListOffsetsPartitionResponse = wire.call(request, version).topics[0].partitions[0]
+    return answer
+
+
+def test_a_fetch_in_the_middle_and_at_the_ends(wire: Wire, topic: str) -> None:
+    """The batch that holds the offset comes whole; the end is empty; beyond is out of range."""
+    for _ in range(3):
+        produce(wire, topic, build_batch(records(10)))
+    assert offsets_in(fetch(wire, place(topic, (0, 15)))) == [10, 20]
+    end = fetch(wire, place(topic, (0, 30)))
+    assert (end.error_code, len(end.records or b""), end.high_watermark) == (ErrorCode.NONE, 0, 30)
+    for offset in (31, -5):
+        refused = fetch(wire, place(topic, (0, offset)))
+        assert refused.error_code == ErrorCode.OFFSET_OUT_OF_RANGE, offset
+
+
+def test_a_batch_larger_than_the_limit_is_sent_all_the_same(wire: Wire, topic: str) -> None:
+    """KIP-74: the first batch of the first partition, so that a reader never gets stuck."""
+    for _ in range(2):
+        produce(wire, topic, build_batch(records(1, b"x" * 5_000)))
+        produce(wire, topic, build_batch(records(1, b"x" * 5_000)), partition=1)
+    request = FetchRequest(max_bytes=100, topics=[place(topic, (0, 0), (1, 0), size=100)])
+    answer: FetchResponse = wire.call(request, 12)
+    first, second = answer.responses[0].partitions
+    assert offsets_in(first) == [0]
+    assert len(second.records or b"") < 5_000
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"), [(0, "NONE"), (7, "UNKNOWN_LEADER_EPOCH"), (-1, "NONE")]
+)
+def test_leader_epochs_are_compared(wire: Wire, topic: str, epoch: int, code: str) -> None:
+    """KIP-320: a reader that knows a newer leader than the broker is told so."""
+    assert ErrorCode(fetch(wire, place(topic, (0, 0), epoch=epoch)).error_code).name == code
+    assert ErrorCode(list_offset(wire, topic, -1, epoch=epoch).error_code).name == code
+
+
+def test_unknown_partitions_and_ids(wire: Wire, topic: str) -> None:
+    """By name 3, by id UNKNOWN_TOPIC_ID; the others of the request are served."""
+    request = FetchRequest(topics=[place(f"{topic}-no", (0, 0)), place(topic, (9, 0), (1, 0))])
+    answer = wire.call(request, 12)
+    codes = {
+        (one.topic, part.partition_index): part.error_code
+        for one in answer.responses
+        for part in one.partitions
+    }
+    assert codes == {(f"{topic}-no", 0): 3, (topic, 9): 3, (topic, 1): 0}
+    unknown, known = place(topic, (0, 0)), place(topic, (0, 0))
+    unknown.topic_id, known.topic_id = bytes(range(16)), topic_id(wire, topic)
+    answer = wire.call(FetchRequest(topics=[unknown, known]), 13)
+    by_id = {one.topic_id: one.partitions[0].error_code for one in answer.responses}
+    assert by_id == {unknown.topic_id: ErrorCode.UNKNOWN_TOPIC_ID, known.topic_id: ErrorCode.NONE}
+
+
+def test_a_session_says_only_what_changed(wire: Wire, topic: str) -> None:
+    """KIP-227: full, incremental, added, forgotten, closed."""
+    first = wire.call(FetchRequest(session_epoch=0, topics=[place(topic, (0, 0), (1, 0))]), 12)
+    session = first.session_id
+    assert session != 0
+    assert len(first.responses[0].partitions) == 2
+
+    def incremental(epoch: int, **what: list[FetchTopic] | list[ForgottenTopic]) -> FetchResponse:
+        request = FetchRequest(session_id=session, session_epoch=epoch)
+        for name, value in what.items():
+            setattr(request, name, value)
+        answer: FetchResponse = wire.call(request, 12)
+        return answer
+
+    assert incremental(1).responses == []
+    produce(wire, topic, build_batch(records()), partition=1)
+    changed = incremental(2).responses
+    assert [one.partition_index for one in changed[0].partitions] == [1]
+    produce(wire, topic, build_batch(records()), partition=2)
+    gone = [ForgottenTopic(topic=topic, partitions=[1])]
+    answer = incremental(3, topics=[place(topic, (2, 0))], forgotten_topics_data=gone)
+    assert [one.partition_index for one in answer.responses[0].partitions] == [2]
+    assert incremental(3).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert incremental(-1).session_id == 0
+    assert incremental(4).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_fetch_waits_for_records(target: Target, wire: Wire, topic: str) -> None:
+    """`max_wait_ms` ends at the first byte when min_bytes is 1, or at its time."""
+    request = FetchRequest(max_wait_ms=10_000, min_bytes=1, topics=[place(topic, (0, 0))])
+    wire.send(request, 12)
+    with Wire(target.address) as other:
+        produce(other, topic, build_batch(records()))
+    answer = wire.answer()
+    assert offsets_in(answer.responses[0].partitions[0]) == [0]
+    start = time.monotonic()
+    request = FetchRequest(max_wait_ms=300, min_bytes=1, topics=[place(topic, (0, 1))])
+    assert offsets_in(wire.call(request, 12).responses[0].partitions[0]) == []
+    assert 0.25 < time.monotonic() - start < 5
+
+
+def test_a_fetch_is_told_which_transactions_were_aborted(wire: Wire, topic: str) -> None:
+    """read_committed: all up to the LSO, and from where on to drop whose batches."""
+
+    def transaction(who: Identity, commit: bool) -> Identity:
+        assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+        assert end_transaction(wire, who, commit=commit).error_code == ErrorCode.NONE
+        return who.aged(1)
+
+    who = new_identity(wire, topic)
+    for commit in (True, False, False):
+        who = transaction(who, commit)
+    wait_until(lambda: fetch(wire, place(topic, (0, 0))).last_stable_offset == 6, "LSO = HW")
+    found = fetch(wire, place(topic, (0, 0)), committed=True)
+    aborted = found.aborted_transactions or []
+    assert [(one.producer_id, one.first_offset) for one in aborted] == [
+        (who.producer_id, 2),
+        (who.producer_id, 4),
+    ]
+    assert offsets_in(found) == list(range(6))
+    assert fetch(wire, place(topic, (0, 0))).aborted_transactions is None
+    late = fetch(wire, place(topic, (0, 4)), committed=True).aborted_transactions or []
+    assert [one.first_offset for one in late] == [4]
+
+
+def test_every_version_of_fetch(wire: Wire, topic: str) -> None:
+    """From 4 to 17: the same bytes by name and by id."""
+    produce(wire, topic, build_batch(records(3)))
+    for version in range(4, 18):
+        where = place(topic, (0, 0))
+        where.topic_id = topic_id(wire, topic)
+        answer = wire.call(FetchRequest(topics=[where]), version)
+        assert offsets_in(answer.responses[0].partitions[0]) == [0], version
+
+
+def test_offsets_by_time(wire: Wire, topic: str) -> None:
+    """The first offset not before a time, across batches and out of order (KIP-79, KIP-734)."""
+    for stamps in ((10, 50, 30), (20, 40), (60,)):
+        produce(wire, topic, build_batch([NewRecord(one, None, b"v") for one in stamps]))
+    found = {
+        at: (list_offset(wire, topic, at).offset, list_offset(wire, topic, at).timestamp)
+        for at in (0, 10, 11, 50, 51, 60, 61, -1, -2, -3)
+    }
+    assert found == {
+        0: (0, 10),
+        10: (0, 10),
+        11: (1, 50),
+        50: (1, 50),
+        51: (5, 60),
+        60: (5, 60),
+        61: (-1, -1),
+        -1: (6, -1),
+        -2: (0, -1),
+        -3: (5, 60),
+    }
+    unknown = list_offset(wire, f"{topic}-no", -1)
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_end_of_an_epoch(wire: Wire, topic: str) -> None:
+    """OffsetForLeaderEpoch: the current epoch ends at the log's end, a future one is unknown."""
+    produce(wire, topic, build_batch(records(4)))
+    found = []
+    for epoch in (0, 5):
+        one = OffsetForLeaderPartition(0, leader_epoch=epoch)
+        request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic, [one])])
+        for version in (2, 3, 4):
+            answer = wire.call(request, version).topics[0].partitions[0]
+            found.append((answer.error_code, answer.leader_epoch, answer.end_offset))
+    assert found == [(0, 0, 4)] * 3 + [(0, -1, -1)] * 3

@@ -1,0 +1,115 @@
+"""Every API in every version on a real connection, and what is not one of them."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.apis import APIS, ApiKey
+from oncelog_protocol.codecs import decode
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
+from oncelog_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.conformance.conftest import Target
+from tests.conformance.wire import Wire
+
+# Kafka refuses what it takes for a client that names itself badly (KIP-511).
+CLIENT = ("conformance", "1")
+# What Kafka 4.3.1 does not speak yet of what the tables of 4.4 have.
+NEWER = {ApiKey.API_VERSIONS: 5, ApiKey.TXN_OFFSET_COMMIT: 6, ApiKey.DELETE_GROUPS: 3}
+
+
+def api_versions(wire: Wire, version: int = 4) -> ApiVersionsResponse:
+    """What the broker speaks."""
+    answer: ApiVersionsResponse = wire.call(ApiVersionsRequest(*CLIENT), version)
+    return answer
+
+
+def test_what_is_spoken_includes_all_of_ours(target: Target, wire: Wire) -> None:
+    """Every API and version of the tables is there; Produce is advertised from 0 for librdkafka."""
+    spoken = {
+        one.api_key: (one.min_version, one.max_version) for one in api_versions(wire).api_keys
+    }
+    for api in APIS.values():
+        oldest, latest = spoken[api.key]
+        assert oldest <= api.oldest, api.name
+        newer = target.name == "kafka" and NEWER.get(api.key) == api.latest
+        assert latest >= api.latest - newer, api.name
+    assert spoken[ApiKey.PRODUCE][0] == 0
+
+
+def test_transactions_of_version_2_are_finalized(wire: Wire) -> None:
+    """`transaction.version=2` (KIP-890), which Java 4.x and franz-go ask for."""
+    answer = api_versions(wire, 3)
+    levels = {one.name: one.max_version_level for one in answer.finalized_features}
+    assert levels["transaction.version"] == 2
+    assert answer.finalized_features_epoch >= 0
+
+
+@pytest.mark.parametrize("key", sorted(APIS), ids=lambda key: APIS[key].name)
+def test_every_version_is_answered(target: Target, key: int) -> None:
+    """A request of nothing but defaults gets an answer that decodes to its last byte."""
+    api = APIS[key]
+    request: Any = ApiVersionsRequest(*CLIENT) if key == ApiKey.API_VERSIONS else api.request()
+    if key == ApiKey.PRODUCE:
+        request.acks = 1
+    if key == ApiKey.ADD_PARTITIONS_TO_TXN:  # Kafka never answers one for no transaction at all
+        request.transactions = [AddPartitionsToTxnTransaction(transactional_id="none")]
+    with Wire(target.address) as wire:
+        latest = {one.api_key: one.max_version for one in api_versions(wire).api_keys}[key]
+        for version in range(api.oldest, min(api.latest, latest) + 1):
+            assert isinstance(wire.call(request, version), api.response), version
+
+
+def test_a_version_of_the_future_is_told_the_versions(wire: Wire) -> None:
+    """KIP-511: ApiVersions alone is answered, in version 0 with UNSUPPORTED_VERSION."""
+    header = struct.pack(">hhihB", ApiKey.API_VERSIONS, 99, 7, -1, 0)
+    wire.socket.sendall(struct.pack(">i", len(header) + 5) + header + b"other")
+    with wire.socket.makefile("rb") as stream:
+        (size,) = struct.unpack(">i", stream.read(4))
+        body = stream.read(size)
+    assert struct.unpack_from(">ih", body) == (7, ErrorCode.UNSUPPORTED_VERSION)
+    answer = decode(ApiVersionsResponse, 0, body[4:])
+    assert ApiKey.API_VERSIONS in [one.api_key for one in answer.api_keys]
+
+
+@pytest.mark.parametrize(
+    ("key", "version"),
+    [(ApiKey.METADATA, 99), (ApiKey.PRODUCE, 2), (ApiKey.FETCH, 3), (999, 0), (-1, 0)],
+)
+def test_what_is_not_spoken_closes_the_connection(wire: Wire, key: int, version: int) -> None:
+    """There is no answer that such a client could read."""
+    header = struct.pack(">hhih", key, version, 1, -1)
+    wire.socket.sendall(struct.pack(">i", len(header)) + header + bytes(20))
+    assert wire.is_closed()
+
+
+def test_metadata_creates_topics_if_asked(wire: Wire, name: str) -> None:
+    """`auto.create.topics.enable` is on; a client may say no, and a bad name is an error."""
+
+    def look(topic: str, *, create: bool) -> int:
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=create
+        )
+        code: int = wire.call(request, 9).topics[0].error_code
+        return code
+
+    assert look(name, create=False) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert look("bad/name", create=True) == ErrorCode.INVALID_TOPIC_EXCEPTION
+    seen = {look(name, create=True) for _ in range(2)}
+    missing = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}
+    assert seen <= {ErrorCode.NONE, *missing}
+
+
+def test_metadata_of_all_and_of_none(wire: Wire, topic: str) -> None:
+    """Null is all topics, an empty list is none; version 0 knows no null."""
+    for version, topics in ((1, None), (9, None), (0, [])):
+        answer = wire.call(MetadataRequest(topics=topics), version)
+        assert topic in [one.name for one in answer.topics], version
+    answer = wire.call(MetadataRequest(topics=[]), 9)
+    assert answer.topics == []
+    assert answer.controller_id == answer.brokers[0].node_id == 1
+    assert answer.cluster_id
