@@ -143,7 +143,7 @@ async def _print(
     progress: Progress,
 ) -> int:
     """Print until enough has been read, or nothing came for long enough; returns how many."""
-    output = click.get_binary_stream("stdout")
+    output = sys.stdout.buffer
     limit, timeout_ms = flags["max_messages"], flags["timeout_ms"]
     count = 0
     while limit is None or count < limit:
