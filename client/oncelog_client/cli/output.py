@@ -36,7 +36,12 @@ def show(columns: Sequence[str], rows: Sequence[Row], *, as_json: bool, title: s
 
 def show_json(value: Any) -> None:
     """Print one JSON document on one line."""
-    click.echo(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    click.echo(json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """JSON without spaces or line ends."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _text(value: Any) -> str:
