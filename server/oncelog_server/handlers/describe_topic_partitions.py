@@ -6,6 +6,7 @@ v0: the partitions from a cursor on, and the cursor of the next page
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
@@ -79,10 +80,10 @@ class _Pages:
         if self._left == 0:
             self.next_cursor = ResponseCursor(name, 0)
             return False
-        end = min(first + self._left, len(topic.partitions))
-        states = [one for one in partition_states(node, topic, first) if one.partition < end]
+        states = list(islice(partition_states(node, topic, first), self._left))
         self.topics.append(self._shown(topic, states))
         self._left -= len(states)
+        end = first + len(states)
         if end < len(topic.partitions):
             self.next_cursor = ResponseCursor(name, end)
             return False
