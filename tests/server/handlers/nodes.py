@@ -1,0 +1,103 @@
+"""A broker without a network or logs: its metadata is real, on the simulator's store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar, cast
+
+from oncelog_protocol.apis import APIS
+from oncelog_protocol.codecs import decode, encode
+from oncelog_server.deferred import Deferred
+from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.network.request_context import Peer, RequestContext
+from oncelog_server.node import Node
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.security.authorizer import (
+    ANONYMOUS,
+    AllowAll,
+    Authorizer,
+    Operation,
+    Principal,
+    Resource,
+)
+from oncelog_server.settings.listeners import Endpoint
+from oncelog_server.settings.model import Settings
+from tests.server.metadata.memory_store import MemoryStore
+
+T = TypeVar("T")
+
+ENDPOINTS = [Endpoint("PLAINTEXT", "inside", 9092), Endpoint("EXTERNAL", "outside", 19092)]
+NOBODY: Any = None
+
+
+class Denying:
+    """Allows all but some operations on some resources."""
+
+    def __init__(self, *denied: tuple[Operation, str]) -> None:
+        self._denied = set(denied)
+
+    def authorise(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
+        return (operation, resource.name) not in self._denied
+
+
+@asynccontextmanager
+async def broker(
+    settings: Settings | None = None, authorizer: Authorizer | None = None
+) -> AsyncIterator[Node]:
+    settings = settings or Settings()
+    metadata = ClusterMetadata(MemoryStore(), settings)
+    await metadata.start(ENDPOINTS)
+    tasks: set[asyncio.Task[Any]] = set()
+
+    def spawn(work: Coroutine[Any, Any, T], /) -> Deferred[T]:
+        answer: Deferred[T] = Deferred()
+
+        async def run() -> None:
+            answer.complete(await work)
+
+        task = asyncio.create_task(run())
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        return answer
+
+    yield Node(
+        broker_id=settings.node_id,
+        cluster_id=metadata.image.cluster_id,
+        settings=settings,
+        clock=NOBODY,
+        timers=NOBODY,
+        authorizer=authorizer or AllowAll(),
+        metadata=metadata,
+        partitions=Partitions(),
+        transactions=NOBODY,
+        groups=NOBODY,
+        fetch_sessions=NOBODY,
+        local_markers=NOBODY,
+        new_producer_id=NOBODY,
+        spawn=spawn,
+    )
+    await metadata.stop()
+
+
+def context(api: int, version: int, listener: str = "PLAINTEXT") -> RequestContext:
+    peer = Peer(ANONYMOUS, "/127.0.0.1", listener, lambda: False)
+    return RequestContext(peer, api, version, 1, "test")
+
+
+async def ask(
+    handler: Any, node: Node, request: Any, version: int | None = None, listener: str = "PLAINTEXT"
+) -> Any:
+    """The answer as the client gets it: everything goes over the wire in that version."""
+    if version is None:
+        version = handler.VERSIONS.stop - 1
+    api = APIS[handler.API]
+    arrived = decode(api.request, version, encode(request, version))
+    response = handler.handle(node, context(handler.API, version, listener), arrived)
+    if isinstance(response, Deferred):
+        ready = asyncio.Event()
+        response.on_complete(lambda value: ready.set())
+        await asyncio.wait_for(ready.wait(), 5)
+        response = response.value
+    return decode(cast(Any, api.response), version, encode(response, version))

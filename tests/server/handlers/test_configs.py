@@ -1,0 +1,229 @@
+"""Settings are described with their sources, and a topic's are altered, over the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.apis import APIS
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages import alter_configs as replacing
+from oncelog_protocol.messages import incremental_alter_configs as changing
+from oncelog_protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from oncelog_server.cluster.topics import NewTopic
+from oncelog_server.config import load_settings
+from oncelog_server.handlers import (
+    alter_configs,
+    describe_configs,
+    incremental_alter_configs,
+)
+from oncelog_server.node import Node
+from oncelog_server.security.authorizer import Operation
+from tests.server.handlers.nodes import Denying, ask, broker
+
+TOPIC, BROKER = 2, 4
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+async def described(
+    node: Node, kind: int, name: str, version: int | None = None, **fields: Any
+) -> Any:
+    keys = fields.pop("keys", None)
+    resource = DescribeConfigsResource(kind, name, keys)
+    request = DescribeConfigsRequest([resource], **fields)
+    (result,) = (await ask(describe_configs, node, request, version)).results
+    return result
+
+
+@pytest.mark.parametrize("version", describe_configs.VERSIONS)
+async def test_a_topics_settings_come_with_their_sources(version: int) -> None:
+    settings = load_settings(assignments=["log.retention.hours=1", "log.roll.ms=7"]).settings
+    async with broker(settings) as node:
+        own = {"segment.ms": "8"}
+        await node.metadata.create_topics([NewTopic("a", settings=own)])
+        documented = {"include_documentation": True} if version >= 3 else {}
+        result = await described(node, TOPIC, "a", version, include_synonyms=True, **documented)
+        assert result.error_code == ErrorCode.NONE
+        found = {one.name: one for one in result.configs}
+        segment, retention = found["segment.ms"], found["retention.ms"]
+        assert (segment.value, segment.config_source, segment.read_only) == ("8", 1, False)
+        assert [(one.name, one.value, one.source) for one in segment.synonyms] == [
+            ("segment.ms", "8", 1),
+            ("log.roll.ms", "7", 4),
+            ("log.roll.hours", "168", 5),
+        ]
+        assert (retention.value, retention.config_source) == ("3600000", 4)
+        assert [(one.name, one.value, one.source) for one in retention.synonyms] == [
+            ("log.retention.hours", "1", 4),
+            ("log.retention.hours", "168", 5),
+        ]
+        assert found["remote.storage.enable"].value == "false"
+        assert found["leader.replication.throttled.replicas"].value == ""
+        if version >= 3:
+            assert (segment.config_type, found["cleanup.policy"].config_type) == (5, 7)
+            assert "age" in segment.documentation
+
+
+async def test_only_what_is_asked_for() -> None:
+    async with broker() as node:
+        await node.metadata.create_topics([NewTopic("a")])
+        some = await described(node, TOPIC, "a", keys=["flush.ms", "none"])
+        assert [(one.name, one.synonyms) for one in some.configs] == [("flush.ms", [])]
+        assert some.configs[0].documentation is None
+
+
+async def test_a_brokers_settings_are_read_only_and_say_what_has_no_effect() -> None:
+    settings = load_settings(assignments=["num.partitions=3", "num.io.threads=9"]).settings
+    async with broker(settings) as node:
+        result = await described(node, BROKER, "1", include_documentation=True)
+        found = {one.name: one for one in result.configs}
+        assert all(one.read_only for one in result.configs)
+        assert (found["num.partitions"].value, found["num.partitions"].config_source) == ("3", 4)
+        assert (found["max.connections"].value, found["max.connections"].config_source) == (
+            "10000",
+            5,
+        )
+        assert found["num.io.threads"].value == "9"
+        assert "without effect" in found["num.io.threads"].documentation
+        assert found["oncelog.flush.on.ack"].value == "false"
+        assert (await described(node, BROKER, "")).configs == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (TOPIC, "none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "2", ErrorCode.INVALID_REQUEST),
+        (BROKER, "x", ErrorCode.INVALID_REQUEST),
+        (8, "1", ErrorCode.INVALID_REQUEST),
+        (99, "", ErrorCode.INVALID_REQUEST),
+        (TOPIC, "secret", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ],
+)
+async def test_what_cannot_be_described(kind: int, name: str, code: ErrorCode) -> None:
+    denied = Denying((Operation.DESCRIBE_CONFIGS, "secret"))
+    async with broker(authorizer=denied) as node:
+        result = await described(node, kind, name)
+        assert (result.error_code, result.resource_name, result.configs) == (code, name, [])
+
+
+def replace(name: str, own: dict[str, str | None], kind: int = TOPIC) -> Any:
+    configs = [replacing.AlterableConfig(key, value) for key, value in own.items()]
+    return replacing.AlterConfigsResource(kind, name, configs)
+
+
+def change(name: str, *changes: tuple[str, int, str | None], kind: int = TOPIC) -> Any:
+    configs = [changing.AlterableConfig(*one) for one in changes]
+    return changing.AlterConfigsResource(kind, name, configs)
+
+
+@pytest.mark.parametrize("version", alter_configs.VERSIONS)
+async def test_replacing_a_topics_settings(version: int) -> None:
+    async with broker() as node:
+        await node.metadata.create_topics([NewTopic("a", settings={"flush.ms": "1"})])
+        request = replacing.AlterConfigsRequest([replace("a", {"retention.ms": "5"})])
+        (result,) = (await ask(alter_configs, node, request, version)).responses
+        assert (result.error_code, result.error_message) == (0, None)
+        assert node.metadata.image.topics["a"].settings == {"retention.ms": "5"}
+
+
+@pytest.mark.parametrize("version", incremental_alter_configs.VERSIONS)
+async def test_changing_some_of_a_topics_settings(version: int) -> None:
+    async with broker() as node:
+        own = {"flush.ms": "1", "segment.ms": "3"}
+        await node.metadata.create_topics([NewTopic("a", settings=own)])
+        resource = change(
+            "a",
+            ("retention.ms", SET, "5"),
+            ("flush.ms", DELETE, None),
+            ("cleanup.policy", APPEND, "compact"),
+        )
+        request = changing.IncrementalAlterConfigsRequest([resource])
+        (result,) = (await ask(incremental_alter_configs, node, request, version)).responses
+        assert (result.error_code, result.error_message) == (0, None)
+        assert node.metadata.image.topics["a"].settings == {
+            "segment.ms": "3",
+            "retention.ms": "5",
+            "cleanup.policy": "delete,compact",
+        }
+
+
+async def test_to_validate_alters_nothing() -> None:
+    async with broker() as node:
+        await node.metadata.create_topics([NewTopic("a")])
+        image = node.metadata.image
+        resources = [replace("a", {"retention.ms": "5"})]
+        await ask(alter_configs, node, replacing.AlterConfigsRequest(resources, True))
+        changes = [change("a", ("retention.ms", SET, "5"))]
+        asked = changing.IncrementalAlterConfigsRequest(changes, True)
+        await ask(incremental_alter_configs, node, asked)
+        assert node.metadata.image is image
+
+
+async def test_each_resource_has_its_own_outcome() -> None:
+    denied = Denying((Operation.ALTER_CONFIGS, "secret"))
+    async with broker(authorizer=denied) as node:
+        await node.metadata.create_topics([NewTopic("a"), NewTopic("twice")])
+        value = ("retention.ms", SET, "5")
+        resources = [
+            change("a", value),
+            change("none", value),
+            change("a b", ("nonsense", SET, "1")),
+            change("secret", value),
+            change("twice", value),
+            change("twice", value),
+            change("1", ("max.connections", SET, "5"), kind=BROKER),
+            change("b", ("retention.ms", 9, "5")),
+            change("c", value, value),
+            change("d", ("retention.ms", SET, None)),
+            change("e", ("retention.ms", APPEND, "1")),
+            change("f", ("remote.storage.enable", SET, "true")),
+        ]
+        request = changing.IncrementalAlterConfigsRequest(resources)
+        response = await ask(incremental_alter_configs, node, request)
+        assert [one.error_code for one in response.responses] == [
+            ErrorCode.NONE,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.INVALID_CONFIG,
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_CONFIG,
+            ErrorCode.INVALID_CONFIG,
+        ]
+        broker_message = response.responses[6].error_message
+        assert "Cannot update these configs dynamically: max.connections" in broker_message
+        assert "remote.storage.enable" in response.responses[-1].error_message
+
+
+async def test_replacing_refuses_the_same() -> None:
+    async with broker() as node:
+        await node.metadata.create_topics([NewTopic("a")])
+        resources = [
+            replace("a", {"retention.ms": None}),
+            replace("none", {"retention.ms": "5"}),
+            replace("1", {"max.connections": "5"}, BROKER),
+            replace("x", {"retention.ms": "soon"}),
+        ]
+        response = await ask(alter_configs, node, replacing.AlterConfigsRequest(resources))
+        assert [one.error_code for one in response.responses] == [
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_CONFIG,
+        ]
+
+
+def test_every_handler_here_serves_all_versions_of_its_api() -> None:
+    for handler in (alter_configs, describe_configs, incremental_alter_configs):
+        api = APIS[handler.API]
+        assert (handler.VERSIONS.start, handler.VERSIONS.stop - 1) == (api.oldest, api.latest)

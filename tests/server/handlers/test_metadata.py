@@ -1,0 +1,268 @@
+"""Metadata, DescribeTopicPartitions, DescribeCluster and ApiVersions show the cluster as it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.apis import APIS, ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.api_versions import ApiVersionsRequest
+from oncelog_protocol.messages.describe_cluster import DescribeClusterRequest
+from oncelog_protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    RequestCursor,
+    TopicRequest,
+)
+from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from oncelog_protocol.types import ZERO_UUID
+from oncelog_server.cluster.topics import NewTopic
+from oncelog_server.handlers import (
+    api_versions,
+    describe_cluster,
+    describe_topic_partitions,
+    metadata,
+)
+from oncelog_server.security.authorizer import Operation
+from oncelog_server.settings.model import Settings
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.handlers.nodes import Denying, ask, broker, context
+
+
+def by_name(*names: str | None) -> list[MetadataRequestTopic]:
+    return [MetadataRequestTopic(name=name) for name in names]
+
+
+@pytest.mark.parametrize("version", metadata.VERSIONS)
+async def test_a_topic_that_is_asked_for_is_created_and_shown_at_once(version: int) -> None:
+    async with broker(Settings(num_partitions=3)) as node:
+        response = await ask(metadata, node, MetadataRequest(by_name("orders")), version)
+        (topic,) = response.topics
+        assert topic.error_code == ErrorCode.NONE
+        assert topic.name == "orders"
+        assert [partition.leader_id for partition in topic.partitions] == [1, 1, 1]
+        assert [partition.isr_nodes for partition in topic.partitions] == [[1]] * 3
+        (one,) = response.brokers
+        assert (one.node_id, one.host, one.port) == (1, "inside", 9092)
+        if version >= 10:
+            assert topic.topic_id == node.metadata.image.topics["orders"].id
+        if version >= 7:
+            assert topic.partitions[0].leader_epoch == 0
+
+
+async def test_clients_are_told_the_address_of_their_listener() -> None:
+    async with broker() as node:
+        response = await ask(metadata, node, MetadataRequest([]), listener="EXTERNAL")
+        assert (response.brokers[0].host, response.brokers[0].port) == ("outside", 19092)
+        assert response.topics == []
+        assert response.controller_id == 1
+        assert response.cluster_id == node.cluster_id
+
+
+@pytest.mark.parametrize(
+    ("settings", "allowed", "version"),
+    [(Settings(auto_create_topics_enable=False), True, 12), (Settings(), False, 4)],
+)
+async def test_no_topic_is_created_where_that_is_off(
+    settings: Settings, allowed: bool, version: int
+) -> None:
+    async with broker(settings) as node:
+        request = MetadataRequest(by_name("orders", "a b"), allow_auto_topic_creation=allowed)
+        response = await ask(metadata, node, request, version)
+        assert [topic.error_code for topic in response.topics] == [
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ]
+        assert not node.metadata.image.topics
+
+
+async def test_a_topic_that_cannot_be_created_says_why() -> None:
+    async with broker() as node:
+        request = MetadataRequest(by_name("a b", "fine", "a.b"))
+        await node.metadata.create_topics([NewTopic("a_b")])
+        response = await ask(metadata, node, request)
+        assert [topic.error_code for topic in response.topics] == [
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            ErrorCode.NONE,
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ]
+
+
+async def test_topics_by_id() -> None:
+    async with broker() as node:
+        await node.metadata.create_topics([NewTopic("orders")])
+        known = node.metadata.image.topics["orders"].id
+        request = MetadataRequest(
+            [MetadataRequestTopic(known, None), MetadataRequestTopic(b"x" * 16, None)]
+        )
+        found, unknown = (await ask(metadata, node, request)).topics
+        assert (found.name, found.error_code) == ("orders", ErrorCode.NONE)
+        assert (unknown.name, unknown.error_code) == (None, ErrorCode.UNKNOWN_TOPIC_ID)
+        assert unknown.topic_id == b"x" * 16
+        early = await ask(metadata, node, MetadataRequest([MetadataRequestTopic(known, "")]), 10)
+        assert early.topics[0].error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_all_topics_are_null_or_in_version_0_an_empty_list() -> None:
+    async with broker() as node:
+        await node.metadata.create_topics([NewTopic("a"), NewTopic("b")])
+        everything = await ask(metadata, node, MetadataRequest(None), 1)
+        assert {topic.name for topic in everything.topics} == {"a", "b"}
+        assert len((await ask(metadata, node, MetadataRequest([]), 0)).topics) == 2
+        assert (await ask(metadata, node, MetadataRequest([]), 1)).topics == []
+
+
+async def test_topics_a_client_may_not_see() -> None:
+    denied = Denying((Operation.DESCRIBE, "secret"))
+    async with broker(authorizer=denied) as node:
+        await node.metadata.create_topics([NewTopic("secret"), NewTopic("open")])
+        everything = await ask(metadata, node, MetadataRequest(None))
+        assert [topic.name for topic in everything.topics] == ["open"]
+        (topic,) = (await ask(metadata, node, MetadataRequest(by_name("secret")))).topics
+        assert topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert topic.topic_id == ZERO_UUID
+
+
+async def test_a_topic_that_may_not_be_created_is_not() -> None:
+    denied = Denying((Operation.CREATE, "orders"), (Operation.CREATE, "kafka-cluster"))
+    async with broker(authorizer=denied) as node:
+        await ask(metadata, node, MetadataRequest(by_name("orders")))
+        assert not node.metadata.image.topics
+
+
+async def test_internal_topics_are_marked_and_made_as_they_must_be() -> None:
+    async with broker() as node:
+        request = MetadataRequest(by_name("__consumer_offsets"))
+        (topic,) = (await ask(metadata, node, request)).topics
+        assert topic.is_internal
+        assert len(topic.partitions) == 50
+
+
+async def test_a_partition_whose_log_cannot_be_used_has_no_leader() -> None:
+    async with broker() as node:
+        await node.metadata.create_topics([NewTopic("orders", 2)])
+        node.partitions.add_offline(TopicPartition("orders", 1), "corrupt")
+        (topic,) = (await ask(metadata, node, MetadataRequest(by_name("orders")))).topics
+        good, bad = topic.partitions
+        assert (good.leader_id, good.offline_replicas) == (1, [])
+        assert (bad.leader_id, bad.offline_replicas) == (-1, [1])
+        assert bad.error_code == ErrorCode.LEADER_NOT_AVAILABLE
+
+
+async def test_authorized_operations_are_bits() -> None:
+    denied = Denying((Operation.WRITE, "orders"))
+    async with broker(authorizer=denied) as node:
+        request = MetadataRequest(by_name("orders"), include_topic_authorized_operations=True)
+        (topic,) = (await ask(metadata, node, request)).topics
+        assert topic.topic_authorized_operations == 0b110111101000
+        silent = (await ask(metadata, node, MetadataRequest(by_name("orders")))).topics[0]
+        assert silent.topic_authorized_operations == -(2**31)
+
+
+async def describe(node: object, **request: object) -> tuple[list[tuple[str, int, int]], object]:
+    """(topic, error, number of partitions) of each, and the next cursor."""
+    response = await ask(
+        describe_topic_partitions,
+        node,  # type: ignore[arg-type]
+        DescribeTopicPartitionsRequest(**request),  # type: ignore[arg-type]
+    )
+    topics = [(one.name, one.error_code, len(one.partitions)) for one in response.topics]
+    cursor = response.next_cursor
+    return topics, cursor and (cursor.topic_name, cursor.partition_index)
+
+
+async def test_partitions_come_page_by_page() -> None:
+    async with broker() as node:
+        await node.metadata.create_topics([NewTopic("b", 3), NewTopic("a", 2), NewTopic("c", 1)])
+        assert await describe(node) == ([("a", 0, 2), ("b", 0, 3), ("c", 0, 1)], None)
+        first = await describe(node, response_partition_limit=4)
+        assert first == ([("a", 0, 2), ("b", 0, 2)], ("b", 2))
+        rest = await describe(node, cursor=RequestCursor("b", 2))
+        assert rest == ([("b", 0, 1), ("c", 0, 1)], None)
+        full = await describe(node, response_partition_limit=2)
+        assert full == ([("a", 0, 2)], ("b", 0))
+
+
+async def test_partitions_of_topics_by_name() -> None:
+    async with broker() as node:
+        await node.metadata.create_topics([NewTopic("a", 2)])
+        wanted = [TopicRequest("a"), TopicRequest("zzz"), TopicRequest("a b")]
+        topics, _ = await describe(node, topics=wanted)
+        assert topics == [
+            ("a", 0, 2),
+            ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION, 0),
+            ("zzz", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0),
+        ]
+        for cursor in (RequestCursor("q", 0), RequestCursor("a", -1)):
+            topics, _ = await describe(node, topics=[TopicRequest("a")], cursor=cursor)
+            assert topics == [("a", ErrorCode.INVALID_REQUEST, 0)]
+
+
+async def test_describing_the_cluster() -> None:
+    async with broker() as node:
+        request = DescribeClusterRequest(include_cluster_authorized_operations=True)
+        response = await ask(describe_cluster, node, request, listener="EXTERNAL")
+        assert (response.cluster_id, response.controller_id) == (node.cluster_id, 1)
+        assert [(one.broker_id, one.host) for one in response.brokers] == [(1, "outside")]
+        assert response.cluster_authorized_operations > 0
+        for kind, code in (
+            (2, ErrorCode.MISMATCHED_ENDPOINT_TYPE),
+            (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
+        ):
+            asked = await ask(describe_cluster, node, DescribeClusterRequest(endpoint_type=kind))
+            assert asked.error_code == code
+
+
+CLIENT = {"client_software_name": "test", "client_software_version": "1.0"}
+
+
+async def test_apis_are_those_with_a_handler_and_produce_begins_at_0() -> None:
+    async with broker() as node:
+        node.versions = {ApiKey.METADATA: range(0, 14), ApiKey.PRODUCE: range(3, 14)}
+        response = await ask(api_versions, node, ApiVersionsRequest(**CLIENT))  # type: ignore[arg-type]
+        shown = [(one.api_key, one.min_version, one.max_version) for one in response.api_keys]
+        assert shown == [(0, 0, 13), (3, 0, 13)]
+
+
+@pytest.mark.parametrize(("version", "supported"), [(3, []), (4, [("transaction.version", 0, 2)])])
+async def test_features_that_begin_at_0_are_kept_from_older_clients(
+    version: int, supported: list[tuple[str, int, int]]
+) -> None:
+    async with broker() as node:
+        response = await ask(api_versions, node, ApiVersionsRequest(**CLIENT), version)  # type: ignore[arg-type]
+        assert [
+            (one.name, one.min_version, one.max_version) for one in response.supported_features
+        ] == supported
+        (level,) = response.finalized_features
+        assert (level.name, level.max_version_level) == ("transaction.version", 2)
+        assert response.finalized_features_epoch > 0
+
+
+async def test_a_version_we_do_not_speak_is_answered_with_those_we_do() -> None:
+    async with broker() as node:
+        response = api_versions.handle(node, context(ApiKey.API_VERSIONS, 99), None)
+        assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+        (own,) = response.api_keys
+        assert (own.api_key, own.min_version, own.max_version) == (18, 0, 5)
+
+
+async def test_a_client_that_meant_another_broker_is_sent_away() -> None:
+    async with broker() as node:
+        for wrong in ({"cluster_id": "another"}, {"node_id": 7}):
+            request = ApiVersionsRequest(**CLIENT, **wrong)  # type: ignore[arg-type]
+            response = await ask(api_versions, node, request)
+            assert response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED
+        right = ApiVersionsRequest(**CLIENT, cluster_id=node.cluster_id, node_id=1)
+        assert (await ask(api_versions, node, right)).error_code == ErrorCode.NONE
+
+
+async def test_a_client_with_a_name_that_is_none() -> None:
+    async with broker() as node:
+        request = ApiVersionsRequest(client_software_name="", client_software_version="1")
+        assert (await ask(api_versions, node, request)).error_code == ErrorCode.INVALID_REQUEST
+        assert (await ask(api_versions, node, request, 2)).error_code == ErrorCode.NONE
+
+
+def test_every_handler_here_serves_all_versions_of_its_api() -> None:
+    for handler in (api_versions, describe_cluster, describe_topic_partitions, metadata):
+        api = APIS[handler.API]
+        assert (handler.VERSIONS.start, handler.VERSIONS.stop - 1) == (api.oldest, api.latest)

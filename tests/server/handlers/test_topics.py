@@ -1,0 +1,223 @@
+"""Topics are created, widened and deleted over the wire, in every version."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.apis import APIS
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from oncelog_protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from oncelog_protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+)
+from oncelog_server.cluster.topics import NewTopic
+from oncelog_server.handlers import (
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_log_dirs,
+)
+from oncelog_server.security.authorizer import Operation
+from oncelog_server.settings.model import Settings
+from tests.server.handlers.nodes import Denying, ask, broker
+
+
+def orders(**fields: object) -> CreatableTopic:
+    values: dict[str, object] = {"name": "orders", "num_partitions": 3, "replication_factor": 1}
+    return CreatableTopic(**(values | fields))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("version", create_topics.VERSIONS)
+async def test_a_topic_is_created_in_every_version(version: int) -> None:
+    async with broker() as node:
+        config = CreatableTopicConfig("retention.ms", "5")
+        request = CreateTopicsRequest([orders(configs=[config])])
+        (result,) = (await ask(create_topics, node, request, version)).topics
+        assert (result.name, result.error_code, result.error_message) == ("orders", 0, None)
+        topic = node.metadata.image.topics["orders"]
+        assert (len(topic.partitions), topic.settings) == (3, {"retention.ms": "5"})
+        if version >= 5:
+            assert (result.num_partitions, result.replication_factor) == (3, 1)
+            settings = {one.name: (one.value, one.config_source) for one in result.configs}
+            assert settings["retention.ms"] == ("5", 1)
+            assert settings["cleanup.policy"] == ("delete", 5)
+        if version >= 7:
+            assert result.topic_id == topic.id
+
+
+async def test_each_topic_has_its_own_outcome() -> None:
+    async with broker() as node:
+        twice = orders(name="twice")
+        config = CreatableTopicConfig("retention.ms", "5")
+        request = CreateTopicsRequest(
+            [
+                twice,
+                orders(),
+                twice,
+                orders(name="big", replication_factor=3),
+                orders(name="__cluster_metadata"),
+                orders(name="confused", configs=[config, config]),
+                orders(
+                    name="manual",
+                    num_partitions=-1,
+                    replication_factor=-1,
+                    assignments=[CreatableReplicaAssignment(0, [1])],
+                ),
+            ]
+        )
+        response = await ask(create_topics, node, request)
+        assert {one.name: one.error_code for one in response.topics} == {
+            "twice": ErrorCode.INVALID_REQUEST,
+            "orders": ErrorCode.NONE,
+            "big": ErrorCode.INVALID_REPLICATION_FACTOR,
+            "__cluster_metadata": ErrorCode.INVALID_REQUEST,
+            "confused": ErrorCode.INVALID_REQUEST,
+            "manual": ErrorCode.NONE,
+        }
+        assert set(node.metadata.image.topics) == {"orders", "manual"}
+
+
+async def test_to_validate_creates_nothing() -> None:
+    async with broker() as node:
+        response = await ask(create_topics, node, CreateTopicsRequest([orders()], 0, True))
+        assert response.topics[0].error_code == ErrorCode.NONE
+        assert not node.metadata.image.topics
+
+
+async def test_who_may_create_and_who_may_see_the_settings() -> None:
+    nobody = Denying((Operation.CREATE, "orders"), (Operation.CREATE, "kafka-cluster"))
+    async with broker(authorizer=nobody) as node:
+        (result,) = (await ask(create_topics, node, CreateTopicsRequest([orders()]))).topics
+        assert result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    blind = Denying((Operation.DESCRIBE_CONFIGS, "orders"))
+    async with broker(authorizer=blind) as node:
+        (result,) = (await ask(create_topics, node, CreateTopicsRequest([orders()]))).topics
+        assert result.error_code == ErrorCode.NONE
+        assert result.topic_config_error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert not result.configs
+
+
+@pytest.mark.parametrize("version", delete_topics.VERSIONS)
+async def test_topics_are_deleted_by_name_and_by_id(version: int) -> None:
+    async with broker() as node:
+        await node.metadata.create_topics([NewTopic("a"), NewTopic("b")])
+        known = node.metadata.image.topics["b"].id
+        if version < 6:
+            request = DeleteTopicsRequest(topic_names=["a", "b", "none"])
+        else:
+            request = DeleteTopicsRequest(
+                [DeleteTopicState("a"), DeleteTopicState(None, known), DeleteTopicState("none")]
+            )
+        response = await ask(delete_topics, node, request, version)
+        assert {one.name: one.error_code for one in response.responses} == {
+            "a": ErrorCode.NONE,
+            "b": ErrorCode.NONE,
+            "none": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+        assert not node.metadata.image.topics
+
+
+async def test_deletions_that_are_no_requests() -> None:
+    async with broker() as node:
+        await node.metadata.create_topics([NewTopic("a"), NewTopic("b")])
+        known = node.metadata.image.topics["b"].id
+        request = DeleteTopicsRequest(
+            [
+                DeleteTopicState(),
+                DeleteTopicState("a", known),
+                DeleteTopicState("a"),
+                DeleteTopicState("a"),
+                DeleteTopicState(None, b"x" * 16),
+                DeleteTopicState("b"),
+                DeleteTopicState(None, known),
+            ]
+        )
+        response = await ask(delete_topics, node, request)
+        codes = sorted(one.error_code for one in response.responses)
+        assert codes == [0, 42, 42, 42, 42, ErrorCode.UNKNOWN_TOPIC_ID]
+        assert set(node.metadata.image.topics) == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(2, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)]
+)
+async def test_deletion_that_is_switched_off(version: int, code: ErrorCode) -> None:
+    async with broker(Settings(delete_topic_enable=False)) as node:
+        await node.metadata.create_topics([NewTopic("a")])
+        request = DeleteTopicsRequest(topic_names=["a"])
+        (result,) = (await ask(delete_topics, node, request, version)).responses
+        assert result.error_code == code
+
+
+async def test_who_may_not_see_a_topic_does_not_learn_whether_it_is_there() -> None:
+    denied = Denying((Operation.DESCRIBE, "secret"), (Operation.DESCRIBE, "none"))
+    async with broker(authorizer=denied) as node:
+        await node.metadata.create_topics([NewTopic("secret")])
+        request = DeleteTopicsRequest([DeleteTopicState("secret"), DeleteTopicState("none")])
+        response = await ask(delete_topics, node, request)
+        codes = {one.error_code for one in response.responses}
+        assert codes == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+
+
+@pytest.mark.parametrize("version", create_partitions.VERSIONS)
+async def test_partitions_are_added(version: int) -> None:
+    async with broker() as node:
+        await node.metadata.create_topics([NewTopic("a"), NewTopic("b", 2), NewTopic("c")])
+        manual = [CreatePartitionsAssignment([1])]
+        twice = CreatePartitionsTopic("twice", 2, None)
+        request = CreatePartitionsRequest(
+            [
+                CreatePartitionsTopic("a", 3, None),
+                CreatePartitionsTopic("b", 1, None),
+                CreatePartitionsTopic("c", 2, manual),
+                CreatePartitionsTopic("none", 2, None),
+                twice,
+                twice,
+            ]
+        )
+        response = await ask(create_partitions, node, request, version)
+        assert {one.name: one.error_code for one in response.results} == {
+            "a": ErrorCode.NONE,
+            "b": ErrorCode.INVALID_PARTITIONS,
+            "c": ErrorCode.NONE,
+            "none": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "twice": ErrorCode.INVALID_REQUEST,
+        }
+        topics = node.metadata.image.topics
+        assert [len(topics[name].partitions) for name in "abc"] == [3, 2, 2]
+
+
+@pytest.mark.parametrize("version", describe_log_dirs.VERSIONS)
+async def test_the_data_directory_is_described(version: int) -> None:
+    async with broker(Settings(log_dirs=(".",))) as node:
+        for topics in (None, [DescribableLogDirTopic("none", [0])]):
+            response = await ask(describe_log_dirs, node, DescribeLogDirsRequest(topics), version)
+            (directory,) = response.results
+            assert directory.log_dir.startswith("/")
+            assert directory.topics == []
+            if version >= 4:
+                assert 0 < directory.usable_bytes < directory.total_bytes
+
+
+async def test_a_directory_that_is_not_there_has_no_size() -> None:
+    async with broker(Settings(log_dirs=("./no-such-directory",))) as node:
+        response = await ask(describe_log_dirs, node, DescribeLogDirsRequest(None))
+        assert response.results[0].total_bytes == -1
+
+
+def test_every_handler_here_serves_all_versions_of_its_api() -> None:
+    for handler in (create_topics, delete_topics, create_partitions, describe_log_dirs):
+        api = APIS[handler.API]
+        assert (handler.VERSIONS.start, handler.VERSIONS.stop - 1) == (api.oldest, api.latest)
