@@ -1,48 +1,120 @@
-"""A thin async client of oncelog and Apache Kafka, named as Kafka's Java client in snake case."""
+"""A thin async client of oncelog and Apache Kafka, named as Kafka's Java client in snake case.
+
+The names are loaded when first asked for, so that importing one module does not load them all.
+"""
 
 from __future__ import annotations
 
-from .admin import Admin, AlterConfigOp, ConfigResource, NewTopic, ResourceType
-from .consumer import Consumer
-from .errors import (
-    AbortableError,
-    AuthorizationError,
-    BufferExhaustedError,
-    ClosedError,
-    CommitFailedError,
-    CommitOutcomeUnknown,
-    ConfigError,
-    DisconnectedError,
-    FatalError,
-    FencedInstanceError,
-    IllegalStateError,
-    KafkaError,
-    NoOffsetForPartitionError,
-    OffsetOutOfRangeError,
-    ProducerFencedError,
-    RebalanceInProgressError,
-    RecordTooLargeError,
-    RetriableError,
-    SettingsWarning,
-    StaleCoordinatorError,
-    StaleLeaderError,
-    TimedOutError,
-    TransactionAbortedError,
-    UnsupportedVersionError,
-)
-from .group_session import RebalanceListener
-from .producer import Producer
-from .values import (
-    ConsumerGroupMetadata,
-    ConsumerRecord,
-    Header,
-    Node,
-    OffsetAndMetadata,
-    OffsetAndTimestamp,
-    PartitionInfo,
-    RecordMetadata,
-    TopicPartition,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .admin import (
+        Admin,
+        AlterConfigOp,
+        ConfigResource,
+        NewTopic,
+        ResourceType,
+    )
+    from .consumer import (
+        Consumer,
+    )
+    from .errors import (
+        AbortableError,
+        AuthorizationError,
+        BufferExhaustedError,
+        ClosedError,
+        CommitFailedError,
+        CommitOutcomeUnknown,
+        ConfigError,
+        DisconnectedError,
+        FatalError,
+        FencedInstanceError,
+        IllegalStateError,
+        KafkaError,
+        NoOffsetForPartitionError,
+        OffsetOutOfRangeError,
+        ProducerFencedError,
+        RebalanceInProgressError,
+        RecordTooLargeError,
+        RetriableError,
+        SettingsWarning,
+        StaleCoordinatorError,
+        StaleLeaderError,
+        TimedOutError,
+        TransactionAbortedError,
+        UnsupportedVersionError,
+    )
+    from .group_session import (
+        RebalanceListener,
+    )
+    from .producer import (
+        Producer,
+    )
+    from .values import (
+        ConsumerGroupMetadata,
+        ConsumerRecord,
+        Header,
+        Node,
+        OffsetAndMetadata,
+        OffsetAndTimestamp,
+        PartitionInfo,
+        RecordMetadata,
+        TopicPartition,
+    )
+
+_HOMES = {
+    "AbortableError": "errors",
+    "Admin": "admin",
+    "AlterConfigOp": "admin",
+    "AuthorizationError": "errors",
+    "BufferExhaustedError": "errors",
+    "ClosedError": "errors",
+    "CommitFailedError": "errors",
+    "CommitOutcomeUnknown": "errors",
+    "ConfigError": "errors",
+    "ConfigResource": "admin",
+    "Consumer": "consumer",
+    "ConsumerGroupMetadata": "values",
+    "ConsumerRecord": "values",
+    "DisconnectedError": "errors",
+    "FatalError": "errors",
+    "FencedInstanceError": "errors",
+    "Header": "values",
+    "IllegalStateError": "errors",
+    "KafkaError": "errors",
+    "NewTopic": "admin",
+    "NoOffsetForPartitionError": "errors",
+    "Node": "values",
+    "OffsetAndMetadata": "values",
+    "OffsetAndTimestamp": "values",
+    "OffsetOutOfRangeError": "errors",
+    "PartitionInfo": "values",
+    "Producer": "producer",
+    "ProducerFencedError": "errors",
+    "RebalanceInProgressError": "errors",
+    "RebalanceListener": "group_session",
+    "RecordMetadata": "values",
+    "RecordTooLargeError": "errors",
+    "ResourceType": "admin",
+    "RetriableError": "errors",
+    "SettingsWarning": "errors",
+    "StaleCoordinatorError": "errors",
+    "StaleLeaderError": "errors",
+    "TimedOutError": "errors",
+    "TopicPartition": "values",
+    "TransactionAbortedError": "errors",
+    "UnsupportedVersionError": "errors",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found
+
 
 __all__ = [
     "AbortableError",

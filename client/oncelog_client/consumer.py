@@ -44,7 +44,7 @@ class Consumer:
     """Reads records. Use as `async with Consumer(servers, group_id=...) as consumer`.
 
     Settings are those of Kafka's consumer in snake case (see `ConsumerSettings`); raises
-    ConfigError for those that exclude each other. Not to be used by two tasks at once, `close` excepted.
+    ConfigError for those that exclude each other. Not for two tasks at once, `close` excepted.
     """
 
     def __init__(
