@@ -109,7 +109,8 @@ class Join:
 
         def on_failure(code: int) -> JoinGroupResponse:
             error = ErrorCode(append_error(code))
-            self._table.drop_group(group, caller.wall_ms)
+            if group.state is not GroupState.DEAD:
+                self._table.drop_group(group, self._table.latest.wall_ms)
             for member in group.members.values():
                 parked = member.awaiting_join
                 if parked is not None and parked.answer is decision.response:
@@ -209,12 +210,13 @@ class Join:
     def _replace_static_member(
         self, request: JoinGroupRequest, group: ClassicGroup, member_id: str, caller: Caller
     ) -> Decision[JoinGroupResponse]:
-        assert request.group_instance_id is not None
-        old_member_id = group.static_members[request.group_instance_id]
+        instance_id = request.group_instance_id
+        assert instance_id is not None
+        old_member_id = group.static_members[instance_id]
         old_leader_id = group.leader_id
         old = group.members[old_member_id]
         before = (old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
-        member = group.replace_static_member(request.group_instance_id, member_id)
+        member = group.replace_static_member(instance_id, member_id)
         self._update(request, group, member, caller)
         self._rebalance.restart_session(group, member, caller)
         answer: Deferred[JoinGroupResponse] = Deferred()
@@ -226,17 +228,21 @@ class Join:
             return Decision(answer, self._rebalance.prepare_or_complete(group, caller))
 
         def on_committed() -> None:
-            parked = group.take_join(member)
-            if parked is not None:
+            parked = member.awaiting_join
+            # If a rebalance came in between, it has joined that, and is answered at its end.
+            if parked is not None and group.state is GroupState.STABLE:
+                group.take_join(member)
+                # Its session may have ended unheeded while it waited for us.
+                self._rebalance.restart_session(group, member, self._table.latest)
                 response = _keep_answer(group, member_id, old_leader_id, parked.api_version)
                 parked.answer.complete(response)
 
         def on_failure(code: int) -> JoinGroupResponse:
-            group.take_join(member)
-            group.update(member, *before)
-            assert member.group_instance_id is not None
-            again = group.replace_static_member(member.group_instance_id, old_member_id)
-            self._rebalance.restart_session(group, again, caller)
+            if group.state is not GroupState.DEAD and group.members.get(member_id) is member:
+                group.take_join(member)  # Its answer is what this function returns.
+                group.update(member, *before)
+                again = group.replace_static_member(instance_id, old_member_id)
+                self._rebalance.restart_session(group, again, self._table.latest)
             return join_refusal(append_error(code), caller.api_version)
 
         assignments = {other.member_id: other.assignment for other in group.members.values()}

@@ -122,8 +122,13 @@ class Offsets:
         """The groups with an offset, committed or pending."""
         return list({**self._committed, **self._pending_producers})
 
-    def snapshot(self) -> tuple[object, object]:
-        """(committed, pending) as plain values, to compare one state with another."""
+    def snapshot(
+        self,
+    ) -> tuple[
+        dict[tuple[str, str, int], CommittedOffset],
+        dict[tuple[int, str, str, int], CommittedOffset],
+    ]:
+        """Committed offsets by (group, topic, partition), and pending ones by producer id too."""
         committed = {
             (group_id, topic, partition): value
             for group_id, topics in self._committed.items()

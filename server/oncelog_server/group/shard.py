@@ -62,7 +62,6 @@ class GroupShard:
         "_membership",
         "_rebalance",
         "_sync",
-        "_wall_ahead_ms",
         "table",
     )
 
@@ -75,8 +74,6 @@ class GroupShard:
         self._commits = Commits(self.table, self._rebalance)
         self._expiry = Expiry(self.table)
         self._is_loaded = False
-        # Wall clock less monotonic clock, when last seen.
-        self._wall_ahead_ms = 0
 
     # --- requests
 
@@ -222,7 +219,7 @@ class GroupShard:
     def expire(self, now_ms: int, wall_ms: int | None = None) -> list[Decision[None]]:
         """What is due: sessions, join and sync phases, expired offsets."""
         if wall_ms is None:
-            wall_ms = now_ms + self._wall_ahead_ms
+            wall_ms = now_ms + self.table.latest.wall_ms - self.table.latest.now_ms
         at = self._at(now_ms, wall_ms)
         decisions = []
         while (fire := self.table.timers.pop_due(now_ms)) is not None:
@@ -232,12 +229,12 @@ class GroupShard:
         return decisions
 
     def _seen(self, caller: Caller) -> Caller:
-        self._wall_ahead_ms = caller.wall_ms - caller.now_ms
+        self.table.latest = caller
         return caller
 
     def _at(self, now_ms: int, wall_ms: int) -> Moment:
-        self._wall_ahead_ms = wall_ms - now_ms
-        return Moment(now_ms=now_ms, wall_ms=wall_ms)
+        self.table.latest = Moment(now_ms=now_ms, wall_ms=wall_ms)
+        return self.table.latest
 
     def group_state(self, group_id: str) -> GroupState:
         """The state of a group; Dead if there is none."""

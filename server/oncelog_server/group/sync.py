@@ -48,14 +48,13 @@ class Sync:
             or group.writing_generation_id == group.generation_id
         ):
             return Decision(answer)
-        return self._write_assignment(request, group, answer, caller)
+        return self._write_assignment(request, group, answer)
 
     def _write_assignment(
         self,
         request: SyncGroupRequest,
         group: ClassicGroup,
         answer: Deferred[SyncGroupResponse],
-        caller: Caller,
     ) -> Decision[SyncGroupResponse]:
         given = {item.member_id: item.assignment for item in request.assignments}
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
@@ -72,11 +71,12 @@ class Sync:
         def on_committed() -> None:
             if is_current():
                 group.writing_generation_id = None
-                self._rebalance.assign(group, assignments, caller)
+                self._rebalance.assign(group, assignments, self._table.latest)
 
         def on_failure(code: int) -> SyncGroupResponse:
             error = append_error(code)
             if is_current():
+                at = self._table.latest
                 group.writing_generation_id = None
                 leader = group.members.get(request.member_id)
                 if (
@@ -86,9 +86,9 @@ class Sync:
                 ):
                     # Its answer is what this function returns.
                     leader.awaiting_sync = None
-                    self._rebalance.restart_session(group, leader, caller)
-                self._rebalance.refuse_syncs(group, error, caller)
-                self._rebalance.prepare(group, caller)
+                    self._rebalance.restart_session(group, leader, at)
+                self._rebalance.refuse_syncs(group, error, at)
+                self._rebalance.prepare(group, at)
             return SyncGroupResponse(error_code=error)
 
         return Decision(

@@ -35,7 +35,7 @@ def sync_key(group_id: str) -> TimerKey:
 class GroupTable:
     """Groups by id, their offsets and timers."""
 
-    __slots__ = ("config", "groups", "new_member_id", "offsets", "timers")
+    __slots__ = ("config", "groups", "latest", "new_member_id", "offsets", "timers")
 
     def __init__(self, config: GroupConfig, new_member_id: Callable[[str], str]) -> None:
         self.config = config
@@ -44,6 +44,8 @@ class GroupTable:
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
         self.timers: Timers[Fire] = Timers()
+        # The last moment anybody told us of: what happens at a commit happens no earlier.
+        self.latest = Moment(now_ms=0, wall_ms=0)
 
     def drop_group(self, group: ClassicGroup, wall_ms: int) -> None:
         """Forget the group and its timers. Offsets go by their own tombstones."""

@@ -1,4 +1,4 @@
-"""What a log of `__consumer_offsets` says the offsets are: the rules read from the protocol, the code not.
+"""What a log of `__consumer_offsets` says the offsets are, written from the protocol.
 
 An offset is what the commit with the highest position says, of those that are plain or whose
 transaction was committed, and that lie behind the partition's last tombstone (I12, KAFKA-5247).

@@ -91,7 +91,8 @@ class Driver:
 
     def __post_init__(self) -> None:
         self._names = 0
-        self._held: list[Callable[[], None]] = []
+        # For each decision whose commit is held: what happens with it, and what if that fails.
+        self._held: list[tuple[Callable[[], None], Callable[[int], None]]] = []
         self.shard = self.load()
 
     # --- the log
@@ -134,8 +135,12 @@ class Driver:
             else:
                 answer.complete(decision.response)
 
+        def fail(code: int) -> None:
+            assert decision.on_failure is not None
+            answer.complete(decision.on_failure(code))
+
         if decision.records and self.holds_commits:
-            self._held.append(release)
+            self._held.append((release, fail))
         else:
             release()
         return answer
@@ -148,8 +153,15 @@ class Driver:
     def release_commits(self) -> None:
         """The high watermark reaches the end of the log."""
         held, self._held = self._held, []
-        for release in held:
+        for release, _ in held:
             release()
+
+    def lose_leadership(self) -> None:
+        """Another broker leads the partition, and what was not committed never will be."""
+        self.shard.on_unloaded()
+        held, self._held = self._held, []
+        for _, fail in held:
+            fail(6)
 
     # --- time
 

@@ -130,6 +130,31 @@ def test_the_last_missing_member_that_leaves_ends_the_join_phase() -> None:
     assert answer.value.error_code == 0
 
 
+def test_a_shard_that_moves_away_answers_also_what_was_not_committed() -> None:
+    driver = Driver()
+    _, (first, second) = driver.stable_group("a", "b", group="syncing")
+    driver.join(first, group="syncing")
+    driver.join(second, group="syncing")
+    static = driver.join(instance="i", group="static")
+    driver.advance(3_000)
+    driver.sync(static.value.member_id, 1, {}, group="static", instance="i")
+    driver.holds_commits = True
+    joins = [
+        driver.join(version=3, group="new"),
+        driver.join(version=4, group="newer"),
+        driver.join(instance="i", group="static"),
+    ]
+    syncs = [
+        driver.sync(second, 2, group="syncing"),
+        driver.sync(first, 2, {first: b""}, group="syncing"),
+    ]
+    driver.lose_leadership()
+    assert [join.value.error_code for join in joins] == [16] * 3
+    assert [sync.value.error_code for sync in syncs] == [16] * 2
+    assert driver.shard.next_timer() is None
+    assert driver.shard.table.groups == {}
+
+
 def test_a_shard_that_moves_away_answers_everybody_who_waits() -> None:
     driver = Driver()
     _, (leader, follower) = driver.stable_group("b", "c", group="h")

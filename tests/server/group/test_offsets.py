@@ -1,4 +1,4 @@
-"""Offsets are what the log says they are, live and after any crash (I12), whatever was done to them."""
+"""Offsets are what the log says they are, live and after any crash (I12)."""
 
 from __future__ import annotations
 

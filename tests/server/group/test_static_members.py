@@ -102,6 +102,32 @@ def test_a_return_is_told_once_it_is_committed() -> None:
     assert answer.value.error_code == 0
 
 
+def test_a_session_that_ends_while_the_return_is_written_begins_anew() -> None:
+    driver = Driver()
+    generation_id, _, follower = static_group(driver, session_ms=10_000)
+    driver.holds_commits = True
+    answer = driver.join(instance="i", session_ms=10_000)
+    driver.advance(9_000)
+    driver.heartbeat(follower, generation_id)
+    driver.advance(2_000)
+    driver.release_commits()
+    assert answer.value.error_code == 0
+    driver.advance(9_999)
+    assert answer.value.member_id in driver.group().members
+    driver.advance(1)
+    assert answer.value.member_id not in driver.group().members
+
+
+def test_a_return_overtaken_by_a_rebalance_is_answered_at_its_end() -> None:
+    driver = Driver()
+    _, _, follower = static_group(driver)
+    driver.holds_commits = True
+    answer = driver.join(instance="i")
+    driver.join(follower, protocols={"range": subscription("new")})
+    driver.release_commits()
+    assert answer.value.generation_id == 2
+
+
 def test_a_return_that_changes_the_protocol_starts_a_rebalance() -> None:
     driver = Driver()
     protocols = {"range": subscription(), "sticky": subscription()}
