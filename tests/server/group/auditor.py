@@ -13,7 +13,7 @@ from oncelog_protocol.internal.group_metadata import (
     decode_key,
     decode_offset_commit_value,
 )
-from tests.server.group.driver import Appended, Marker
+from tests.server.group.entries import Appended, Marker
 
 Key = tuple[str, str, int]
 

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from oncelog_protocol.codecs import encode
-from oncelog_protocol.internal.consumer_protocol import (
-    ConsumerProtocolSubscription,
-    encode_subscription,
-)
 from oncelog_protocol.messages.heartbeat import HeartbeatRequest
 from oncelog_protocol.messages.join_group import (
     JoinGroupRequest,
@@ -45,13 +42,14 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from oncelog_server.coordination.shard import CoordinatorRecord, Decision, TransactionOfRecords
+from oncelog_server.coordination.shard import Decision
 from oncelog_server.deferred import Deferred
 from oncelog_server.group.classic_group import ClassicGroup
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.moment import Caller
 from oncelog_server.group.shard import GroupShard
 from oncelog_server.group.states import GroupState
+from tests.server.group.entries import Appended, Marker, replay, subscription
 
 R = TypeVar("R")
 
@@ -59,22 +57,6 @@ WALL_MS = 1_700_000_000_000
 GROUP = "g"
 
 Commit = tuple[str, int, int]  # (topic, partition, offset)
-
-
-@dataclass(frozen=True)
-class Appended:
-    """A record as it lies in the log."""
-
-    record: CoordinatorRecord
-    transaction: TransactionOfRecords | None
-
-
-@dataclass(frozen=True)
-class Marker:
-    """The end of a transaction as it lies in the log."""
-
-    producer_id: int
-    committed: bool
 
 
 @dataclass
@@ -118,7 +100,7 @@ class Driver:
         """What the runtime does with a decision."""
         answer: Deferred[R] = Deferred()
         if version is not None:
-            answer.on_complete(lambda response: _encode(response, version))
+            answer.on_complete(partial(_encode, version))
         if decision.records and self.append_error is not None:
             if decision.on_failure is None:
                 raise AssertionError("nobody puts the failed append right")
@@ -401,34 +383,19 @@ class Driver:
         generation_id = answers[0].generation_id
         assignments = {answer.member_id: answer.member_id.encode() for answer in answers}
         leader = next(answer for answer in answers if answer.leader == answer.member_id)
-        protocol = leader.protocol_name
         group = options.get("group", GROUP)
-        kind = options.get("protocol_type", "consumer")
         for answer in sorted(answers, key=lambda answer: answer is leader):
             self.sync(
                 answer.member_id,
                 generation_id,
                 assignments if answer is leader else None,
                 group=group,
-                protocol_type=kind,
-                protocol_name=protocol,
+                protocol_type=None,
+                protocol_name=leader.protocol_name,
             )
         assert self.state(group) is GroupState.STABLE
         return generation_id, [answer.member_id for answer in answers]
 
 
-def replay(shard: GroupShard, entry: Appended | Marker, offset: int) -> None:
-    """One entry of the log, live or at load."""
-    if isinstance(entry, Marker):
-        shard.replay_marker(entry.producer_id, 0, committed=entry.committed)
-    else:
-        shard.replay(entry.record, offset=offset, transaction=entry.transaction)
-
-
-def subscription(*topics: str) -> bytes:
-    """A consumer's metadata, version 0."""
-    return encode_subscription(ConsumerProtocolSubscription(topics=list(topics)), 0)
-
-
-def _encode(response: object, version: int) -> None:
-    encode(response, version)
+def _encode(version: int, response: object) -> None:
+    assert encode(response, version)

@@ -23,7 +23,8 @@ from oncelog_protocol.messages.offset_delete import (
     OffsetDeleteResponse,
 )
 from oncelog_server.coordination.shard import TransactionOfRecords
-from tests.server.group.driver import GROUP, WALL_MS, Appended, Driver, subscription
+from tests.server.group.driver import GROUP, WALL_MS, Driver
+from tests.server.group.entries import Appended, subscription
 
 
 def last_value(driver: Driver) -> tuple[int, OffsetCommitValue]:

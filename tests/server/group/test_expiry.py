@@ -6,7 +6,8 @@ import pytest
 
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.states import GroupState
-from tests.server.group.driver import GROUP, Driver, subscription
+from tests.server.group.driver import GROUP, Driver
+from tests.server.group.entries import subscription
 
 HOUR_MS = 3_600_000
 CHECK_MS = 600_000

@@ -6,7 +6,8 @@ import pytest
 
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.states import GroupState
-from tests.server.group.driver import GROUP, Driver, subscription
+from tests.server.group.driver import GROUP, Driver
+from tests.server.group.entries import subscription
 
 
 def with_config(**settings: int) -> Driver:

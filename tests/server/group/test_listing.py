@@ -8,7 +8,8 @@ from oncelog_protocol.codecs import encode
 from oncelog_protocol.messages.describe_groups import DescribeGroupsResponse
 from oncelog_protocol.messages.list_groups import ListGroupsResponse
 from oncelog_server.group.states import GroupState
-from tests.server.group.driver import Driver, subscription
+from tests.server.group.driver import Driver
+from tests.server.group.entries import subscription
 
 
 def listed(driver: Driver, *states: str, types: tuple[str, ...] = ()) -> list[tuple[str, str]]:

@@ -21,7 +21,8 @@ from oncelog_server.group.records import group_tombstone, offset_tombstone
 from oncelog_server.group.shard import GroupShard
 from oncelog_server.group.states import GroupState
 from oncelog_server.group.subscriptions import subscribed_topics
-from tests.server.group.driver import GROUP, WALL_MS, Appended, Driver, subscription
+from tests.server.group.driver import GROUP, WALL_MS, Driver
+from tests.server.group.entries import Appended, subscription
 
 
 def group_values(driver: Driver) -> list[GroupMetadataValue | None]:

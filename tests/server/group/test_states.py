@@ -22,7 +22,8 @@ from oncelog_server.group.states import (
     append_error,
     next_state,
 )
-from tests.server.group.driver import GROUP, Driver, subscription
+from tests.server.group.driver import GROUP, Driver
+from tests.server.group.entries import subscription
 
 EMPTY = GroupState.EMPTY
 PREPARING = GroupState.PREPARING_REBALANCE

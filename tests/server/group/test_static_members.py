@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from oncelog_server.group.states import GroupState
-from tests.server.group.driver import Driver, subscription
+from tests.server.group.driver import Driver
+from tests.server.group.entries import subscription
 
 
 def static_group(driver: Driver, *, session_ms: int = 30_000) -> tuple[int, str, str]:
@@ -107,9 +108,9 @@ def test_a_session_that_ends_while_the_return_is_written_begins_anew() -> None:
     generation_id, _, follower = static_group(driver, session_ms=10_000)
     driver.holds_commits = True
     answer = driver.join(instance="i", session_ms=10_000)
-    driver.advance(9_000)
-    driver.heartbeat(follower, generation_id)
-    driver.advance(2_000)
+    for _ in range(3):
+        driver.advance(5_000)
+        driver.heartbeat(follower, generation_id)
     driver.release_commits()
     assert answer.value.error_code == 0
     driver.advance(9_999)

@@ -1,0 +1,41 @@
+"""What lies in a log of `__consumer_offsets`, and how a shard gets it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from oncelog_protocol.internal.consumer_protocol import (
+    ConsumerProtocolSubscription,
+    encode_subscription,
+)
+from oncelog_server.coordination.shard import CoordinatorRecord, TransactionOfRecords
+from oncelog_server.group.shard import GroupShard
+
+
+@dataclass(frozen=True)
+class Appended:
+    """A record as it lies in the log."""
+
+    record: CoordinatorRecord
+    transaction: TransactionOfRecords | None
+
+
+@dataclass(frozen=True)
+class Marker:
+    """The end of a transaction as it lies in the log."""
+
+    producer_id: int
+    committed: bool
+
+
+def replay(shard: GroupShard, entry: Appended | Marker, offset: int) -> None:
+    """One entry of the log, live or at load."""
+    if isinstance(entry, Marker):
+        shard.replay_marker(entry.producer_id, 0, committed=entry.committed)
+    else:
+        shard.replay(entry.record, offset=offset, transaction=entry.transaction)
+
+
+def subscription(*topics: str) -> bytes:
+    """A consumer's metadata, version 0."""
+    return encode_subscription(ConsumerProtocolSubscription(topics=list(topics)), 0)
