@@ -15,6 +15,7 @@ from oncelog_server.storage.layout import (
     TEMPORARY_SUFFIX,
     SegmentFile,
     parse_segment_file,
+    segment_file,
 )
 
 _NO_OFFSET: Final = 1 << 63
@@ -43,7 +44,8 @@ def sweep(files: Files, directory: str) -> list[str]:
     kept |= {name.removesuffix(SWAP_SUFFIX) for name in finished}
     gone += sorted(_orphans(kept))
     _rename_away(files, directory, gone)
-    for name in finished:
+    # The log first: an index without its log would not outlive the next sweep.
+    for name in sorted(finished, key=lambda name: finished[name].suffix != LOG_SUFFIX):
         files.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
     return [*gone, *finished]
 
@@ -59,23 +61,15 @@ def _replaced(
     logs = sorted(file.offset for file in finished.values() if file.suffix == LOG_SUFFIX)
     if not logs:
         return []
-    end = logs[-1]
-    swapped = f"{directory}/{_name_of(finished, logs[-1])}"
-    scan = Scan(files.open(swapped), next_offset=logs[-1])
+    last = f"{directory}/{segment_file(logs[-1], LOG_SUFFIX, SWAP_SUFFIX)}"
+    scan = Scan(files.open(last), next_offset=logs[-1])
     for _ in scan:
         pass
-    end = max(scan.next_offset, end + 1)
+    end = max(scan.next_offset, logs[-1] + 1)
     return sorted(
         name for name, file in in_use.items()
         if logs[0] <= file.offset < end and file.suffix != SNAPSHOT_SUFFIX
     )  # fmt: skip
-
-
-def _name_of(finished: dict[str, SegmentFile], offset: int) -> str:
-    for name, file in finished.items():
-        if file.offset == offset and file.suffix == LOG_SUFFIX:
-            return name
-    raise LookupError(offset)
 
 
 def _orphans(names: set[str]) -> set[str]:

@@ -62,6 +62,7 @@ class PartitionLog:
         # Files of deleted segments, and when they may go: a reader may still be at them.
         self.deleted: list[tuple[int, list[str]]] = []
         self.reconfigure(config)
+        self.active.jitter_ms = jitter(config.segment_jitter_ms)
 
     @classmethod
     def open(

@@ -40,7 +40,6 @@ from oncelog_server.storage.layout import (
 
 # How far after a cut a valid batch is looked for.
 _SEARCHED_BYTES: Final = 4 << 20
-_KEEP_JITTER: Final = 0
 
 
 @dataclass(slots=True)
@@ -175,7 +174,7 @@ def _list_segments(files: Files, directory: str, now_ms: int) -> tuple[list[Segm
 
 def _start_empty(loaded: LoadedLog, offset: int) -> None:
     segment = Segment.create(
-        loaded.files, loaded.directory, offset, now_ms=loaded.now_ms, jitter_ms=_KEEP_JITTER
+        loaded.files, loaded.directory, offset, now_ms=loaded.now_ms, jitter_ms=0
     )
     loaded.segments.append(segment)
     loaded.aborted.start(offset)

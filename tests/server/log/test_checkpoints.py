@@ -1,0 +1,140 @@
+"""Kafka's small files, byte for byte, and what is made of broken ones."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncelog_server.log.checkpoints import (
+    MalformedCheckpoint,
+    MetaProperties,
+    decode_meta_properties,
+    decode_numbers,
+    decode_offsets,
+    decode_partition_metadata,
+    encode_meta_properties,
+    encode_offsets,
+    encode_partition_metadata,
+)
+from oncelog_server.log.leader_epochs import LeaderEpochs
+
+TOPICS = st.text("abcXYZ019._-", min_size=1, max_size=20)
+OFFSETS = st.dictionaries(
+    st.tuples(TOPICS, st.integers(0, 1000)), st.integers(0, 2**63 - 1), max_size=20
+)
+
+
+def test_an_offset_checkpoint_has_kafka_s_lines() -> None:
+    data = encode_offsets({("a", 0): 5, ("b-c", 12): 7})
+    assert data == b"0\n2\na 0 5\nb-c 12 7\n"
+
+
+@given(OFFSETS)
+def test_offsets_come_back(offsets: dict[tuple[str, int], int]) -> None:
+    assert decode_offsets(encode_offsets(offsets)) == offsets
+
+
+@pytest.mark.parametrize("data", [b"", b"0\n", b"0\n0\n"])
+def test_an_empty_checkpoint_has_no_entries(data: bytes) -> None:
+    assert decode_offsets(data) == {}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"1\n0\n", b"x\n", b"0\n1\n", b"0\n2\na 0 5\n", b"0\n1\na 0\n", b"0\n1\na 0 x\n", b"\xff\xfe",
+     b"0\nx\na 0 5\n", bytes(20)],
+)  # fmt: skip
+def test_a_broken_checkpoint_is_refused(data: bytes) -> None:
+    with pytest.raises(MalformedCheckpoint):
+        decode_offsets(data)
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_do_worse_than_being_refused(data: bytes) -> None:
+    for decode in (decode_offsets, decode_partition_metadata, decode_meta_properties):
+        try:
+            decode(data)
+        except MalformedCheckpoint:
+            continue
+    try:
+        decode_numbers(data, 2)
+    except MalformedCheckpoint:
+        return
+
+
+def test_partition_metadata_has_kafka_s_lines() -> None:
+    data = encode_partition_metadata(bytes(range(16)))
+    assert data.decode().splitlines() == ["version: 0", "topic_id: AAECAwQFBgcICQoLDA0ODw"]
+    assert decode_partition_metadata(data) == bytes(range(16))
+    with pytest.raises(MalformedCheckpoint):
+        decode_partition_metadata(data.replace(b"0", b"1", 1))
+
+
+def test_meta_properties_are_java_properties() -> None:
+    meta = MetaProperties("AAECAwQFBgcICQoLDA0ODw", 3, "EBESExQVFhcYGRobHB0eHw")
+    data = encode_meta_properties(meta)
+    assert data.decode().splitlines() == [
+        "version=1",
+        "cluster.id=AAECAwQFBgcICQoLDA0ODw",
+        "node.id=3",
+        "directory.id=EBESExQVFhcYGRobHB0eHw",
+    ]
+    kafka = b"#\n#Sat Nov 21 06:00:00 UTC 2026\n" + data
+    assert decode_meta_properties(kafka) == meta
+
+
+def epochs(*entries: tuple[int, int]) -> LeaderEpochs:
+    return LeaderEpochs(entries)
+
+
+def test_leader_epochs_have_kafka_s_lines() -> None:
+    data = epochs((0, 0), (2, 7)).encode()
+    assert data == b"0\n2\n0 0\n2 7\n"
+    assert list(LeaderEpochs.decode(data)) == [(0, 0), (2, 7)]
+
+
+@pytest.mark.parametrize(
+    ("entry", "after"),
+    [
+        ((3, 9), [(0, 0), (2, 7), (3, 9)]),
+        ((2, 9), [(0, 0), (2, 7)]),  # it began earlier
+        ((2, 5), [(0, 0), (2, 5)]),
+        ((3, 7), [(0, 0), (3, 7)]),  # epoch 2 wrote nothing
+        ((1, 3), [(0, 0), (1, 3)]),  # what follows contradicts it
+        ((4, 0), [(4, 0)]),
+    ],
+)
+def test_an_assigned_epoch_leaves_the_list_growing(
+    entry: tuple[int, int], after: list[tuple[int, int]]
+) -> None:
+    there = epochs((0, 0), (2, 7))
+    there.assign(*entry)
+    assert list(there) == after
+    assert there.latest_epoch == after[-1][0]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "answer"),
+    [(-1, None), (0, (0, 3)), (1, (0, 3)), (2, (2, 7)), (3, (2, 7)), (4, (4, 20)), (5, None)],
+)
+def test_an_epoch_ends_where_the_next_begins(epoch: int, answer: tuple[int, int] | None) -> None:
+    assert epochs((0, 0), (2, 3), (4, 7)).end_offset_for(epoch, 20) == answer
+
+
+def test_an_epoch_before_the_first_ends_where_that_begins() -> None:
+    assert epochs((3, 5)).end_offset_for(1, 20) == (1, 5)
+    assert epochs().end_offset_for(0, 20) is None
+
+
+def test_truncation_from_both_ends() -> None:
+    there = epochs((0, 0), (2, 3), (4, 7))
+    assert there.truncate_from_end(7)
+    assert not there.truncate_from_end(7)
+    assert there.latest_epoch == 2
+    assert there.truncate_from_start(2)
+    assert list(there) == [(0, 2), (2, 3)]
+    assert there.truncate_from_start(5)
+    assert list(there) == [(2, 5)]
+    assert not there.truncate_from_start(5)
+    assert (there.epoch_at(4), there.epoch_at(5)) == (-1, 2)

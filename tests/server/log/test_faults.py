@@ -1,0 +1,145 @@
+"""A disk that refuses: nothing half done, nothing acknowledged that is not there (reliability brief
+D1, D3, D4, D6, D7, D9, S16)."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_server.log.config import LogConfig
+from oncelog_server.storage.files import StorageError
+from tests.server.log.driver import DIRECTORY, MANY, Driver, check_invariants, producers_of
+from tests.server.storage.memory_files import MemoryFiles
+
+
+@pytest.fixture
+def driver() -> Driver:
+    driver = Driver()
+    driver.send(1, 0, 2)
+    driver.send(2, 0, 1, transactional=True)
+    return driver
+
+
+def test_a_failed_append_changes_nothing_and_may_be_tried_again(driver: Driver) -> None:
+    before = producers_of(driver.log)
+    driver.files.fail_append(match=".log")
+    with pytest.raises(StorageError):
+        driver.send(1, 2, 1)
+    assert producers_of(driver.log) == before
+    assert driver.log.log_end_offset == 3
+    assert driver.send(1, 2, 1).base_offset == 3
+    check_invariants(driver.log, driver.files)
+
+
+def test_a_failed_marker_leaves_its_transaction_open(driver: Driver) -> None:
+    driver.files.fail_append(match=".log")
+    with pytest.raises(StorageError):
+        driver.mark(2, committed=False)
+    assert driver.log.first_unstable_offset(MANY) == 2
+    driver.mark(2, committed=False)
+    assert driver.log.first_unstable_offset(MANY) is None
+    check_invariants(driver.log, driver.files)
+
+
+@pytest.mark.parametrize("room", range(0, 400, 7))
+def test_a_full_disk_ends_the_log_at_a_batch(room: int) -> None:
+    driver = Driver(LogConfig(segment_bytes=500))
+    used = sum(len(node.data) for node in driver.files.nodes.values())
+    driver.files.capacity = used + 1000 + room
+    acknowledged = 0
+    for n in range(100):
+        try:
+            driver.send(1, n, 1)
+        except StorageError:
+            break
+        acknowledged = n + 1
+    assert 0 < acknowledged < 100
+    driver.files.capacity = None
+    assert driver.log.log_end_offset == acknowledged
+    assert driver.send(1, acknowledged, 1).base_offset == acknowledged
+    check_invariants(driver.log, driver.files)
+    driver.kill()
+    check_invariants(driver.log, driver.files)
+
+
+@pytest.mark.parametrize("kind", [".index", ".timeindex", "txn-index-checkpoint"])
+def test_a_roll_that_fails_leaves_the_old_segment_in_use(driver: Driver, kind: str) -> None:
+    driver.files.fail_append(match=kind)
+    for n in range(400):
+        try:
+            driver.send(3, n, 1, timestamp=driver.now_ms + n)
+        except StorageError:
+            break
+    assert len(driver.log.segments) == 1
+    driver.send(3, n, 1)
+    assert len(driver.log.segments) == 2
+    check_invariants(driver.log, driver.files)
+    driver.kill()
+    check_invariants(driver.log, driver.files)
+
+
+def test_a_snapshot_that_cannot_be_written_costs_nothing_but_time(driver: Driver) -> None:
+    driver.files.fail_append(match=".snapshot")
+    driver.log.roll(driver.now_ms)
+    assert len(driver.log.segments) == 2
+    driver.plain()
+    driver.restart()
+    check_invariants(driver.log, driver.files)
+
+
+def test_after_a_failed_fsync_nothing_is_promised_any_more(driver: Driver) -> None:
+    outcome: list[StorageError | None] = []
+    driver.files.fail_sync()
+    driver.log.flush(outcome.append)
+    driver.files.settle()
+    assert isinstance(outcome.pop(), StorageError)
+    assert driver.log.recovery_point == 0
+    driver.log.flush(outcome.append)
+    driver.files.settle()
+    assert driver.log.recovery_point == 0, "a later fsync says nothing of the pages that were lost"
+    with pytest.raises(StorageError):
+        driver.plain()
+    with pytest.raises(StorageError):
+        driver.log.close(clean=True)
+    driver.kill()
+    check_invariants(driver.log, driver.files)
+
+
+def test_a_read_that_fails_harms_that_read_alone(driver: Driver) -> None:
+    answer = driver.log.read(0, 1000, limit=MANY)
+    assert answer.records is not None
+    driver.files.fail_reads(".log")
+    with pytest.raises(StorageError):
+        answer.records.read()
+    driver.files.fail_reads("")
+    assert driver.plain().base_offset == 3
+
+
+def test_flushes_may_end_in_any_order() -> None:
+    driver = Driver()
+    driver.plain()
+    first = driver.log.begin_flush()
+    driver.log.roll(driver.now_ms)
+    driver.plain()
+    second = driver.log.begin_flush()
+    driver.log.finish_flush(second, None)
+    assert driver.log.recovery_point == 2
+    driver.log.finish_flush(first, None)
+    assert driver.log.recovery_point == 2
+    assert driver.log.unsynced == []
+
+
+def test_a_roll_makes_the_old_segment_durable_in_the_background() -> None:
+    driver = Driver()
+    driver.plain(3)
+    driver.log.roll(driver.now_ms)
+    driver.plain()
+    assert driver.log.recovery_point == 0
+    driver.files.settle()
+    assert driver.log.recovery_point == 3
+    node = driver.files.nodes[f"{DIRECTORY}/{0:020d}.log"]
+    assert node.durable == bytes(node.data)
+
+
+def test_a_disk_without_room_for_a_new_log_says_so() -> None:
+    with pytest.raises(StorageError):
+        Driver(files=MemoryFiles(capacity=10))

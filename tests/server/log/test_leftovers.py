@@ -1,0 +1,94 @@
+"""What a crash left between two names is resolved as Kafka's LogLoader does (S18)."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_server.log.leftovers import sweep
+from tests.server.log.driver import DIRECTORY, Driver, batch
+from tests.server.storage.memory_files import MemoryFiles, Node, Stopped
+
+
+def disk_with(*names: str) -> MemoryFiles:
+    """Each `.log`, whatever its state, holds one batch of two records at its base offset."""
+    files = MemoryFiles()
+    files.make_directory(DIRECTORY)
+    for name in names:
+        data = bytes(batch(2, base_offset=int(name[:20]))) if ".log" in name else b"x"
+        files.nodes[f"{DIRECTORY}/{name}"] = Node(bytearray(data))
+    return files
+
+
+def name(offset: int, rest: str) -> str:
+    return f"{offset:020d}.{rest}"
+
+
+CASES = {
+    "deleted files go": ([name(0, "log.deleted"), name(2, "log")], [name(2, "log")]),
+    "deleted snapshots go": ([name(0, "log"), name(0, "snapshot.deleted")], [name(0, "log")]),
+    "an unfinished compaction goes": (
+        [name(0, "log"), name(0, "log.cleaned"), name(0, "index.cleaned")],
+        [name(0, "log")],
+    ),
+    "with the swaps from it on": (
+        [name(0, "log"), name(2, "log"), name(0, "log.cleaned"), name(2, "log.swap")],
+        [name(0, "log"), name(2, "log")],
+    ),
+    "a swap before it is finished": (
+        [name(0, "log"), name(2, "log"), name(2, "log.cleaned"), name(0, "log.swap")],
+        [name(0, "log"), name(2, "log")],
+    ),
+    "a swap takes its name": (
+        [name(0, "log.swap"), name(0, "index.swap"), name(2, "log")],
+        [name(0, "index"), name(0, "log"), name(2, "log")],
+    ),
+    "indexes without a log go": (
+        [name(0, "log"), name(2, "index"), name(2, "timeindex"), name(2, "txnindex")],
+        [name(0, "log")],
+    ),
+    "snapshots without a log stay": (
+        [name(0, "log"), name(2, "snapshot")],
+        [name(0, "log"), name(2, "snapshot")],
+    ),
+    "temporary files go": ([name(0, "log"), name(0, "snapshot.tmp")], [name(0, "log")]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_leftovers_are_resolved(case: str) -> None:
+    before, after = CASES[case]
+    files = disk_with(*before)
+    files.nodes[f"{DIRECTORY}/stranger"] = Node()
+    sweep(files, DIRECTORY)
+    files.settle()
+    assert files.list(DIRECTORY) == [*sorted(after), "stranger"]
+
+
+def test_a_swap_takes_the_place_of_all_segments_it_was_made_from() -> None:
+    files = disk_with(name(0, "log"), name(0, "index"), name(2, "log"), name(4, "log"))
+    merged = batch(2, base_offset=0) + batch(2, base_offset=2)
+    files.nodes[f"{DIRECTORY}/{name(0, 'log.swap')}"] = Node(bytearray(merged))
+    sweep(files, DIRECTORY)
+    files.settle()
+    assert files.list(DIRECTORY) == [name(0, "log"), name(4, "log")]
+    assert bytes(files.nodes[f"{DIRECTORY}/{name(0, 'log')}"].data) == bytes(merged)
+    driver = Driver(files=files)
+    assert driver.log.log_end_offset == 6
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_sweeping_may_be_killed_anywhere_and_done_again(case: str) -> None:
+    before, after = CASES[case]
+    for operation in range(20):
+        files = disk_with(*before)
+        files.stop_before(operation)
+        try:
+            sweep(files, DIRECTORY)
+            files.settle()
+        except Stopped:
+            files = files.after_kill()
+            sweep(files, DIRECTORY)
+            files.settle()
+            assert files.list(DIRECTORY) == sorted(after)
+        else:
+            return

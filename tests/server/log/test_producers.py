@@ -1,0 +1,211 @@
+"""Idempotence: what a producer may append, and what a retry is told (reliability brief R1-R4, R17,
+E8; Kafka's ProducerStateManagerTest)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.log.errors import AppendError
+from oncelog_server.log.results import Origin
+from tests.server.log.driver import NOW_MS, Driver, batch, producers_of
+
+LAST_SEQUENCE = 2**31 - 1
+
+
+def refused(append: Callable[[], object]) -> ErrorCode:
+    with pytest.raises(AppendError) as error:
+        append()
+    return error.value.code
+
+
+@pytest.fixture
+def driver() -> Driver:
+    return Driver()
+
+
+def sent(driver: Driver, count: int = 7) -> Driver:
+    """`count` batches of two records of producer 1."""
+    for n in range(count):
+        driver.send(1, n * 2, 2)
+    return driver
+
+
+@pytest.mark.parametrize("back", range(1, 6))
+def test_one_of_the_last_five_batches_is_answered_with_its_first_place(
+    driver: Driver, back: int
+) -> None:
+    sent(driver)
+    n = 7 - back
+    answer = driver.send(1, n * 2, 2)
+    assert answer.duplicate
+    assert (answer.base_offset, answer.last_offset) == (n * 2, n * 2 + 1)
+    assert driver.log.log_end_offset == 14
+
+
+def test_a_batch_before_the_last_five_is_out_of_order(driver: Driver) -> None:
+    sent(driver)
+    assert refused(lambda: driver.send(1, 2, 2)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert driver.log.log_end_offset == 14
+
+
+def test_half_of_a_batch_is_not_its_repetition(driver: Driver) -> None:
+    sent(driver)
+    assert refused(lambda: driver.send(1, 12, 1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(lambda: driver.send(1, 13, 1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(lambda: driver.send(1, 12, 3)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_gap_is_out_of_order(driver: Driver) -> None:
+    sent(driver)
+    assert refused(lambda: driver.send(1, 15, 1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_new_epoch_begins_at_sequence_0(driver: Driver) -> None:
+    sent(driver)
+    out_of_order = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(lambda: driver.send(1, 14, 1, epoch=1)) == out_of_order
+    assert not driver.send(1, 0, 1, epoch=1).duplicate
+    assert driver.send(1, 0, 1, epoch=1).duplicate
+
+
+def test_an_older_epoch_is_fenced_even_for_a_batch_it_sent(driver: Driver) -> None:
+    sent(driver)
+    driver.send(1, 0, 1, epoch=1)
+    assert refused(lambda: driver.send(1, 12, 2)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refused(lambda: driver.send(1, 14, 2)) == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_an_unknown_producer_may_begin_anywhere(driver: Driver) -> None:
+    """Its state may have expired, or gone with the records (UNKNOWN_PRODUCER_ID is history)."""
+    assert not driver.send(1, 17, 2).duplicate
+    assert driver.send(1, 17, 2).duplicate
+    assert refused(lambda: driver.send(1, 17, 3)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_sequences_go_on_at_0_after_the_last_one(driver: Driver) -> None:
+    driver.send(1, LAST_SEQUENCE - 1, 2)
+    assert driver.send(1, 0, 1).base_offset == 2
+    assert driver.send(1, LAST_SEQUENCE - 1, 2).duplicate
+    assert driver.send(1, 0, 1).duplicate
+
+
+def test_a_sequence_may_wrap_inside_a_batch(driver: Driver) -> None:
+    driver.send(1, LAST_SEQUENCE - 1, 5)
+    assert driver.send(1, LAST_SEQUENCE - 1, 5).duplicate
+    assert driver.send(1, 3, 2).base_offset == 5
+    assert driver.send(1, LAST_SEQUENCE - 1, 5).duplicate
+    driver.kill()
+    assert driver.send(1, LAST_SEQUENCE - 1, 5).duplicate
+    assert driver.send(1, 5, 1).base_offset == 7
+
+
+def test_after_a_restart_a_repeated_batch_is_never_appended_again(driver: Driver) -> None:
+    """The snapshot has the last batch alone."""
+    sent(driver)
+    driver.restart()
+    assert driver.send(1, 12, 2).duplicate
+    for n in range(2, 6):
+        assert refused(partial(driver.send, 1, n * 2, 2)) == (
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        )
+    assert driver.log.log_end_offset == 14
+    assert not driver.send(1, 14, 2).duplicate
+
+
+def test_after_a_kill_the_last_five_are_known_from_the_log(driver: Driver) -> None:
+    sent(driver)
+    driver.kill()
+    assert all(driver.send(1, n * 2, 2).duplicate for n in range(2, 7))
+
+
+def test_producers_do_not_meet(driver: Driver) -> None:
+    driver.send(1, 0, 2)
+    driver.send(2, 0, 3)
+    driver.plain(2)
+    assert driver.send(1, 2, 1).base_offset == 7
+    assert driver.send(2, 0, 3).base_offset == 2
+
+
+def test_a_refused_batch_leaves_no_trace(driver: Driver) -> None:
+    sent(driver)
+    before = producers_of(driver.log)
+    for append in (
+        lambda: driver.send(1, 99, 1),
+        lambda: driver.send(1, 5, 1, epoch=3),
+        lambda: driver.send(2, -1, 1),
+    ):
+        refused(append)
+    assert producers_of(driver.log) == before
+    assert driver.log.log_end_offset == 14
+
+
+def test_records_of_coordinators_have_no_sequence(driver: Driver) -> None:
+    def offsets() -> bytearray:
+        return batch(1, producer_id=5, producer_epoch=2, is_transactional=True)
+
+    driver.append(offsets(), Origin.COORDINATOR)
+    driver.append(offsets(), Origin.COORDINATOR)
+    assert driver.log.log_end_offset == 2
+    entry = driver.log.producers.entry(5)
+    assert entry is not None
+    assert entry.current_txn_first_offset == 0
+    assert entry.last_sequence == -1
+    old = batch(1, producer_id=5, producer_epoch=1, is_transactional=True)
+    assert refused(lambda: driver.append(old, Origin.COORDINATOR)) == (
+        ErrorCode.INVALID_PRODUCER_EPOCH
+    )
+    driver.restart()
+    driver.append(offsets(), Origin.COORDINATOR)
+
+
+@pytest.mark.parametrize("timestamp", [0, NOW_MS + 3_000_000])
+def test_state_lives_by_the_broker_s_time_whatever_the_records_say(
+    driver: Driver, timestamp: int
+) -> None:
+    driver.send(1, 0, 1, timestamp=timestamp)
+    driver.now_ms += driver.expiration_ms - 1
+    driver.log.producers.expire(driver.now_ms)
+    assert driver.send(1, 0, 1, timestamp=timestamp).duplicate
+    driver.restart()
+    driver.log.producers.expire(driver.now_ms)
+    assert driver.send(1, 0, 1, timestamp=timestamp).duplicate
+    driver.now_ms += 1
+    assert driver.log.producers.expire(driver.now_ms) == 1
+    assert len(driver.log.producers) == 0
+    assert not driver.send(1, 5, 1).duplicate
+
+
+def test_a_producer_with_an_open_transaction_never_expires(driver: Driver) -> None:
+    driver.send(1, 0, 1, transactional=True)
+    driver.send(2, 0, 1)
+    driver.now_ms += 10 * driver.expiration_ms
+    assert driver.log.producers.expire(driver.now_ms) == 1
+    driver.restart()
+    driver.now_ms += 10 * driver.expiration_ms
+    assert driver.log.producers.expire(driver.now_ms) == 0
+    assert driver.log.first_unstable_offset(2) == 0
+    driver.mark(1, coordinator_epoch=3)
+    # A marker keeps the entry alive too: an older coordinator stays refused (KAFKA-9144).
+    driver.now_ms += driver.expiration_ms - 1
+    assert driver.log.producers.expire(driver.now_ms) == 0
+    assert refused(lambda: driver.mark(1, coordinator_epoch=2)) == (
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    )
+
+
+def test_retention_of_its_records_does_not_forget_a_producer(driver: Driver) -> None:
+    driver.send(1, 0, 2)
+    driver.log.roll(driver.now_ms)
+    driver.plain()
+    driver.log.delete_records_before(2, driver.now_ms)
+    for life in (lambda: None, driver.restart, driver.kill):
+        life()
+        assert driver.log.segments[0].base_offset == 2
+        answer = driver.send(1, 0, 2)
+        assert answer.duplicate
+        assert answer.base_offset == 0
+    assert not driver.send(1, 2, 1).duplicate
