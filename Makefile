@@ -30,7 +30,7 @@ test: $(READY)  ## all tests (Java 17 and Maven for those with Kafka's own clien
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 demo: $(READY)  ## 69,659 purchases through a transactional pipeline that is killed on the way
-	$(BIN)/python -m examples.demo
+	$(BIN)/python -m examples.purchases
 
 bench: $(READY)  ## oncelog beside Apache Kafka on this machine (Java 17, Maven)
 	$(BIN)/python -m benchmarks
@@ -63,7 +63,7 @@ clean:  ## remove what the other targets made, but no data
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-$(READY): .venv/.uv requirements/dev.txt pyproject.toml
-	$(UV) sync --quiet --require-hashes requirements/dev.txt
+$(READY): .venv/.uv requirements/dev.txt requirements/demo.txt pyproject.toml
+	$(UV) sync --quiet --require-hashes requirements/dev.txt requirements/demo.txt
 	$(UV) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@

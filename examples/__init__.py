@@ -1,0 +1,1 @@
+"""What one builds on oncelog."""

@@ -1,0 +1,2 @@
+"""The running example: every purchase gets one invoice and one shipment, exactly once, whatever is
+killed."""

@@ -1,0 +1,104 @@
+"""The processes of the demo: one broker, some workers, and what kills them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+
+
+class Broker:
+    """`oncelog serve` on a folder, on the same port after every start."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._log = (data.parent / "broker.log").open("ab")
+        self._process: subprocess.Popen[str] | None = None
+        self.port = 0
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Returns when it answers. Raises RuntimeError if it does not start."""
+        if not self.port:
+            self.port = _free_port()
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "oncelog_server", "serve", "--data", str(self._data)),
+                *("--set", f"listeners=PLAINTEXT://127.0.0.1:{self.port}"),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        if "listening on" not in self._process.stdout.readline():
+            raise RuntimeError(f"the broker did not start, see {self._log.name}")
+
+    def kill(self) -> None:
+        """SIGKILL: no chance to tidy up."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Worker:
+    """One worker process. What it prints is counted by a thread."""
+
+    def __init__(self, module: str, servers: str, number: int) -> None:
+        self._command = [sys.executable, "-m", module, servers, str(number)]
+        self.counts: Counter[str] = Counter()
+        self._process: subprocess.Popen[str] | None = None
+        self._reader: threading.Thread | None = None
+
+    def start(self) -> None:
+        environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+        self._process = subprocess.Popen(
+            self._command, stdout=subprocess.PIPE, text=True, env=environment
+        )
+        self._reader = threading.Thread(target=self._count, args=(self._process,), daemon=True)
+        self._reader.start()
+
+    def _count(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            word, _, _ = line.partition(" ")
+            self.counts[word.strip()] += 1
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> None:
+        if self._process is None or self._reader is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join()

@@ -1,0 +1,106 @@
+"""One worker of the job: read purchases, write invoices and shipments with the offsets, in one
+transaction.
+
+    python -m examples.purchases.worker BOOTSTRAP_SERVERS NUMBER
+
+Prints a line for every transaction, `committed N` or `aborted N`; ends when told to (SIGTERM).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+
+from examples.purchases.billing import (
+    ABORT_EVERY,
+    BATCH,
+    GROUP,
+    INVOICES,
+    PURCHASES,
+    SHIPMENTS,
+    invoice,
+    shipment,
+)
+from examples.purchases.data import Purchase
+from oncelog_client import (
+    Consumer,
+    ConsumerRecord,
+    KafkaError,
+    OffsetAndMetadata,
+    Producer,
+    TopicPartition,
+)
+
+
+class OnPurpose(Exception):
+    """The reason of the aborts that the demo makes itself."""
+
+
+def next_offsets(records: list[ConsumerRecord]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Where to go on after these records."""
+    return {
+        TopicPartition(record.topic, record.partition): OffsetAndMetadata(record.offset + 1)
+        for record in records
+    }
+
+
+async def bill(
+    producer: Producer, consumer: Consumer, records: list[ConsumerRecord], *, spoil: bool
+) -> None:
+    """One transaction: all of it or nothing."""
+    async with producer.transaction():
+        for record in records:
+            assert record.value is not None
+            purchase = Purchase.decode(record.value)
+            await producer.send(INVOICES, key=record.key, value=invoice(purchase))
+            await producer.send(SHIPMENTS, key=record.key, value=shipment(purchase))
+        await producer.send_offsets_to_transaction(next_offsets(records), consumer.group_metadata())
+        if spoil:
+            raise OnPurpose
+
+
+async def work(servers: str, number: int, stopping: asyncio.Event) -> None:
+    consumer = Consumer(
+        servers,
+        group_id=GROUP,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        max_poll_records=BATCH,
+        session_timeout_ms=6_000,
+        heartbeat_interval_ms=500,
+    )
+    producer = Producer(servers, transactional_id=f"{GROUP}-{number}")
+    done = 0
+    async with producer, consumer:
+        await producer.init_transactions()
+        await consumer.subscribe([PURCHASES])
+        while not stopping.is_set():
+            records = await consumer.poll(timeout_ms=200)
+            if not records:
+                continue
+            done += 1
+            try:
+                await bill(producer, consumer, records, spoil=done % ABORT_EVERY == 0)
+            except OnPurpose:
+                print(f"aborted {len(records)}", flush=True)
+                await consumer.reset_to_last_committed()
+            else:
+                print(f"committed {len(records)}", flush=True)
+
+
+async def main(servers: str, number: int) -> None:
+    """Go on after whatever happened: a new producer of the same id finishes what the last one left
+    open."""
+    stopping = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
+    while not stopping.is_set():
+        try:
+            await work(servers, number, stopping)
+        except KafkaError as error:
+            print(f"again {type(error).__name__}: {error}", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2])))

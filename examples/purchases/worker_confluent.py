@@ -1,0 +1,104 @@
+"""The same worker with confluent-kafka, as one would write it against Apache Kafka: nothing is
+different.
+
+python -m examples.purchases.worker_confluent BOOTSTRAP_SERVERS NUMBER
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+from examples.purchases.billing import (
+    ABORT_EVERY,
+    BATCH,
+    GROUP,
+    INVOICES,
+    PURCHASES,
+    SHIPMENTS,
+    invoice,
+    shipment,
+)
+from examples.purchases.data import Purchase
+
+
+def next_offsets(messages: list[Message]) -> list[TopicPartition]:
+    ends: dict[tuple[str, int], int] = {}
+    for message in messages:
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        assert topic is not None
+        assert partition is not None
+        assert offset is not None
+        ends[topic, partition] = offset + 1
+    return [TopicPartition(topic, partition, offset) for (topic, partition), offset in ends.items()]
+
+
+def rewind(consumer: Consumer) -> None:
+    """After an abort the position is not rewound by itself: go back to what is committed."""
+    for committed in consumer.committed(consumer.assignment(), timeout=10):
+        consumer.seek(
+            TopicPartition(committed.topic, committed.partition, max(committed.offset, 0))
+        )
+
+
+def bill(producer: Producer, consumer: Consumer, messages: list[Message], *, spoil: bool) -> None:
+    producer.begin_transaction()
+    for message in messages:
+        value = message.value()
+        assert value is not None
+        purchase = Purchase.decode(value)
+        producer.produce(INVOICES, invoice(purchase), message.key())
+        producer.produce(SHIPMENTS, shipment(purchase), message.key())
+    producer.send_offsets_to_transaction(
+        next_offsets(messages), consumer.consumer_group_metadata(), 10
+    )
+    if spoil:
+        producer.abort_transaction(10)
+        rewind(consumer)
+        print(f"aborted {len(messages)}", flush=True)
+    else:
+        producer.commit_transaction(10)
+        print(f"committed {len(messages)}", flush=True)
+
+
+def main(servers: str, number: int) -> None:
+    stopping = False
+
+    def stop(*_: object) -> None:
+        nonlocal stopping
+        stopping = True
+
+    signal.signal(signal.SIGTERM, stop)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": GROUP,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": 6_000,
+        }
+    )
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": f"{GROUP}-{number}"})
+    producer.init_transactions(30)
+    consumer.subscribe([PURCHASES])
+    done = 0
+    while not stopping:
+        messages = [one for one in consumer.consume(BATCH, 0.2) if one.error() is None]
+        if not messages:
+            continue
+        done += 1
+        try:
+            bill(producer, consumer, messages, spoil=done % ABORT_EVERY == 0)
+        except KafkaException as error:
+            if not error.args[0].txn_requires_abort():
+                raise
+            producer.abort_transaction(10)
+            rewind(consumer)
+    consumer.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
