@@ -22,6 +22,7 @@ from oncelog_client.cli.options import (
 )
 from oncelog_client.cli.output import Progress, json_text
 from oncelog_client.cli.record_lines import LineWriter, json_record
+from oncelog_client.cli.topic_lookup import find_partitions
 from oncelog_client.consumer import Consumer
 from oncelog_client.values import ConsumerRecord, TopicPartition
 
@@ -74,7 +75,11 @@ def consume(
 
     async def call() -> int:
         async with Consumer(bootstrap_server, **settings) as consumer:
-            await _point(consumer, flags)
+            if flags["topic"]:
+                found = await find_partitions(bootstrap_server, settings, flags["topic"])
+                await _point(consumer, found, flags)
+            else:
+                await consumer.subscribe(re.compile(flags["include"]))
             with Progress("records read", sys.stdout, flags["max_messages"]) as progress:
                 return await _print(consumer, line, flags, progress)
 
@@ -110,22 +115,17 @@ def _membership(flags: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-async def _point(consumer: Consumer, flags: dict[str, Any]) -> None:
-    """Say to the consumer what to read, and from where."""
-    topic, partition = flags["topic"], flags["partition"]
-    if flags["include"]:
-        await consumer.subscribe(re.compile(flags["include"]))
-        return
-    partitions = [
-        TopicPartition(topic, info.partition) for info in await consumer.partitions_for(topic)
-    ]
+async def _point(
+    consumer: Consumer, partitions: list[TopicPartition], flags: dict[str, Any]
+) -> None:
+    """Say to the consumer what to read of a topic, and from where."""
     if flags["group"]:
-        await consumer.subscribe(topic)
+        await consumer.subscribe(flags["topic"])
         return
-    if partition is not None:
-        partitions = [one for one in partitions if one.partition == partition]
+    if flags["partition"] is not None:
+        partitions = [one for one in partitions if one.partition == flags["partition"]]
         if not partitions:
-            raise click.ClickException(f"{topic} has no partition {partition}")
+            raise click.ClickException(f"there is no {flags['topic']}-{flags['partition']}")
     await consumer.assign(partitions)
     offset = flags["offset"] or ("earliest" if flags["from_beginning"] else "latest")
     if offset == "earliest":

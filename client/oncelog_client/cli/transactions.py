@@ -15,9 +15,11 @@ import click
 
 from oncelog_client.cli.options import connection_options, json_option, read_properties, run
 from oncelog_client.cli.output import show
+from oncelog_client.cli.topic_lookup import find_partitions
 from oncelog_client.consumer import Consumer
-from oncelog_client.errors import StaleLeaderError
-from oncelog_client.values import ConsumerRecord, TopicPartition
+from oncelog_client.errors import KafkaError
+from oncelog_client.values import ConsumerRecord
+from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.internal.transaction_log import (
     TransactionLogValue,
     TransactionState,
@@ -90,14 +92,15 @@ async def _states(
     bootstrap_server: str, settings: dict[str, Any]
 ) -> dict[str, TransactionalIdState]:
     """Read the whole topic; none of it where no transaction was ever made."""
+    try:
+        partitions = await find_partitions(bootstrap_server, settings, STATE_TOPIC)
+    except KafkaError as error:
+        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return {}
+        raise
     settings = {"allow_auto_create_topics": False, **settings}
     records: list[ConsumerRecord] = []
     async with Consumer(bootstrap_server, **settings) as consumer:
-        try:
-            found = await consumer.partitions_for(STATE_TOPIC)
-        except StaleLeaderError:
-            return {}
-        partitions = [TopicPartition(STATE_TOPIC, info.partition) for info in found]
         await consumer.assign(partitions)
         await consumer.seek_to_beginning()
         ends = await consumer.end_offsets(partitions)

@@ -1,0 +1,129 @@
+"""`oncelog config`: the verbs and flags of kafka-configs for topics and brokers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from oncelog_client.admin import Admin, AlterConfigOp, ConfigResource, ConfigSource, ResourceType
+from oncelog_client.cli.options import (
+    connection_options,
+    exactly_one,
+    json_option,
+    read_properties,
+    run,
+    split_pair,
+)
+from oncelog_client.cli.output import show
+
+COLUMNS: Final = ("Entity", "Name", "Value", "Source", "Read only")
+ENTITIES: Final = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}
+# What --describe shows without --all: the dynamic settings, as kafka-configs does.
+SET_BY_SOMEBODY: Final = {
+    ResourceType.TOPIC: {ConfigSource.DYNAMIC_TOPIC_CONFIG},
+    ResourceType.BROKER: {
+        ConfigSource.DYNAMIC_BROKER_CONFIG,
+        ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
+    },
+}
+
+# name=value pairs between commas; a value with commas stands in brackets.
+_PAIR: Final = re.compile(r"[^,=\[\]]+=(?:\[[^\]]*\]|[^,]*)")
+
+
+@click.command()
+@connection_options
+@click.option("--describe", is_flag=True, help="Show settings that were set.")
+@click.option("--alter", is_flag=True, help="Set or unset some.")
+@click.option("--all", "all_", is_flag=True, help="--describe: defaults too.")
+@click.option("--entity-type", type=click.Choice(["topics", "brokers"]), help="Of what.")
+@click.option("--entity-name", help="The topic, or the broker's id; all of them without it.")
+@click.option("--topic", help="The same as --entity-type topics --entity-name TOPIC.")
+@click.option("--broker", help="The same as --entity-type brokers --entity-name ID.")
+@click.option("--add-config", help="name=value,name=[value,value]")
+@click.option("--delete-config", help="name,name")
+@json_option
+def config(
+    bootstrap_server: str,
+    command_config: Path | None,
+    describe: bool,
+    alter: bool,
+    **flags: Any,
+) -> None:
+    """Describe and alter the settings of topics and brokers."""
+    verb = exactly_one(describe=describe, alter=alter)
+    kind, name = _entity(flags)
+    added, deleted = parse_added(flags["add_config"]), _names(flags["delete_config"])
+    if verb == "alter" and not (added or deleted):
+        raise click.UsageError("--alter needs --add-config or --delete-config")
+    if verb == "alter" and name is None:
+        raise click.UsageError("--alter needs --entity-name")
+
+    async def call() -> None:
+        async with Admin(bootstrap_server, **read_properties(command_config)) as admin:
+            resources = await _resources(admin, kind, name)
+            if verb == "describe":
+                rows = await _describe(admin, resources, flags["all_"])
+                show(COLUMNS, rows, as_json=flags["as_json"])
+                return
+            changes = [AlterConfigOp(key, value) for key, value in added.items()]
+            changes += [AlterConfigOp(key, None, "delete") for key in deleted]
+            await admin.alter_configs(dict.fromkeys(resources, changes))
+            altered = [
+                (one.name, change.name, change.value) for one in resources for change in changes
+            ]
+            show(("Entity", "Name", "Value"), altered, as_json=flags["as_json"])
+
+    run(call())
+
+
+def _entity(flags: dict[str, Any]) -> tuple[ResourceType, str | None]:
+    """What the settings belong to; no name stands for all topics or brokers."""
+    kind = exactly_one(
+        topic=flags["topic"], broker=flags["broker"], entity_type=flags["entity_type"]
+    )
+    if kind == "entity_type":
+        return ENTITIES[flags["entity_type"]], flags["entity_name"]
+    if flags["entity_name"]:
+        raise click.UsageError(f"--{kind} excludes --entity-name")
+    return ENTITIES[f"{kind}s"], flags[kind]
+
+
+async def _resources(admin: Admin, kind: ResourceType, name: str | None) -> list[ConfigResource]:
+    if name is not None:
+        if kind is ResourceType.BROKER and not name.isdecimal():
+            raise click.UsageError(f"{name!r} is not the id of a broker")
+        return [ConfigResource(kind, name)]
+    if kind is ResourceType.TOPIC:
+        return [ConfigResource(kind, topic) for topic in await admin.list_topics()]
+    cluster = await admin.describe_cluster()
+    return [ConfigResource(kind, str(node.node_id)) for node in cluster.nodes]
+
+
+async def _describe(
+    admin: Admin, resources: list[ConfigResource], defaults_too: bool
+) -> list[tuple[Any, ...]]:
+    described = await admin.describe_configs(resources) if resources else {}
+    return [
+        (resource.name, entry.name, entry.value, entry.source.name, entry.is_read_only)
+        for resource, entries in described.items()
+        for _, entry in sorted(entries.items())
+        if defaults_too or entry.source in SET_BY_SOMEBODY[resource.type]
+    ]
+
+
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()] if text else []
+
+
+def parse_added(text: str | None) -> dict[str, str]:
+    """`a=1,b=[x,y]` as a dictionary; raises click.UsageError for what is not that."""
+    text = text or ""
+    pairs = _PAIR.findall(text)
+    if ",".join(pairs) != text:
+        raise click.UsageError(f"--add-config {text!r} is not name=value,name=[value,value]")
+    added = dict(map(split_pair, pairs))
+    return {name: value.removeprefix("[").removesuffix("]") for name, value in added.items()}

@@ -1,0 +1,197 @@
+"""`oncelog groups`: the verbs and flags of kafka-consumer-groups."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from oncelog_client.admin import Admin, GroupDescription
+from oncelog_client.cli.offset_resets import STRATEGIES, reset_offsets
+from oncelog_client.cli.options import (
+    connection_options,
+    exactly_one,
+    json_option,
+    read_properties,
+    run,
+)
+from oncelog_client.cli.output import show
+from oncelog_client.cli.reset import in_scope, parse_scope
+from oncelog_client.values import TopicPartition
+
+DEAD: Final = "Dead"
+LIST_COLUMNS: Final = ("Group", "State", "Type", "Protocol type")
+OFFSET_COLUMNS: Final = (
+    *("Group", "Topic", "Partition", "Current-offset", "Log-end-offset", "Lag"),
+    *("Consumer-id", "Host", "Client-id"),
+)
+MEMBER_COLUMNS: Final = (
+    *("Group", "Consumer-id", "Group-instance-id", "Host", "Client-id", "Partitions"),
+    "Assignment",
+)
+STATE_COLUMNS: Final = ("Group", "Coordinator", "Assignment-strategy", "State", "Members")
+
+
+@click.command()
+@connection_options
+@click.option("--list", "list_", is_flag=True, help="All groups with their states.")
+@click.option("--describe", is_flag=True, help="Offsets and lag, --members or --state.")
+@click.option("--delete", is_flag=True, help="Delete groups without members.")
+@click.option("--reset-offsets", is_flag=True, help="Show new offsets; --execute commits them.")
+@click.option("--delete-offsets", is_flag=True, help="Forget the offsets of --topic.")
+@click.option("--group", "named", multiple=True, help="Which group.")
+@click.option("--all-groups", is_flag=True, help="Every group.")
+@click.option("--topic", multiple=True, help="topic or topic:0,1,2")
+@click.option("--all-topics", is_flag=True, help="Every topic the group has offsets of.")
+@click.option("--offsets", is_flag=True, help="--describe: offsets and lag.  [default]")
+@click.option("--members", is_flag=True, help="--describe: the members.")
+@click.option("--state", is_flag=True, help="--describe: the state.")
+@click.option("--to-earliest", is_flag=True, help="Reset to the first offset.")
+@click.option("--to-latest", is_flag=True, help="Reset to the end.")
+@click.option("--to-current", is_flag=True, help="Reset to the committed offset.")
+@click.option("--to-offset", type=click.IntRange(min=0), help="Reset to this offset.")
+@click.option("--shift-by", type=int, help="Reset by so many records, back if negative.")
+@click.option("--to-datetime", help="Reset to a time: YYYY-MM-DDTHH:mm:SS.sss")
+@click.option("--by-duration", help="Reset to so long before now: PnDTnHnMnS")
+@click.option(
+    "--from-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Reset to the lines topic,partition,offset of a file.",
+)
+@click.option("--execute", is_flag=True, help="Commit the reset.")
+@click.option("--dry-run", is_flag=True, help="Only show the reset.  [default]")
+@click.option("--export", is_flag=True, help="Show a reset as lines for --from-file.")
+@json_option
+def groups(
+    bootstrap_server: str,
+    command_config: Path | None,
+    list_: bool,
+    describe: bool,
+    delete: bool,
+    reset_offsets: bool,
+    delete_offsets: bool,
+    **flags: Any,
+) -> None:
+    """List and describe consumer groups, reset their offsets."""
+    verb = exactly_one(
+        list=list_,
+        describe=describe,
+        delete=delete,
+        reset_offsets=reset_offsets,
+        delete_offsets=delete_offsets,
+    )
+    _check(verb, flags)
+
+    async def call() -> None:
+        async with Admin(bootstrap_server, **read_properties(command_config)) as admin:
+            if flags["all_groups"]:
+                flags["named"] = [group.group_id for group in await admin.list_groups()]
+            await VERBS[verb](admin, flags)
+
+    run(call())
+
+
+def _check(verb: str, flags: dict[str, Any]) -> None:
+    """Raises click.UsageError for flags that do not say what to do."""
+    if verb == "list":
+        return
+    exactly_one(group=flags["named"], all_groups=flags["all_groups"])
+    if verb == "reset_offsets":
+        exactly_one(**{name: flags[name] not in (None, False) for name in STRATEGIES})
+        if flags["from_file"] is None:
+            exactly_one(topic=flags["topic"], all_topics=flags["all_topics"])
+        if flags["execute"] and flags["dry_run"]:
+            raise click.UsageError("--execute excludes --dry-run")
+    if verb == "delete_offsets" and not flags["topic"]:
+        raise click.UsageError("--delete-offsets needs --topic")
+    if verb == "describe" and sum((flags["offsets"], flags["members"], flags["state"])) > 1:
+        raise click.UsageError("only one of --offsets, --members, --state")
+
+
+async def _list(admin: Admin, flags: dict[str, Any]) -> None:
+    listed = await admin.list_groups()
+    rows = [(one.group_id, one.state, one.type, one.protocol_type) for one in listed]
+    show(LIST_COLUMNS, rows, as_json=flags["as_json"])
+
+
+async def _describe(admin: Admin, flags: dict[str, Any]) -> None:
+    described = await _existing(admin, flags["named"])
+    if flags["state"]:
+        show(STATE_COLUMNS, list(map(_state_row, described)), as_json=flags["as_json"])
+    elif flags["members"]:
+        rows = [row for group in described for row in _members(group)]
+        show(MEMBER_COLUMNS, rows, as_json=flags["as_json"])
+    else:
+        found = await asyncio.gather(*(_offsets(admin, group) for group in described))
+        show(OFFSET_COLUMNS, [row for some in found for row in some], as_json=flags["as_json"])
+
+
+async def _existing(admin: Admin, names: Iterable[str]) -> list[GroupDescription]:
+    """Raises click.ClickException for a group that does not exist and has no offsets."""
+    described = await admin.describe_groups(names)
+    for group in described.values():
+        if group.state == DEAD and not await admin.list_group_offsets(group.group_id):
+            raise click.ClickException(f"there is no group {group.group_id}")
+    return list(described.values())
+
+
+def _state_row(group: GroupDescription) -> tuple[Any, ...]:
+    coordinator = f"{group.coordinator.host}:{group.coordinator.port}"
+    strategy = group.partition_assignor or None
+    return group.group_id, coordinator, strategy, group.state, len(group.members)
+
+
+def _members(group: GroupDescription) -> list[tuple[Any, ...]]:
+    return [
+        (
+            *(group.group_id, member.member_id, member.group_instance_id, member.host),
+            *(member.client_id, len(member.assignment), list(map(str, member.assignment))),
+        )
+        for member in group.members
+    ]
+
+
+async def _offsets(admin: Admin, group: GroupDescription) -> list[tuple[Any, ...]]:
+    owners = {one: member for member in group.members for one in member.assignment}
+    committed = await admin.list_group_offsets(group.group_id)
+    partitions = sorted({*committed, *owners})
+    ends = await admin.list_offsets(dict.fromkeys(partitions, "latest"))
+    rows: list[tuple[Any, ...]] = []
+    for one in partitions:
+        current = committed[one].offset if one in committed else None
+        end = ends[one].offset if one in ends else None
+        lag = None if current is None or end is None else max(end - current, 0)
+        owner = owners.get(one)
+        who = (owner.member_id, owner.host, owner.client_id) if owner else (None, None, None)
+        rows.append((group.group_id, one.topic, one.partition, current, end, lag, *who))
+    return rows
+
+
+async def _delete(admin: Admin, flags: dict[str, Any]) -> None:
+    await admin.delete_groups(flags["named"])
+    rows = [(name, "deleted") for name in flags["named"]]
+    show(("Group", "Result"), rows, as_json=flags["as_json"])
+
+
+async def _delete_offsets(admin: Admin, flags: dict[str, Any]) -> None:
+    scope = parse_scope(flags["topic"])
+    rows: list[tuple[Any, ...]] = []
+    for name in flags["named"]:
+        committed = await admin.list_group_offsets(name)
+        chosen: list[TopicPartition] = sorted(one for one in committed if in_scope(scope, one))
+        if chosen:
+            await admin.delete_group_offsets(name, chosen)
+        rows += [(name, one.topic, one.partition, "deleted") for one in chosen]
+    show(("Group", "Topic", "Partition", "Result"), rows, as_json=flags["as_json"])
+
+
+VERBS: Final = {
+    "list": _list,
+    "describe": _describe,
+    "delete": _delete,
+    "reset_offsets": reset_offsets,
+    "delete_offsets": _delete_offsets,
+}

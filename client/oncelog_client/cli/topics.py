@@ -1,0 +1,158 @@
+"""`oncelog topics`: the verbs and flags of kafka-topics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from oncelog_client.admin import Admin, NewTopic, TopicDescription
+from oncelog_client.cli.options import (
+    connection_options,
+    exactly_one,
+    json_option,
+    read_properties,
+    run,
+    split_pair,
+)
+from oncelog_client.cli.output import show
+
+PARTITION_COLUMNS = ("Topic", "Partition", "Leader", "Leader epoch", "Replicas", "Isr")
+
+
+@click.command()
+@connection_options
+@click.option("--list", "list_", is_flag=True, help="The names of the topics.")
+@click.option("--create", is_flag=True, help="Create a topic.")
+@click.option("--describe", is_flag=True, help="Partitions, leaders and settings.")
+@click.option("--alter", is_flag=True, help="Raise the number of partitions.")
+@click.option("--delete", is_flag=True, help="Delete a topic and its records.")
+@click.option("--topic", multiple=True, help="A name; a regular expression except for --create.")
+@click.option("--partitions", type=click.IntRange(min=1), help="How many partitions.")
+@click.option("--replication-factor", type=click.IntRange(min=1), help="How many replicas.")
+@click.option("--config", "configs", multiple=True, help="A setting of the new topic: name=value.")
+@click.option("--if-not-exists", is_flag=True, help="--create: an existing topic will do.")
+@click.option("--if-exists", is_flag=True, help="--alter, --delete, --describe: none will do.")
+@click.option("--exclude-internal", is_flag=True, help="Leave internal topics out.")
+@json_option
+def topics(
+    bootstrap_server: str,
+    command_config: Path | None,
+    list_: bool,
+    create: bool,
+    describe: bool,
+    alter: bool,
+    delete: bool,
+    **flags: Any,
+) -> None:
+    """List, create, describe, alter and delete topics."""
+    verb = exactly_one(list=list_, create=create, describe=describe, alter=alter, delete=delete)
+    if verb in {"create", "alter", "delete"} and not flags["topic"]:
+        raise click.UsageError(f"--{verb} needs --topic")
+    if verb == "alter" and flags["partitions"] is None:
+        raise click.UsageError("--alter needs --partitions; for settings there is oncelog config")
+
+    async def call() -> None:
+        async with Admin(bootstrap_server, **read_properties(command_config)) as admin:
+            await VERBS[verb](admin, **flags)
+
+    run(call())
+
+
+async def _list(admin: Admin, *, as_json: bool, **flags: Any) -> None:
+    names = await _names(admin, flags["topic"], flags["exclude_internal"])
+    show(["Topic"], [[name] for name in names], as_json=as_json)
+
+
+async def _create(admin: Admin, *, topic: Sequence[str], as_json: bool, **flags: Any) -> None:
+    new = [
+        NewTopic(
+            name,
+            num_partitions=flags["partitions"] or -1,
+            replication_factor=flags["replication_factor"] or -1,
+            configs=dict(map(split_pair, flags["configs"])),
+        )
+        for name in topic
+    ]
+    if flags["if_not_exists"]:
+        existing = set(await admin.list_topics())
+        new = [one for one in new if one.name not in existing]
+    if new:
+        await admin.create_topics(new)
+    await _show_changed([one.name for one in new], "created", as_json)
+
+
+async def _describe(admin: Admin, *, topic: Sequence[str], as_json: bool, **flags: Any) -> None:
+    names = await _existing(admin, topic, flags["if_exists"], flags["exclude_internal"])
+    described = await admin.describe_topics(names) if names else {}
+    rows = [row for name in names for row in _partition_rows(described[name])]
+    show(PARTITION_COLUMNS, rows, as_json=as_json)
+
+
+async def _alter(admin: Admin, *, topic: Sequence[str], as_json: bool, **flags: Any) -> None:
+    names = await _existing(admin, topic, flags["if_exists"], False)
+    await admin.create_partitions(dict.fromkeys(names, flags["partitions"]))
+    await _show_changed(names, "altered", as_json)
+
+
+async def _delete(admin: Admin, *, topic: Sequence[str], as_json: bool, **flags: Any) -> None:
+    names = await _existing(admin, topic, flags["if_exists"], False)
+    if names:
+        await admin.delete_topics(names)
+    await _show_changed(names, "deleted", as_json)
+
+
+VERBS = {
+    "list": _list,
+    "create": _create,
+    "describe": _describe,
+    "alter": _alter,
+    "delete": _delete,
+}
+
+
+async def _names(admin: Admin, patterns: Iterable[str], exclude_internal: bool) -> list[str]:
+    names = sorted(await admin.list_topics(list_internal=not exclude_internal))
+    if not patterns:
+        return names
+    wanted = topic_pattern(patterns)
+    return [name for name in names if wanted.fullmatch(name)]
+
+
+async def _existing(
+    admin: Admin, patterns: Sequence[str], if_exists: bool, exclude_internal: bool
+) -> list[str]:
+    names = await _names(admin, patterns, exclude_internal)
+    if patterns and not names and not if_exists:
+        raise click.ClickException(f"no topic matches {', '.join(patterns)}")
+    return names
+
+
+def topic_pattern(patterns: Iterable[str]) -> re.Pattern[str]:
+    """Kafka's include list: regular expressions, a comma meaning or. Raises click.UsageError."""
+    text = "|".join(pattern.strip().replace(",", "|") for pattern in patterns)
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise click.UsageError(f"--topic {text!r}: {error}") from error
+
+
+def _partition_rows(topic: TopicDescription) -> list[tuple[Any, ...]]:
+    return [
+        (
+            topic.name,
+            part.partition,
+            part.leader,
+            part.leader_epoch,
+            list(part.replicas),
+            list(part.in_sync_replicas),
+        )
+        for part in topic.partitions
+    ]
+
+
+async def _show_changed(names: list[str], what: str, as_json: bool) -> None:
+    show(["Topic", "Result"], [[name, what] for name in names], as_json=as_json)
