@@ -18,7 +18,7 @@ from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.sources import (
     Assignment,
     UnreadableSource,
-    from_command_line,
+    from_argument,
     from_environment,
     from_properties,
 )
@@ -29,7 +29,7 @@ __all__ = ["Loaded", "SettingProblem", "Settings", "SettingsError", "load_settin
 
 @dataclass(frozen=True, slots=True)
 class SettingProblem:
-    """One setting that cannot be used as it was given."""
+    """One setting that cannot be used as it was given; without a name, a source that is none."""
 
     name: str
     text: str
@@ -37,6 +37,8 @@ class SettingProblem:
     reason: str
 
     def __str__(self) -> str:
+        if not self.name:
+            return f"{self.source}: {self.reason}"
         return f"{self.name}={self.text} ({self.source}): {self.reason}"
 
 
@@ -70,25 +72,30 @@ def load_settings(
     Raises SettingsError with every problem found, OSError if the file cannot be read.
     """
     given: list[Assignment] = []
-    try:
-        if config_file is not None:
-            text = config_file.read_text(encoding="utf-8")
-            given += _aliases_first(from_properties(text, str(config_file)))
-        given += from_environment(environment or {}, KNOWN)
-        given += from_command_line(assignments)
-    except UnreadableSource as error:
-        raise SettingsError([SettingProblem("settings", "", "unreadable", str(error))]) from error
+    unreadable: list[SettingProblem] = []
+    if config_file is not None:
+        try:
+            given += _aliases_first(_read(config_file))
+        except UnreadableSource as error:
+            unreadable.append(SettingProblem("", "", error.source, error.reason))
+    given += from_environment(environment or {}, KNOWN)
+    for argument in assignments:
+        try:
+            given.append(from_argument(argument))
+        except UnreadableSource as error:
+            unreadable.append(SettingProblem("", "", error.source, error.reason))
     if port is not None:
         given.append(Assignment("listeners", f"PLAINTEXT://:{port}", "--port"))
     if data is not None:
         given.append(Assignment("log.dirs", data, "--data"))
-    return settings_of(given)
+    return settings_of(given, unreadable)
 
 
-def settings_of(given: Sequence[Assignment]) -> Loaded:
-    """Settings from assignments, a later one over an earlier. Raises SettingsError."""
+def settings_of(given: Sequence[Assignment], unreadable: Sequence[SettingProblem] = ()) -> Loaded:
+    """Settings from assignments, a later one over an earlier. Raises SettingsError, with what was
+    `unreadable` before."""
     warnings: list[str] = []
-    problems: list[SettingProblem] = []
+    problems = list(unreadable)
     effective: dict[str, Assignment] = {}
     for assignment in given:
         name = ALIASES.get(assignment.name)
@@ -188,6 +195,13 @@ def _problem(assignment: Assignment, reason: str) -> SettingProblem:
     hidden = row is not None and row.kind is Kind.PASSWORD
     text = "[hidden]" if hidden else assignment.text
     return SettingProblem(assignment.name, text, assignment.source, reason)
+
+
+def _read(file: Path) -> list[Assignment]:
+    try:
+        return from_properties(file.read_text(encoding="utf-8"), str(file))
+    except UnicodeDecodeError as error:
+        raise UnreadableSource(str(file), str(error)) from error
 
 
 def _aliases_first(assignments: list[Assignment]) -> list[Assignment]:

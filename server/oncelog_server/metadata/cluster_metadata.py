@@ -21,7 +21,14 @@ from oncelog_server.cluster.controller import elect_leaders
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import BrokerImage, ClusterImage, TopicImage
 from oncelog_server.cluster.producer_ids import ProducerIdBlock, next_block
-from oncelog_server.cluster.store import Compacted, Created, MetadataStore, Put, Write
+from oncelog_server.cluster.store import (
+    Compacted,
+    Created,
+    Lease,
+    MetadataStore,
+    Put,
+    Write,
+)
 from oncelog_server.cluster.topic_alterations import alter_topic
 from oncelog_server.cluster.topic_names import is_internal
 from oncelog_server.cluster.topics import (
@@ -88,6 +95,7 @@ class ClusterMetadata:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._watching: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
+        self._lease: Lease | None = None
         # One writer at a time: what is decided on an image is rarely out of date then.
         self._writing = asyncio.Lock()
 
@@ -113,7 +121,7 @@ class ClusterMetadata:
     async def register(self, endpoints: Sequence[Endpoint]) -> BrokerImage:
         """Join the cluster, and lead again what this broker led before. Raises OSError if its id is
         taken."""
-        lease = await self._store.lease(LEASE_TTL_MS)
+        lease = self._lease = await self._store.lease(LEASE_TTL_MS)
         record = records.BrokerRecord(
             uuid_to_string(self._new_uuid()),
             tuple(records.EndpointRecord(one.listener, one.host, one.port) for one in endpoints),
@@ -139,6 +147,11 @@ class ClusterMetadata:
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
+        if self._lease is not None:
+            try:
+                await self._lease.revoke()
+            except OSError as error:
+                _log.warning("the broker could not sign off", reason=str(error))
         await self._store.close()
 
     def subscribe(self, callback: Subscriber) -> None:

@@ -131,10 +131,14 @@ class _Database:
 
     def __init__(self, path: Path | str) -> None:
         try:
-            # autocommit: transactions are begun and ended by _transaction alone
+            # Autocommit: transactions are begun and ended by `txn` alone.
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as error:
+            raise OSError(f"{path}: {error}") from error
+        try:
             self._prepare(path)
         except sqlite3.Error as error:
+            self.close()
             raise OSError(f"{path}: {error}") from error
 
     def _prepare(self, path: Path | str) -> None:

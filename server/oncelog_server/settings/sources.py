@@ -35,13 +35,18 @@ class Assignment:
 class UnreadableSource(ValueError):
     """A file that is no properties file, or an assignment without `=`."""
 
+    def __init__(self, source: str, reason: str) -> None:
+        super().__init__(f"{source}: {reason}")
+        self.source = source
+        self.reason = reason
+
 
 def from_properties(text: str, source: str) -> list[Assignment]:
     """A server.properties (escapes and continued lines as in Java). Raises UnreadableSource."""
     try:
         values = javaproperties.loads(text)
     except ValueError as error:
-        raise UnreadableSource(f"{source}: {error}") from error
+        raise UnreadableSource(source, str(error)) from error
     return [Assignment(name, value, source) for name, value in values.items()]
 
 
@@ -71,12 +76,9 @@ def from_environment(environment: Mapping[str, str], known: Iterable[str]) -> li
     return assignments
 
 
-def from_command_line(assignments: Iterable[str]) -> list[Assignment]:
-    """The arguments of --set. Raises UnreadableSource for one without `=`."""
-    found = []
-    for argument in assignments:
-        name, equals, text = argument.partition("=")
-        if not equals or not name.strip():
-            raise UnreadableSource(f"--set {argument}: expected name=value")
-        found.append(Assignment(name.strip(), text.strip(), "--set"))
-    return found
+def from_argument(argument: str) -> Assignment:
+    """The argument of one --set. Raises UnreadableSource if it has no `=`."""
+    name, equals, text = argument.partition("=")
+    if not equals or not name.strip():
+        raise UnreadableSource(f"--set {argument}", "expected name=value")
+    return Assignment(name.strip(), text.strip(), "--set")

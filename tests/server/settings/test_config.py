@@ -188,6 +188,13 @@ def test_the_older_name_of_the_broker_id() -> None:
     assert "must be the same as node.id" in problem
 
 
-def test_an_assignment_without_a_value_is_told() -> None:
-    (problem,) = problems_of("num.partitions")
-    assert "--set num.partitions: expected name=value" in problem
+def test_what_cannot_be_read_is_told_with_the_rest(tmp_path: Path) -> None:
+    assert problems_of("num.partitions", "max.connections=x", "=5")[:2] == [
+        "--set num.partitions: expected name=value",
+        "--set =5: expected name=value",
+    ]
+    file = tmp_path / "server.properties"
+    for content in (b"name=\\u00zz", b"name=\xff"):
+        file.write_bytes(content)
+        with pytest.raises(SettingsError, match=str(file)):
+            load_settings(config_file=file)
