@@ -1,0 +1,354 @@
+"""Batches leave when they should, in order, and what fails comes back in order, once."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncelog_client.backoff import Backoff
+from oncelog_client.batch import NO_IDENTITY, Batch, ProducerIdentity, record_size
+from oncelog_client.batching import Accumulator, BatchingConfig, Fate
+from oncelog_client.values import TopicPartition
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.records.batch import read_header, read_records
+from oncelog_protocol.records.record import NewRecord
+
+TP = TopicPartition("t", 0)
+OTHER = TopicPartition("t", 1)
+IDENTITY = ProducerIdentity(7, 3)
+
+
+def accumulator(
+    *,
+    batch_size: int = 200,
+    linger_ms: float = 5,
+    idempotent: bool = True,
+    transactional: bool = False,
+    buffer_memory: int = 1 << 20,
+    retries: int = 100,
+) -> Accumulator[int]:
+    made: Accumulator[int] = Accumulator(
+        BatchingConfig(
+            batch_size=batch_size,
+            linger_ms=linger_ms,
+            buffer_memory=buffer_memory,
+            delivery_timeout_ms=1000,
+            retries=retries,
+            backoff=Backoff(100, 100),
+            idempotent=idempotent,
+            transactional=transactional,
+        )
+    )
+    if idempotent:
+        made.adopt(IDENTITY)
+    return made
+
+
+def record(size: int = 10) -> NewRecord:
+    return NewRecord(1000, None, b"x" * size)
+
+
+def fill(acc: Accumulator[int], count: int, *, tp: TopicPartition = TP, now: float = 0) -> None:
+    """`count` records, each a batch of its own."""
+    for number in range(count):
+        acc.append(tp, record(200), number, now)
+
+
+def drain(acc: Accumulator[int], now: float = 0) -> list[Batch[int]]:
+    return acc.drain([TP, OTHER], now, 1 << 20)
+
+
+def test_a_batch_leaves_after_linger_and_not_before() -> None:
+    acc = accumulator()
+    acc.append(TP, record(), 0, 100)
+    assert acc.ready_at_ms(TP, 100) == 105
+    assert drain(acc, 104) == []
+    assert len(drain(acc, 105)) == 1
+
+
+def test_a_full_batch_leaves_at_once_and_the_caller_is_told() -> None:
+    acc = accumulator()
+    closed = [acc.append(TP, record(100), number, 0) for number in range(2)]
+    assert closed == [False, True]
+    assert [batch.tickets for batch in drain(acc)] == [[0]]
+
+
+def test_hurry_ends_the_linger() -> None:
+    acc = accumulator(linger_ms=60_000)
+    acc.append(TP, record(), 0, 0)
+    acc.hurries += 1
+    assert len(drain(acc)) == 1
+
+
+def test_one_batch_per_partition_in_a_request_up_to_its_size() -> None:
+    acc = accumulator()
+    fill(acc, 2)
+    fill(acc, 2, tp=OTHER)
+    assert {batch.partition for batch in drain(acc)} == {TP, OTHER}
+    assert len(acc.drain([TP, OTHER], 0, 1)) == 1
+
+
+def test_no_partition_starves_when_requests_are_small() -> None:
+    acc = accumulator()
+    fill(acc, 4)
+    fill(acc, 4, tp=OTHER)
+    turns = [acc.drain([TP, OTHER], 0, 1)[0].partition for _ in range(4)]
+    assert set(turns[:2]) == {TP, OTHER}
+
+
+def test_what_is_sent_carries_identity_and_sequence() -> None:
+    acc = accumulator(batch_size=60)
+    for number in range(5):
+        acc.append(TP, record(1), number, 0)
+    first = acc.drain([TP], 5, 1 << 20)[0]
+    acc.append(TP, record(1), 5, 5)
+    second = acc.drain([TP], 10, 1 << 20)[0]
+    headers = [read_header(batch.wire) for batch in (first, second)]
+    assert [(h.producer_id, h.producer_epoch) for h in headers] == [IDENTITY, IDENTITY]
+    assert [h.base_sequence for h in headers] == [0, len(first.records)]
+    assert len(read_records(first.wire, max_bytes=1 << 20)) == len(first.records)
+
+
+def test_nothing_leaves_without_an_identity() -> None:
+    acc = accumulator()
+    acc.identity = NO_IDENTITY
+    fill(acc, 1)
+    assert drain(acc) == []
+    assert acc.ready_at_ms(TP, 0) is None
+
+
+def test_at_most_five_batches_of_a_partition_are_in_flight() -> None:
+    acc = accumulator()
+    fill(acc, 7)
+    sent = [drain(acc) for _ in range(7)]
+    assert [len(batches) for batches in sent] == [1, 1, 1, 1, 1, 0, 0]
+    acc.succeeded(sent[0][0])
+    assert len(drain(acc)) == 1
+
+
+def test_a_failed_batch_goes_first_and_alone_after_its_backoff() -> None:
+    acc = accumulator()
+    fill(acc, 3)
+    one, two = drain(acc)[0], drain(acc)[0]
+    assert acc.failed(one, ErrorCode.NOT_LEADER_OR_FOLLOWER, 10, 0.5) is Fate.RETRIED
+    # The second finds the first missing; the third has to wait for both.
+    assert acc.failed(two, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 10, 0.5) is Fate.RETRIED
+    assert drain(acc, 109) == []
+    assert drain(acc, 110) == [one]
+    assert drain(acc, 110) == []
+    acc.succeeded(one)
+    assert drain(acc, 110) == [two]
+    acc.succeeded(two)
+    assert len(drain(acc, 110)) == 1
+
+
+def test_a_retry_is_byte_for_byte_the_same() -> None:
+    acc = accumulator()
+    fill(acc, 1)
+    batch = drain(acc)[0]
+    wire = bytes(batch.wire)
+    acc.failed(batch, ErrorCode.NETWORK_EXCEPTION, 0, 0.5)
+    assert bytes(drain(acc, 200)[0].wire) == wire
+
+
+def test_a_lost_producer_state_begins_a_new_epoch_with_all_that_was_sent() -> None:
+    acc = accumulator()
+    fill(acc, 2)
+    one, two = drain(acc)[0], drain(acc)[0]
+    assert acc.failed(one, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0.5) is Fate.RETRIED
+    # Not before the other answer is here: the batch might still be written under the old epoch.
+    assert drain(acc, 500) == []
+    assert acc.failed(two, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0.5) is Fate.RETRIED
+    again = drain(acc, 500)
+    assert again == [one]
+    acc.succeeded(one)
+    again += drain(acc, 500)
+    headers = [read_header(batch.wire) for batch in again]
+    assert [(h.producer_epoch, h.base_sequence) for h in headers] == [(4, 0), (4, 1)]
+
+
+def test_other_partitions_finish_under_the_old_epoch_before_they_take_the_new_one() -> None:
+    acc = accumulator()
+    fill(acc, 1)
+    fill(acc, 2, tp=OTHER)
+    broken, healthy = sorted(drain(acc), key=lambda batch: batch.partition)
+    acc.failed(broken, ErrorCode.UNKNOWN_PRODUCER_ID, 0, 0.5)
+    assert drain(acc, 500) == [broken]
+    acc.succeeded(healthy)
+    following = drain(acc, 500)[0]
+    assert (following.partition, following.identity.producer_epoch) == (OTHER, 4)
+    assert following.base_sequence == 0
+
+
+def test_the_last_epoch_asks_for_a_new_producer_id() -> None:
+    acc = accumulator()
+    acc.identity = ProducerIdentity(7, (1 << 15) - 1)
+    fill(acc, 1)
+    batch = drain(acc)[0]
+    acc.failed(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0.5)
+    assert acc.identity == NO_IDENTITY
+    assert drain(acc, 500) == []
+    acc.adopt(ProducerIdentity(8, 0))
+    assert drain(acc, 500) == [batch]
+    assert batch.identity == ProducerIdentity(8, 0)
+
+
+def test_a_transactional_producer_does_not_bump_by_itself() -> None:
+    acc = accumulator(transactional=True)
+    fill(acc, 2)
+    batch = drain(acc)[0]
+    fate = acc.failed(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0.5)
+    assert fate is Fate.FAILED
+    assert acc.in_doubt
+    assert drain(acc, 500) == []
+    acc.drop_unsent()
+    acc.adopt(ProducerIdentity(7, 4))
+    assert not acc.in_doubt
+    fill(acc, 1, now=600)
+    assert drain(acc, 700)[0].base_sequence == 0
+
+
+def test_sequences_go_on_over_transactions_of_one_epoch() -> None:
+    acc = accumulator(transactional=True)
+    for sequence in range(2):
+        fill(acc, 1)
+        batch = drain(acc)[0]
+        assert batch.base_sequence == sequence
+        acc.succeeded(batch)
+        acc.adopt(IDENTITY)
+
+
+def test_a_batch_found_too_large_is_split_in_order() -> None:
+    acc = accumulator(batch_size=1000)
+    for number in range(5):
+        acc.append(TP, record(), number, 0)
+    whole = drain(acc, 5)[0]
+    assert acc.failed(whole, ErrorCode.MESSAGE_TOO_LARGE, 5, 0.5) is Fate.SPLIT
+    first = drain(acc, 5)[0]
+    acc.succeeded(first)
+    second = drain(acc, 5)[0]
+    assert (first.tickets, second.tickets) == ([0, 1], [2, 3, 4])
+    assert (first.base_sequence, second.base_sequence) == (0, 2)
+    acc.succeeded(second)
+    assert acc.buffered_bytes == 0
+
+
+def test_a_single_record_found_too_large_fails() -> None:
+    acc = accumulator()
+    fill(acc, 1)
+    assert acc.failed(drain(acc)[0], ErrorCode.MESSAGE_TOO_LARGE, 0, 0.5) is Fate.FAILED
+
+
+def test_retries_are_counted() -> None:
+    acc = accumulator(retries=1)
+    fill(acc, 1)
+    fates = [acc.failed(drain(acc, t)[0], ErrorCode.NETWORK_EXCEPTION, t, 0) for t in (0, 200)]
+    assert fates == [Fate.RETRIED, Fate.FAILED]
+
+
+def test_a_batch_expires_and_a_late_answer_is_forgotten() -> None:
+    acc = accumulator()
+    fill(acc, 1)
+    batch = drain(acc)[0]
+    assert acc.next_expiry_ms() == 1000
+    assert acc.expire(999) == []
+    assert acc.expire(1000) == [batch]
+    assert acc.failed(batch, ErrorCode.NETWORK_EXCEPTION, 1001, 0) is Fate.FORGOTTEN
+    acc.succeeded(batch)
+    assert acc.buffered_bytes == 0
+
+
+def test_after_an_expired_send_the_sequence_begins_anew() -> None:
+    acc = accumulator()
+    fill(acc, 1)
+    drain(acc)
+    acc.expire(1000)
+    fill(acc, 1, now=1000)
+    batch = drain(acc, 1100)[0]
+    assert (batch.identity.producer_epoch, batch.base_sequence) == (4, 0)
+
+
+def test_memory_is_given_back() -> None:
+    size = record_size(record(200))
+    acc = accumulator(buffer_memory=2 * size)
+    fill(acc, 2)
+    assert not acc.has_room(size)
+    acc.succeeded(drain(acc)[0])
+    assert acc.has_room(size)
+
+
+def test_while_aborting_nothing_is_retried() -> None:
+    acc = accumulator(transactional=True)
+    fill(acc, 3)
+    sent = drain(acc)[0]
+    acc.aborting = True
+    assert [batch.tickets for batch in acc.drop_unsent()] == [[1], [2]]
+    assert acc.failed(sent, ErrorCode.NETWORK_EXCEPTION, 0, 0) is Fate.FAILED
+    assert acc.oldest_serial() is None
+
+
+# -- against a model of the broker's rules
+
+
+@dataclass
+class ModelBroker:
+    """One partition's log as KIP-98 has it: in order, once, whatever is lost on the way."""
+
+    epoch: int = -1
+    next_sequence: int = 0
+    log: list[int] = field(default_factory=list)
+    seen: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=5))
+
+    def append(self, batch: Batch[int]) -> ErrorCode:
+        epoch, sequence = batch.identity.producer_epoch, batch.base_sequence
+        if epoch < self.epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if (epoch, sequence) in self.seen:
+            return ErrorCode.NONE
+        if epoch > self.epoch:
+            if sequence != 0:
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            self.epoch, self.next_sequence = epoch, 0
+        if sequence != self.next_sequence:
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        self.seen.append((epoch, sequence))
+        self.next_sequence += len(batch.records)
+        self.log += batch.tickets
+        return ErrorCode.NONE
+
+
+ACTIONS = st.sampled_from(["append", "send", "ok", "lost request", "lost answer", "leader moved"])
+
+
+@given(st.lists(ACTIONS, max_size=120))
+def test_every_record_is_written_once_and_in_order_whatever_gets_lost(actions: list[str]) -> None:
+    acc = accumulator(batch_size=150, linger_ms=0)
+    broker = ModelBroker()
+    wire: deque[Batch[int]] = deque()
+    now, count = 0.0, 0
+    for action in [*actions, *(["send", "ok"] * (len(actions) + 20))]:
+        # Far below the delivery time-out: nothing is given up in this test.
+        now += 0.001
+        if action == "append":
+            acc.append(TP, record(40), count, now)
+            count += 1
+        elif action == "send":
+            wire.extend(acc.drain([TP], now + 500, 1 << 20))
+        elif wire:
+            batch = wire.popleft()
+            if action in ("ok", "lost answer"):
+                code = broker.append(batch)
+            else:
+                code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            if action.startswith("lost"):
+                code = ErrorCode.NETWORK_EXCEPTION
+            if code is ErrorCode.NONE:
+                acc.succeeded(batch)
+            else:
+                assert acc.failed(batch, code, now, 0.5) is Fate.RETRIED
+    assert broker.log == list(range(count))
+    assert acc.oldest_serial() is None
+    assert acc.buffered_bytes == 0

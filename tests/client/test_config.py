@@ -1,0 +1,140 @@
+"""Settings have Kafka's defaults and limits, and conflicts end as in Kafka's clients."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, get_type_hints
+
+import pytest
+
+from oncelog_client.config import (
+    AdminConfig,
+    AdminSettings,
+    ConsumerConfig,
+    ConsumerSettings,
+    ProducerConfig,
+    ProducerSettings,
+    admin_config,
+    consumer_config,
+    producer_config,
+)
+from oncelog_client.errors import ConfigError, SettingsWarning
+from oncelog_protocol.records.compression import Compression
+
+
+def producer(**settings: Any) -> ProducerConfig:
+    return producer_config("localhost:9092", settings)  # type: ignore[arg-type]
+
+
+def consumer(**settings: Any) -> ConsumerConfig:
+    return consumer_config("localhost:9092", settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "config"),
+    [
+        (AdminSettings, AdminConfig),
+        (ProducerSettings, ProducerConfig),
+        (ConsumerSettings, ConsumerConfig),
+    ],
+)
+def test_what_may_be_given_is_what_holds(settings: type, config: type) -> None:
+    assert dataclasses.is_dataclass(config)
+    fields = {field.name for field in dataclasses.fields(config)}
+    assert set(get_type_hints(settings)) == fields - {"bootstrap_servers"}
+
+
+def test_the_defaults_are_kafkas() -> None:
+    made = producer()
+    assert (made.acks, made.enable_idempotence, made.retries) == (-1, True, 2147483647)
+    assert (made.linger_ms, made.batch_size, made.buffer_memory) == (5, 16384, 33554432)
+    assert (made.max_in_flight_requests_per_connection, made.transaction_timeout_ms) == (5, 60000)
+    assert made.compression is Compression.NONE
+    read = consumer(group_id="g")
+    assert (read.auto_offset_reset, read.isolation_level) == ("latest", "read_uncommitted")
+    assert (read.session_timeout_ms, read.heartbeat_interval_ms) == (45000, 3000)
+    assert read.partition_assignment_strategy == ("range", "cooperative-sticky")
+    assert admin_config("localhost:1").default_api_timeout_ms == 60000
+
+
+CONFLICTS = [
+    ({"acks": 1}, "acks=1"),
+    ({"acks": "0"}, "acks=0"),
+    ({"retries": 0}, "retries=0"),
+    ({"max_in_flight_requests_per_connection": 6}, "more than 5"),
+]
+
+
+@pytest.mark.parametrize(("settings", "reason"), CONFLICTS)
+def test_idempotence_asked_for_excludes(settings: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        producer(enable_idempotence=True, **settings)
+
+
+@pytest.mark.parametrize(("settings", "reason"), CONFLICTS)
+def test_idempotence_nobody_asked_for_is_given_up_with_a_warning(
+    settings: dict[str, Any], reason: str
+) -> None:
+    with pytest.warns(SettingsWarning, match=reason):
+        made = producer(**settings)
+    assert not made.enable_idempotence
+
+
+@pytest.mark.parametrize(("settings", "reason"), CONFLICTS)
+def test_idempotence_switched_off_excludes_nothing(settings: dict[str, Any], reason: str) -> None:
+    assert not producer(enable_idempotence=False, **settings).enable_idempotence
+
+
+@pytest.mark.parametrize("settings", [{"enable_idempotence": False}, *(c[0] for c in CONFLICTS)])
+def test_a_transactional_id_needs_idempotence(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="transactional_id needs"):
+        producer(transactional_id="x", **settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"acks": 2},
+        {"compression_type": "brotli"},
+        {"batch_size": -1},
+        {"max_in_flight_requests_per_connection": 0},
+        {"transaction_timeout_ms": 0},
+        {"delivery_timeout_ms": 1000},
+    ],
+)
+def test_a_producer_setting_out_of_range_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        producer(**settings)
+
+
+def test_the_default_delivery_timeout_grows_with_what_it_must_contain() -> None:
+    assert producer(linger_ms=200_000).delivery_timeout_ms == 230_000
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"group_id": ""},
+        {"group_instance_id": "static"},
+        {"enable_auto_commit": True},
+        {"isolation_level": "serializable"},
+        {"auto_offset_reset": "middle"},
+        {"group_id": "g", "partition_assignment_strategy": ()},
+        {"group_id": "g", "partition_assignment_strategy": ("sticky",)},
+        {"group_id": "g", "session_timeout_ms": 3000},
+        {"max_poll_records": 0},
+    ],
+)
+def test_a_consumer_setting_out_of_range_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        consumer(**settings)
+
+
+def test_without_a_group_nothing_is_committed_automatically() -> None:
+    assert consumer(group_id="g").enable_auto_commit
+    assert not consumer().enable_auto_commit
+
+
+def test_an_unknown_setting_names_the_nearest_one() -> None:
+    with pytest.raises(ConfigError, match="did you mean linger_ms"):
+        producer(**{"linger.ms": 5})
