@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from oncelog_server.settings.accepted import ACCEPTED, ALIASES, GONE
 from oncelog_server.settings.listeners import InvalidListeners, listeners_of
@@ -106,7 +107,7 @@ def settings_of(given: Sequence[Assignment], unreadable: Sequence[SettingProblem
             effective[assignment.name] = assignment
         else:
             _judge_unknown(assignment, warnings, problems)
-    values: dict[str, object] = {}
+    values: dict[str, Any] = {}
     for name, assignment in effective.items():
         try:
             if name in HONOURED:
@@ -118,7 +119,8 @@ def settings_of(given: Sequence[Assignment], unreadable: Sequence[SettingProblem
             problems.append(_problem(assignment, str(error)))
     if values.get("broker_id", -1) != -1:
         values.setdefault("node_id", values["broker_id"])
-    settings = Settings(**values, given={name: one.text for name, one in effective.items()})  # type: ignore[arg-type]
+    texts = {name: one.text for name, one in effective.items()}
+    settings = Settings(**values, given=texts)
     problems += [
         _problem(effective.get(name) or Assignment(name, "", "default"), reason)
         for name, reason in contradictions(settings)

@@ -71,8 +71,8 @@ class Dispatch:
         context = RequestContext(peer, key, version, header.correlation_id, header.client_id or "")
         if route is None:
             return self._unsupported_version(context)
-        # Bytes after the request are ignored, as Kafka does: librdkafka leaves three of them after a
-        # Metadata request for all topics in a flexible version.
+        # Bytes after the request are ignored, as by Kafka: librdkafka leaves three of them after
+        # a Metadata request for all topics in a flexible version.
         request, _ = route.decode(frame, position)
         response = route.handle(self._node, context, request)
         if response is None:

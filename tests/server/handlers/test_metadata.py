@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from oncelog_protocol.apis import APIS, ApiKey
@@ -212,13 +214,14 @@ async def test_describing_the_cluster() -> None:
             assert asked.error_code == code
 
 
-CLIENT = {"client_software_name": "test", "client_software_version": "1.0"}
+def from_client(**fields: Any) -> ApiVersionsRequest:
+    return ApiVersionsRequest("test", "1.0", **fields)
 
 
 async def test_apis_are_those_with_a_handler_and_produce_begins_at_0() -> None:
     async with broker() as node:
         node.versions = {ApiKey.METADATA: range(0, 14), ApiKey.PRODUCE: range(3, 14)}
-        response = await ask(api_versions, node, ApiVersionsRequest(**CLIENT))  # type: ignore[arg-type]
+        response = await ask(api_versions, node, from_client())
         shown = [(one.api_key, one.min_version, one.max_version) for one in response.api_keys]
         assert shown == [(0, 0, 13), (3, 0, 13)]
 
@@ -228,7 +231,7 @@ async def test_features_that_begin_at_0_are_kept_from_older_clients(
     version: int, supported: list[tuple[str, int, int]]
 ) -> None:
     async with broker() as node:
-        response = await ask(api_versions, node, ApiVersionsRequest(**CLIENT), version)  # type: ignore[arg-type]
+        response = await ask(api_versions, node, from_client(), version)
         assert [
             (one.name, one.min_version, one.max_version) for one in response.supported_features
         ] == supported
@@ -248,10 +251,10 @@ async def test_a_version_we_do_not_speak_is_answered_with_those_we_do() -> None:
 async def test_a_client_that_meant_another_broker_is_sent_away() -> None:
     async with broker() as node:
         for wrong in ({"cluster_id": "another"}, {"node_id": 7}):
-            request = ApiVersionsRequest(**CLIENT, **wrong)  # type: ignore[arg-type]
+            request = from_client(**wrong)
             response = await ask(api_versions, node, request)
             assert response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED
-        right = ApiVersionsRequest(**CLIENT, cluster_id=node.cluster_id, node_id=1)
+        right = from_client(cluster_id=node.cluster_id, node_id=1)
         assert (await ask(api_versions, node, right)).error_code == ErrorCode.NONE
 
 

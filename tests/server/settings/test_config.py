@@ -154,7 +154,8 @@ def test_passwords_are_never_shown() -> None:
 def test_spellings_of_kip_98_are_taken_with_a_warning(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
-        "transaction.max.timeout.ms=2\nmax.transaction.timeout.ms=1\ntransactional.id.timeout.ms=3\n"
+        "transaction.max.timeout.ms=2\nmax.transaction.timeout.ms=1\n"
+        "transactional.id.timeout.ms=3\n"
     )
     loaded = load_settings(config_file=file)
     assert loaded.settings.transaction_max_timeout_ms == 2
