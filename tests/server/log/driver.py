@@ -227,3 +227,33 @@ def check_invariants(log: PartitionLog, files: MemoryFiles, high_watermark: int 
             found = [row[:3] for row in log.aborted_transactions(first, end)]
             assert found == oracle.aborted(first, end), (first, end)
     assert read_all(log) == [r for r in oracle.records if r.offset >= log.log_start_offset]
+
+
+def busy(driver: Driver | None = None) -> Driver:
+    """A log of several segments: plain, idempotent and transactional batches, aborts that span
+    segments, and a transaction that is open at the end."""
+    driver = driver or Driver()
+    for turn in range(9):
+        driver.plain(2, timestamp=driver.now_ms + turn * 7 % 40)
+        driver.send(1, turn * 2, 2)
+        driver.send(2, turn * 2, 2, transactional=True, size=60)
+        driver.send(3, turn, 1, transactional=True)
+        if turn % 3 == 1:
+            driver.mark(2, committed=False)
+        if turn % 2:
+            driver.mark(3, committed=turn == 3, coordinator_epoch=turn)
+        driver.leader_epoch += turn % 2
+    assert len(driver.log.segments) >= 3
+    return driver
+
+
+def logs_in(files: MemoryFiles) -> list[str]:
+    return sorted(path for path in files.nodes if path.endswith(".log"))
+
+
+def timestamps_of(log: PartitionLog) -> list[object]:
+    start = 1_700_000_000_000
+    return [
+        log.max_timestamp_offset(),
+        *(log.offset_for_timestamp(start + n, 1 << 40) for n in range(-1, 45, 3)),
+    ]

@@ -1,0 +1,41 @@
+"""Producer state may be computed from any snapshot: all lead to the same end (I15)."""
+
+from __future__ import annotations
+
+from oncelog_server.log.producers import Producers
+from oncelog_server.log.replay import aborted_rows, replay
+from tests.server.log.driver import busy, check_invariants, producers_of
+
+
+def test_every_snapshot_and_the_log_after_it_give_the_same_state() -> None:
+    driver = busy()
+    log = driver.log
+    expected = producers_of(log)
+    offsets = [0, *log.snapshots.offsets]
+    assert len(offsets) > 2
+    for offset in offsets:
+        producers = Producers(driver.expiration_ms)
+        found = log.snapshots.newest(offset, offset, driver.now_ms)
+        if found is not None:
+            producers.load(found[1])
+        for segment in log.segments:
+            if segment.end_offset > offset:
+                replay(producers, segment, offset, driver.now_ms)
+        assert producers.first_unstable_offset(0) is not None
+        log.producers = producers
+        assert producers_of(log) == expected
+
+
+def test_the_rows_of_a_segment_are_computed_from_the_log_alone() -> None:
+    driver = busy()
+    log = driver.log
+    written = {
+        segment.base_offset: log.aborted.rows(segment.base_offset) for segment in log.segments
+    }
+    assert sum(map(len, written.values())) > 2
+    for base_offset, rows in written.items():
+        assert aborted_rows(log.segments, log.snapshots, base_offset) == rows
+    log.snapshots.keep(())
+    for base_offset, rows in written.items():
+        assert aborted_rows(log.segments, log.snapshots, base_offset) == rows
+    check_invariants(log, driver.files)

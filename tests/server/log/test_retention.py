@@ -1,0 +1,146 @@
+"""What is removed, by time, size and DeleteRecords (UnifiedLog.deleteOldSegments)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from oncelog_server.log.config import LogConfig
+from oncelog_server.log.errors import OffsetOutOfRange
+from oncelog_server.storage.files import StorageError
+from oncelog_server.storage.layout import deleted_directory
+from tests.server.log.driver import DIRECTORY, MANY, Driver, read_all
+
+DAY_MS = 86_400_000
+DEFAULT = LogConfig(file_delete_delay_ms=0)
+
+
+def bases(driver: Driver) -> list[int]:
+    return [segment.base_offset for segment in driver.log.segments]
+
+
+def days(driver: Driver, count: int) -> Driver:
+    """One segment a day; the broker's time is that of the last record."""
+    for _ in range(count):
+        driver.plain(2, timestamp=driver.now_ms)
+        driver.log.roll(driver.now_ms)
+        driver.now_ms += DAY_MS
+    return driver
+
+
+def names(driver: Driver) -> list[str]:
+    driver.files.settle()
+    return driver.files.list(DIRECTORY)
+
+
+def test_retention_ms_takes_segments_whose_latest_record_is_too_old() -> None:
+    driver = days(Driver(replace(DEFAULT, retention_ms=3 * DAY_MS)), 6)
+    assert driver.log.apply_retention(driver.now_ms, MANY) == 3
+    assert bases(driver) == [6, 8, 10, 12]
+    assert driver.log.log_start_offset == 6
+    driver.log.apply_retention(driver.now_ms, MANY)
+    assert [name for name in names(driver) if name.endswith(".log")] == [
+        f"{base:020d}.log" for base in (6, 8, 10, 12)
+    ]
+    assert not [name for name in names(driver) if name.startswith(f"{0:020d}")]
+    driver.restart()
+    assert driver.log.log_start_offset == 6
+
+
+def test_an_expired_last_segment_is_rolled_and_goes_too() -> None:
+    driver = Driver(replace(DEFAULT, retention_ms=DAY_MS))
+    driver.send(1, 0, 3)
+    driver.now_ms += DAY_MS + 10
+    assert driver.log.apply_retention(driver.now_ms, MANY) == 1
+    assert (driver.log.log_start_offset, driver.log.log_end_offset) == (3, 3)
+    assert bases(driver) == [3]
+    assert driver.log.size_bytes == 0
+    assert driver.log.apply_retention(driver.now_ms + 10 * DAY_MS, MANY) == 0
+    for life in (driver.restart, driver.kill):
+        life()
+        assert driver.log.log_end_offset == 3
+        assert driver.send(1, 0, 3).duplicate
+    assert driver.send(1, 3, 1).base_offset == 3
+
+
+def test_nothing_above_the_high_watermark_goes() -> None:
+    driver = days(Driver(replace(DEFAULT, retention_ms=DAY_MS)), 6)
+    assert driver.log.apply_retention(driver.now_ms, 5) == 2
+    assert bases(driver)[0] == 4
+
+
+def test_retention_bytes_keeps_at_least_that_much() -> None:
+    driver = days(Driver(replace(DEFAULT, retention_ms=-1)), 6)
+    size = driver.log.segments[0].size
+    driver.log.reconfigure(replace(driver.config, retention_ms=-1, retention_bytes=3 * size + 1))
+    assert driver.log.apply_retention(driver.now_ms, MANY) == 2
+    assert driver.log.size_bytes == 4 * size
+    assert driver.log.apply_retention(driver.now_ms, MANY) == 0
+
+
+def test_without_limits_and_in_compacted_topics_everything_stays() -> None:
+    driver = days(Driver(replace(DEFAULT, retention_ms=-1)), 3)
+    assert driver.log.apply_retention(driver.now_ms + 999 * DAY_MS, MANY) == 0
+    compact = replace(DEFAULT, retention_ms=1, cleanup_policy=frozenset({"compact"}))
+    driver.log.reconfigure(compact)
+    assert driver.log.apply_retention(driver.now_ms, MANY) == 0
+
+
+def test_files_of_deleted_segments_stay_for_their_delay() -> None:
+    driver = days(Driver(replace(DEFAULT, retention_ms=DAY_MS, file_delete_delay_ms=500)), 3)
+    driver.log.apply_retention(driver.now_ms, MANY)
+    assert f"{0:020d}.log.deleted" in names(driver)
+    driver.log.apply_retention(driver.now_ms + 499, MANY)
+    assert f"{0:020d}.log.deleted" in names(driver)
+    driver.log.apply_retention(driver.now_ms + 500, MANY)
+    assert f"{0:020d}.log.deleted" not in names(driver)
+
+
+def test_records_times_of_the_future_pin_no_more_than_their_segment() -> None:
+    driver = Driver(replace(DEFAULT, retention_ms=DAY_MS, message_timestamp_after_max_ms=1 << 50))
+    days(driver, 2)
+    driver.plain(1, timestamp=driver.now_ms + 900 * DAY_MS)
+    driver.log.roll(driver.now_ms)
+    days(driver, 3)
+    driver.log.apply_retention(driver.now_ms, MANY)
+    assert bases(driver)[0] == 4
+
+
+def test_delete_records_moves_the_start_and_drops_whole_segments() -> None:
+    driver = days(Driver(DEFAULT), 3)
+    driver.log.delete_records_before(3, driver.now_ms)
+    assert driver.log.log_start_offset == 3
+    assert bases(driver) == [2, 4, 6]
+    assert [record.offset for record in read_all(driver.log)] == [3, 4, 5]
+    driver.log.delete_records_before(1, driver.now_ms)
+    assert driver.log.log_start_offset == 3
+    driver.log.delete_records_before(6, driver.now_ms)
+    assert bases(driver) == [6]
+    with pytest.raises(OffsetOutOfRange):
+        driver.log.delete_records_before(7, driver.now_ms)
+    driver.restart()
+    assert driver.log.log_start_offset == 6
+
+
+def test_a_log_wholly_below_its_start_begins_anew_there() -> None:
+    driver = Driver(DEFAULT)
+    driver.send(1, 0, 5)
+    driver.files = driver.files.after_kill()
+    driver.log = driver.open(clean=False, log_start_offset=9)
+    assert (driver.log.log_start_offset, driver.log.log_end_offset) == (9, 9)
+    assert driver.plain(2).base_offset == 9
+    driver.kill()
+    assert [record.offset for record in read_all(driver.log)] == [9, 10]
+
+
+def test_a_deleted_partition_is_renamed_at_once_and_unlinked_later() -> None:
+    driver = days(Driver(DEFAULT), 2)
+    gone = deleted_directory("topic", 0, bytes(range(16)))
+    driver.log.remove(gone)
+    assert not driver.files.exists(DIRECTORY)
+    assert driver.files.exists(gone)
+    with pytest.raises(StorageError):
+        driver.plain()
+    driver.files.settle()
+    assert not driver.files.exists(gone)

@@ -1,0 +1,66 @@
+"""Walking the batches of a file, whatever the size of the pieces it is read in."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.records.batch import split_batches
+from oncelog_server.log.scan import Scan, find_valid_batch
+from tests.server.log.driver import batch
+from tests.server.storage.memory_files import MemoryFile, MemoryFiles
+
+BATCHES = [batch(1 + n % 3, base_offset=n * 3, size=n * 37 % 400) for n in range(20)]
+DATA = b"".join(BATCHES)
+
+
+def file_with(data: bytes) -> MemoryFile:
+    file = MemoryFiles().open("f", create=True)
+    file.append(data)
+    return file
+
+
+@pytest.mark.parametrize("chunk_size", [61, 100, 500, 1 << 20])
+@pytest.mark.parametrize("check_crc", [False, True])
+def test_every_batch_is_seen_once(chunk_size: int, check_crc: bool) -> None:
+    scan = Scan(file_with(DATA), check_crc=check_crc, chunk_size=chunk_size)
+    seen = []
+    for (position, header), expected in zip(scan, BATCHES, strict=True):
+        assert scan.batch() == expected
+        seen.append((position, header))
+    assert seen == list(split_batches(DATA))
+    assert (scan.problem, scan.position, scan.next_offset) == (
+        None,
+        len(DATA),
+        seen[-1][1].next_offset,
+    )
+
+
+@pytest.mark.parametrize("chunk_size", [61, 500, 1 << 20])
+def test_a_cut_batch_is_a_problem_at_its_beginning(chunk_size: int) -> None:
+    for cut in range(1, len(BATCHES[-1])):
+        scan = Scan(file_with(DATA[:-cut]), chunk_size=chunk_size)
+        assert len(list(scan)) == 19
+        assert scan.problem
+        assert scan.position == len(DATA) - len(BATCHES[-1])
+
+
+def test_offsets_that_go_back_are_a_problem() -> None:
+    scan = Scan(file_with(bytes(BATCHES[1] + BATCHES[0])))
+    assert len(list(scan)) == 1
+    assert scan.problem is not None
+    assert "offsets 0..0" in scan.problem
+
+
+def test_zeros_are_no_batch() -> None:
+    scan = Scan(file_with(DATA + bytes(200)))
+    assert len(list(scan)) == 20
+    assert scan.problem == "message format v0 is not supported"
+
+
+def test_a_whole_batch_is_found_behind_garbage() -> None:
+    last = bytes(BATCHES[-1])
+    assert find_valid_batch(b"\x02" * 99 + last + b"tail", 0)
+    assert find_valid_batch(b"\x02" * 99 + last + b"tail", 57)
+    assert not find_valid_batch(b"\x02" * 99 + last + b"tail", 58)
+    assert not find_valid_batch(last[:-1], 0)
+    assert not find_valid_batch(bytes(500), 0)
