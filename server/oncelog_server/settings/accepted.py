@@ -216,13 +216,13 @@ ACCEPTED: dict[str, Unhonoured] = unhonoured(
 # Settings of earlier Kafkas that Kafka 4 does not know any more, as older files still hold them:
 # Kafka 4 ignores them, and so does this broker, with a warning.
 GONE = re.compile(
-    r"zookeeper\..*|password\.encoder\..*|inter\.broker\.protocol\.version"
-    r"|log\.message\.format\.version|log\.message\.downconversion\.enable|log\.message\.timestamp\.difference\.max\.ms"
+    r"zookeeper\..*|password\.encoder\..*|kafka\.csv\.metrics\..*|confluent\..*"
+    r"|inter\.broker\.protocol\.version|log\.message\.format\.version"
+    r"|log\.message\.downconversion\.enable|log\.message\.timestamp\.difference\.max\.ms"
     r"|control\.plane\.listener\.name|broker\.id\.generation\.enable|reserved\.broker\.max\.id"
     r"|controlled\.shutdown\.(max\.retries|retry\.backoff\.ms)|(advertised\.)?(host\.name|port)"
     r"|leader\.imbalance\.per\.broker\.percentage|offsets\.commit\.required\.acks"
-    r"|delegation\.token\.master\.key|auto\.include\.jmx\.reporter|kafka\.csv\.metrics\..*"
-    r"|group\.coordinator\.new\.enable|confluent\..*"
+    r"|delegation\.token\.master\.key|auto\.include\.jmx\.reporter|group\.coordinator\.new\.enable"
 )
 
 # KIP-98's own spellings of settings that Kafka named otherwise.

@@ -1,0 +1,106 @@
+"""The settings as a page for people, made of the tables: docs/settings.md.
+
+`python -m oncelog_server.settings.document > docs/settings.md` writes it anew.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+
+from oncelog_server.settings.accepted import ACCEPTED, ALIASES
+from oncelog_server.settings.model import HONOURED
+from oncelog_server.settings.refused import REFUSED
+from oncelog_server.settings.table import Setting, Unhonoured, format_value
+from oncelog_server.settings.topics import SYNONYMS, TOPIC_SETTINGS
+
+_HEAD = """\
+# Settings
+
+<!-- made by `python -m oncelog_server.settings.document > docs/settings.md` -->
+
+Names, types, defaults and ranges are Apache Kafka 4.3's, unless a line says otherwise. Every broker
+setting of Kafka's is in exactly one of three tables: honoured, accepted without effect, refused.
+
+A later source wins over an earlier one:
+
+1. defaults
+2. `--config server.properties`
+3. `KAFKA_*` in the environment, spelled as for Kafka's image: `KAFKA_LOG_RETENTION_MS` is
+   `log.retention.ms`, `__` stands for `_` and `___` for `-`
+4. `ONCELOG_*` likewise; `ONCELOG_FLUSH_ON_ACK` is `oncelog.flush.on.ack`
+5. `--set name=value`; `--port` and `--data` are short for `listeners` and `log.dirs`
+
+An unknown name is an error that names the nearest known one; in the environment, which others write
+to as well, it is a warning.
+
+## What survives what
+
+| | `oncelog.flush.on.ack=false` (default, Kafka's way) | `oncelog.flush.on.ack=true` |
+|---|---|---|
+| an answer to acks=all, a commit, the end of a transaction | waits until the record is with the \
+operating system | waits until the record is on disk (one fdatasync for many answers) |
+| SIGKILL of the broker | nothing acknowledged is lost | nothing acknowledged is lost |
+| power loss | the broker starts clean; what was acknowledged last may be gone | nothing acknowledged \
+is lost |
+
+`flush.messages` and `flush.ms` bound what a power loss can take in the default mode.
+"""
+
+
+def document() -> str:
+    """The page."""
+    ours = [row for row in HONOURED.values() if row.name.startswith("oncelog.")]
+    kafkas = [row for row in HONOURED.values() if not row.name.startswith("oncelog.")]
+    parts = [
+        _HEAD,
+        "## Our own\n",
+        *_settings(ours),
+        "## Honoured\n",
+        *_settings(sorted(kafkas, key=lambda row: row.name)),
+        "KIP-98's own spellings are taken with a warning:\n",
+        "\n".join(f"* `{alias}` is `{name}`" for alias, name in ALIASES.items()) + "\n",
+        "## Of a topic\n",
+        "Set with CreateTopics, AlterConfigs and IncrementalAlterConfigs. The default is the "
+        "broker's setting beside it.\n",
+        *_topics(TOPIC_SETTINGS.values()),
+        "## Accepted without effect\n",
+        *_unhonoured(ACCEPTED),
+        "## Refused\n",
+        "Kafka's default of each is accepted: it asks for nothing.\n",
+        *_unhonoured(REFUSED),
+    ]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _settings(rows: Iterable[Setting]) -> Iterator[str]:
+    yield "| name | type | default | |\n|---|---|---|---|"
+    for row in rows:
+        yield f"| `{row.name}` | {row.kind.name.lower()} | {_shown(row)} | {row.doc} |"
+    yield ""
+
+
+def _topics(rows: Iterable[Setting]) -> Iterator[str]:
+    yield "| name | type | default | |\n|---|---|---|---|"
+    for row in rows:
+        names = SYNONYMS.get(row.name)
+        default = ", ".join(f"`{name}`" for name in names) if names else _shown(row)
+        refused = "" if names else "Refused if set to anything else: "
+        yield f"| `{row.name}` | {row.kind.name.lower()} | {default} | {refused}{row.doc} |"
+    yield ""
+
+
+def _unhonoured(table: Mapping[str, Unhonoured]) -> Iterator[str]:
+    for reason, rows in groupby(table.values(), key=lambda row: row.reason):
+        yield f"* {reason}: " + ", ".join(f"`{row.name}`" for row in rows)
+    yield ""
+
+
+def _shown(row: Setting) -> str:
+    text = format_value(row.kind, row.default)
+    return f"`{text}`" if text else ""
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())
