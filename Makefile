@@ -45,6 +45,7 @@ pins: $(READY)  ## resolve requirements/ again from pyproject.toml
 	$(COMPILE) pyproject.toml -o requirements/client.txt
 	$(COMPILE) pyproject.toml --extra server -c requirements/client.txt -o requirements/server.txt
 	$(COMPILE) pyproject.toml --extra server --group dev -c requirements/server.txt -o requirements/dev.txt
+	echo lifetimes | $(COMPILE) - --no-deps -o requirements/demo.txt
 	echo hatchling | $(COMPILE) - -c requirements/dev.txt -o requirements/build.txt
 	echo uv | $(COMPILE) - -o requirements/uv.txt
 
@@ -63,6 +64,7 @@ clean:  ## remove what the other targets made, but no data
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
+# demo.txt is the package whose data set the demo reads, without its dependencies: nothing imports it.
 $(READY): .venv/.uv requirements/dev.txt requirements/demo.txt pyproject.toml
 	$(UV) sync --quiet --require-hashes requirements/dev.txt requirements/demo.txt
 	$(UV) install --quiet --no-deps --no-build-isolation --editable .

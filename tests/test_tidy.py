@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import subprocess
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ MAY_OPEN = {
     "oncelog_client.cli": "reads and writes the files the user names",
     "oncelog_server.config": "reads server.properties",
     "oncelog_server.serve": "the process: data directory and lock",
+    "oncelog_server.storage.data_directory": "keeps a second process out",
     "oncelog_server.storage.os_files": "is the disk",
 }
 
@@ -158,26 +160,30 @@ def test_every_module_says_what_it_is_for() -> None:
 
 
 def handlers() -> list[str]:
+    """The modules that answer an API, among those that some of them share."""
     folder = PACKAGES["oncelog_server"] / "handlers"
-    return sorted(path.stem for path in folder.glob("*.py") if "VERSIONS" in path.read_text())
+    marked = re.compile(r"^VERSIONS = ", re.MULTILINE)
+    return sorted(path.stem for path in folder.glob("*.py") if marked.search(path.read_text()))
 
 
 def versions_in(docstring: str) -> set[int]:
-    """The versions a handler's header speaks of: lines that begin `v3`, `v0-v2` or `v4, v5`."""
-    versions: set[int] = set()
-    for line in docstring.splitlines():
-        head = re.match(r"\s*((?:v\d+(?:\s*(?:-|to|,|and)\s*)?)+)", line)
-        if head is None:
-            continue
-        for first, last in re.findall(r"v(\d+)(?:\s*(?:-|to)\s*v(\d+))?", head.group(1)):
-            versions.update(range(int(first), int(last or first) + 1))
-    return versions
+    """The versions a handler's header speaks of.
+
+    Either its first line names them all (`EndTxn v0-5: ...`), or there is a line for each of them
+    (`v0, v1: ...`).
+    """
+    title, *lines = docstring.splitlines()
+    whole = re.match(r"\w+ v(\d+)(?:-(\d+))?\b", title)
+    if whole:
+        return set(range(int(whole[1]), int(whole[2] or whole[1]) + 1))
+    heads = (re.match(r"((?:v\d+(?:, )?)+): ", line) for line in lines)
+    return {int(number) for head in heads if head for number in re.findall(r"\d+", head[1])}
 
 
 @pytest.mark.parametrize("name", handlers())
 def test_a_handler_header_lists_exactly_its_versions(name: str) -> None:
     module = import_module(f"oncelog_server.handlers.{name}")
-    assert versions_in(module.__doc__ or "") == set(module.VERSIONS)
+    assert versions_in(inspect.cleandoc(module.__doc__)) == set(module.VERSIONS)
 
 
 def test_no_tracked_file_names_a_package_index_or_a_machine() -> None:
@@ -191,7 +197,7 @@ def test_no_tracked_file_names_a_package_index_or_a_machine() -> None:
     refuse(offences, "addresses that belong to a machine")
 
 
-@pytest.mark.parametrize("name", ["client", "server", "dev", "build", "uv"])
+@pytest.mark.parametrize("name", ["client", "server", "dev", "build", "demo", "uv"])
 def test_every_pin_has_a_version_and_hashes_and_no_address(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
     entries = re.sub(r"\\\n\s*", "", text).splitlines()
@@ -202,6 +208,4 @@ def test_every_pin_has_a_version_and_hashes_and_no_address(name: str) -> None:
         and not re.match(r"[a-z0-9._-]+==\S+ (; [^#]*?)?--hash=sha256:[0-9a-f]{64}", entry)
     ]
     refuse(offences, "pins without a version or hashes")
-    assert "://" not in text, (
-        "pins name no address: that is the machine's affair"
-    )
+    assert "://" not in text, "pins name no address: that is the machine's affair"
