@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any, Final, Protocol, cast
 
-from oncelog_protocol.apis import APIS, ApiKey
+from oncelog_protocol.apis import APIS, ApiKey, response_header_version
 from oncelog_protocol.codecs import Decoder, Encoder, decoder, encoder
 from oncelog_protocol.errors import ProtocolError
-from oncelog_protocol.headers import read_request_header, response_header
-from oncelog_server.deferred import then
+from oncelog_protocol.headers import read_request_header
+from oncelog_server.deferred import Deferred, then
 from oncelog_server.network.connection import Answer, Parts
 from oncelog_server.network.request_context import Peer, RequestContext
 from oncelog_server.node import Node
 
-_LENGTH: Final = struct.Struct(">i")
-# Answers with fewer bytes than this leave as one buffer.
-JOIN_BYTES: Final = 16 << 10
+# Length, correlation id, and (header v1) the number of tagged fields.
+_HEAD: Final = struct.Struct(">ii")
+_FLEXIBLE_HEAD: Final = struct.Struct(">iib")
 
 Handle = Callable[[Node, RequestContext, Any], Any]
 
@@ -35,13 +35,14 @@ class Handler(Protocol):
 class _Route:
     """One API in one version, ready to serve."""
 
-    __slots__ = ("decode", "encode", "handle", "key", "version")
+    __slots__ = ("decode", "encode", "handle", "is_header_flexible", "key", "version")
 
     def __init__(self, key: int, version: int, handle: Handle) -> None:
         api = APIS[key]
         self.key = key
         self.version = version
         self.handle = handle
+        self.is_header_flexible = response_header_version(key, version) > 0
         self.decode: Decoder[Any] = decoder(api.request, version)
         self.encode: Encoder[Any] = encoder(api.response, version)
 
@@ -77,6 +78,8 @@ class Dispatch:
         response = route.handle(self._node, context, request)
         if response is None:
             return None
+        if not isinstance(response, Deferred):
+            return _encode(route, context, response)
         return then(response, lambda value: _encode(route, context, value))
 
     def _route(self, key: int, version: int) -> _Route | None:
@@ -103,11 +106,17 @@ class Dispatch:
 
 
 def _encode(route: _Route, context: RequestContext, response: Any) -> Parts:
-    """Length, header and body. File ranges stay what they are: the outbox sends them."""
-    parts: Parts = [b"", response_header(route.key, route.version, context.correlation_id)]
+    """Length, header and body: one buffer, but for Fetch, whose file ranges the outbox sends."""
+    parts: Parts = []
     route.encode(response, parts.append)
-    size = sum(map(len, parts))
-    parts[0] = _LENGTH.pack(size)
-    if size < JOIN_BYTES and all(isinstance(part, bytes) for part in parts):
-        return [b"".join(cast("list[bytes]", parts))]
-    return parts
+    if route.key == ApiKey.FETCH:
+        size = sum(map(len, parts))
+        return [_head(route, size, context.correlation_id), *parts]
+    body = b"".join(cast("list[bytes]", parts))
+    return [_head(route, len(body), context.correlation_id) + body]
+
+
+def _head(route: _Route, body_size: int, correlation_id: int) -> bytes:
+    if route.is_header_flexible:
+        return _FLEXIBLE_HEAD.pack(body_size + 5, correlation_id, 0)
+    return _HEAD.pack(body_size + 4, correlation_id)

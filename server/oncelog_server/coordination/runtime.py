@@ -111,8 +111,15 @@ class ShardRuntime(Generic[S]):
 
     # --- decisions
 
-    def run(self, index: int, decision: Decision[R]) -> R | Deferred[R]:
+    def run(
+        self,
+        index: int,
+        decision: Decision[R],
+        on_committed: Callable[[], None] | None = None,
+    ) -> R | Deferred[R]:
         """Append what was decided; the answer, or the Deferred that gets it once that is committed.
+
+        `on_committed` is called then, after the records' replay and before the answer.
         """
         if not decision.records:
             return decision.response
@@ -124,7 +131,7 @@ class ShardRuntime(Generic[S]):
         parked: Deferred[R] = Deferred()
 
         def settled(code: ErrorCode) -> None:
-            self._settled(loaded, decision, end_offset, code, parked)
+            self._settled(loaded, decision, end_offset, code, parked, on_committed)
 
         loaded.partition.when_committed(end_offset, settled)
         return parked.value if parked.done else parked
@@ -162,9 +169,10 @@ class ShardRuntime(Generic[S]):
         end_offset: int,
         code: ErrorCode,
         parked: Deferred[R],
+        on_committed: Callable[[], None] | None,
     ) -> None:
-        """The high watermark passed the decision's records, or never will while this broker leads.
-        """
+        """The high watermark passed the decision's records, or never will while this broker
+        leads."""
         if code is not ErrorCode.NONE:
             response = self._failed(decision, code)
         else:
@@ -172,6 +180,8 @@ class ShardRuntime(Generic[S]):
                 self._replay(loaded, decision, end_offset - len(decision.records))
             if decision.on_committed is not None:
                 decision.on_committed()
+            if on_committed is not None:
+                on_committed()
             response = decision.response
         if isinstance(response, Deferred):
             response.on_complete(parked.complete)

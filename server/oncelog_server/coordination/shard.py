@@ -28,8 +28,8 @@ class CoordinatorRecord:
 
 @dataclass(frozen=True, slots=True)
 class TransactionOfRecords:
-    """The producer a batch of records is written for: TxnOffsetCommit's records are transactional.
-    """
+    """The producer a batch of records is written for: TxnOffsetCommit's records are
+    transactional."""
 
     producer_id: int
     producer_epoch: int

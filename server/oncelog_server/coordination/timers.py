@@ -1,5 +1,5 @@
-"""Doing something later, injected: the event loop's timers in production, the simulator's in tests.
-"""
+"""Doing something later, injected: the event loop's timers in production, the simulator's in
+tests."""
 
 from __future__ import annotations
 

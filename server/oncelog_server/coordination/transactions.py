@@ -10,7 +10,6 @@ before EndTxn is answered; where one is not, the answer goes out after PREPARE (
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final, Protocol
 
 from oncelog_protocol.errors import ErrorCode
@@ -149,10 +148,9 @@ class TransactionCoordinator:
         """Run a decision that may leave markers to write."""
         if not decision.records:
             return decision.response
-        finishing = replace(
-            decision, on_committed=lambda: self._finish(index, shard, transactional_id)
+        return self.runtime.run(
+            index, decision, lambda: self._finish(index, shard, transactional_id)
         )
-        return self.runtime.run(index, finishing)
 
     # --- from PREPARE to COMPLETE
 

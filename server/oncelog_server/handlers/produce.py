@@ -88,7 +88,8 @@ def _appends(node: Node, context: RequestContext, topic: TopicProduceData) -> li
 
 
 def _topic_name(node: Node, context: RequestContext, topic: TopicProduceData) -> str:
-    """Raises Refused. Internal topics are closed to clients, whatever they call themselves (H51)."""
+    """Raises Refused. Internal topics are closed to clients, whatever they call themselves
+    (H51)."""
     name: str | None = topic.name
     if context.api_version >= TOPIC_IDS_SINCE:
         name = node.metadata.image.topic_name(topic.topic_id)

@@ -103,7 +103,10 @@ class BatchRules:
         if from_client and not self.log_append_time:
             self._check_latest_timestamp(header, now_ms)
         codec = self._codec
-        if self._walks or (codec is not None and codec != header.attributes & COMPRESSION_MASK):
+        # What a coordinator appends was made by this broker: there is nothing in it to be checked.
+        if from_client and (
+            self._walks or (codec is not None and codec != header.attributes & COMPRESSION_MASK)
+        ):
             walked = self._walk(records, header, now_ms)
             if codec is not None and codec != header.attributes & COMPRESSION_MASK:
                 records = self._recompress(walked, header, codec)

@@ -42,8 +42,8 @@ to as well, it is a warning.
 | an answer to acks=all, a commit, the end of a transaction | waits until the record is with the \
 operating system | waits until the record is on disk (one fdatasync for many answers) |
 | SIGKILL of the broker | nothing acknowledged is lost | nothing acknowledged is lost |
-| power loss | the broker starts clean; what was acknowledged last may be gone | nothing acknowledged \
-is lost |
+| power loss | the broker starts clean; the last of what was acknowledged may be gone | nothing \
+acknowledged is lost |
 
 `flush.messages` and `flush.ms` bound what a power loss can take in the default mode.
 """

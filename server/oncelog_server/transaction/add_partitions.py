@@ -3,7 +3,7 @@ part 2)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
@@ -60,8 +60,7 @@ def decide_add_partitions(
         return Decision(TransactionResult(ErrorCode.TRANSACTION_ABORTABLE))
     if metadata.state not in ADD_PARTITIONS:
         return Decision(INVALID_STATE)
-    target = replace(
-        metadata,
+    target = metadata._replace(
         state=State.ONGOING,
         partitions=metadata.partitions | command.partitions,
         start_ms=metadata.start_ms if ongoing else wall_ms,

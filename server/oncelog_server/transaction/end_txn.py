@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
@@ -128,14 +128,13 @@ def _target(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> TransactionMetadata:
-    target = replace(metadata, state=PREPARED[command.committed], last_update_ms=wall_ms)
+    target = metadata._replace(state=PREPARED[command.committed], last_update_ms=wall_ms)
     if verdict is Verdict.PREPARE_EMPTY:
-        target = replace(target, partitions=frozenset(), start_ms=wall_ms)
+        target = target._replace(partitions=frozenset(), start_ms=wall_ms)
     if not command.bumps_epoch:
-        return replace(target, client_transaction_version=0)
+        return target._replace(client_transaction_version=0)
     exhausted = metadata.producer_epoch >= LAST_PRODUCER_EPOCH
-    return replace(
-        target,
+    return target._replace(
         producer_epoch=metadata.producer_epoch + 1,
         last_producer_epoch=metadata.producer_epoch,
         next_producer_id=new_producer_id() if exhausted else NO_PRODUCER_ID,

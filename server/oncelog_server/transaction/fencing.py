@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.transaction.metadata import NO_PRODUCER_EPOCH
 from oncelog_server.transaction.results import FENCED, TransactionResult
@@ -27,8 +25,7 @@ def fence(
     nothing has changed, so fencing again cannot run through the epochs (KAFKA-9666).
     """
     metadata = live.metadata
-    target = replace(
-        metadata,
+    target = metadata._replace(
         state=State.PREPARE_ABORT,
         producer_epoch=metadata.producer_epoch + 1,
         last_producer_epoch=metadata.producer_epoch if keep_owner else NO_PRODUCER_EPOCH,

@@ -1,10 +1,10 @@
-"""InitProducerId for a transactional id: who is the one live producer (KIP-98, KIP-360, KIP-890).
-"""
+"""InitProducerId for a transactional id: who is the one live producer (KIP-98, KIP-360,
+KIP-890)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from oncelog_protocol.errors import ErrorCode
@@ -101,8 +101,7 @@ def _next_epoch(
     new_producer_id: Callable[[], int],
 ) -> TransactionMetadata | None:
     """The id's next state, or None if the producer that names itself has been fenced."""
-    empty = replace(
-        metadata,
+    empty = metadata._replace(
         state=State.EMPTY,
         timeout_ms=command.timeout_ms,
         partitions=frozenset(),
@@ -124,11 +123,10 @@ def _next_epoch(
         return empty
     owner = metadata.producer_epoch if command.names_producer else NO_PRODUCER_EPOCH
     if metadata.is_epoch_exhausted:
-        return replace(
-            empty,
+        return empty._replace(
             producer_id=new_producer_id(),
             previous_producer_id=metadata.producer_id,
             producer_epoch=0,
             last_producer_epoch=command.producer_epoch if is_last else owner,
         )
-    return replace(empty, producer_epoch=metadata.producer_epoch + 1, last_producer_epoch=owner)
+    return empty._replace(producer_epoch=metadata.producer_epoch + 1, last_producer_epoch=owner)

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from oncelog_protocol.internal.transaction_log import (
     PartitionsSchema,
@@ -25,8 +24,7 @@ NO_PRODUCER_EPOCH: Final = -1
 LAST_PRODUCER_EPOCH: Final = 32766
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionMetadata:
+class TransactionMetadata(NamedTuple):
     """One transactional id at one moment. A record carries all of it, never a delta, so replay is
     assignment.
 
@@ -59,8 +57,7 @@ class TransactionMetadata:
         """After all markers: where the epochs ran out at the decision, the id chosen then takes
         over."""
         rotates = self.next_producer_id != NO_PRODUCER_ID
-        return replace(
-            self,
+        return self._replace(
             state=state,
             producer_id=self.next_producer_id if rotates else self.producer_id,
             producer_epoch=0 if rotates else self.producer_epoch,

@@ -100,8 +100,8 @@ class TransactionShard:
     def replay(
         self, record: CoordinatorRecord, *, offset: int, transaction: TransactionOfRecords | None
     ) -> None:
-        """Raises ValueError for a value that cannot be read: the shard must then be refused (S14).
-        """
+        """Raises ValueError for a value that cannot be read: the shard must then be refused
+        (S14)."""
         try:
             transactional_id = decode_transaction_log_key(record.key).transactional_id
         except UnknownRecordVersion:
@@ -150,8 +150,8 @@ class TransactionShard:
             live.deadline_ms = now_ms + min(max(timeout_ms - elapsed_ms, 0), timeout_ms)
 
     def on_unloaded(self) -> None:
-        """This broker does not lead the partition any more: whoever waits asks the new coordinator.
-        """
+        """This broker does not lead the partition any more: whoever waits asks the new
+        coordinator."""
         for live in self.prepared.values():
             _release(live, TransactionResult(ErrorCode.NOT_COORDINATOR))
 
@@ -174,8 +174,8 @@ class TransactionShard:
         )
 
     def marker_written(self, work: MarkerWork, partition: TopicPartition) -> None:
-        """That partition has its marker (or is gone for good). Ignored if the work is out of date.
-        """
+        """That partition has its marker (or is gone for good). Ignored if the work is out of
+        date."""
         live = self.prepared.get(work.transactional_id)
         if live is not None and live.metadata.producer_epoch == work.producer_epoch:
             live.markers_left.discard(partition)
