@@ -199,6 +199,33 @@ _PLAINTEXT = (
     ("ssl.endpoint.identification.algorithm", Kind.STRING, "https", LOW),
 )
 
+_SOCKETS = (
+    ("socket.receive.buffer.bytes", Kind.INT, "102400", HIGH),
+    ("socket.send.buffer.bytes", Kind.INT, "102400", HIGH),
+)
+
+_CHECKPOINTS = (
+    ("log.flush.start.offset.checkpoint.interval.ms", Kind.INT, "60000", HIGH),
+    ("replica.high.watermark.checkpoint.interval.ms", Kind.LONG, "5000", HIGH),
+)
+
+_OTHER_BROKERS = (
+    ("offsets.commit.timeout.ms", Kind.INT, "5000", HIGH),
+    ("request.timeout.ms", Kind.INT, "30000", HIGH),
+)
+
+_OFFSETS_CODEC = (("offsets.topic.compression.codec", Kind.INT, "0", HIGH),)
+
+_EXPIRY = (
+    (
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        Kind.INT,
+        "3600000",
+        LOW,
+    ),
+    ("transactional.id.expiration.ms", Kind.INT, "604800000", HIGH),
+)
+
 ACCEPTED: dict[str, Unhonoured] = unhonoured(
     {
         "there is no KRaft quorum: metadata is in the broker's own store": _KRAFT,
@@ -210,6 +237,11 @@ ACCEPTED: dict[str, Unhonoured] = unhonoured(
         "remote (tiered) storage is not built": _REMOTE,
         "partitions of transactions are checked without retries by a timer": _VERIFICATION,
         "only PLAINTEXT listeners are served": _PLAINTEXT,
+        "the system sizes the buffers of sockets itself": _SOCKETS,
+        "written together with the recovery points": _CHECKPOINTS,
+        "there is no other broker to wait for": _OTHER_BROKERS,
+        "coordinators write uncompressed records": _OFFSETS_CODEC,
+        "transactional ids do not expire yet": _EXPIRY,
     }
 )
 

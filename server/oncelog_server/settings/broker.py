@@ -94,20 +94,6 @@ class BrokerSettings:
     socket_listen_backlog_size: int = honoured(
         Kind.INT, 50, "Connections waiting to be accepted.", at_least(1)
     )
-    socket_send_buffer_bytes: int = honoured(
-        Kind.INT,
-        102_400,
-        "SO_SNDBUF of client connections; -1: the system's default.",
-        at_least(-1),
-        importance=HIGH,
-    )
-    socket_receive_buffer_bytes: int = honoured(
-        Kind.INT,
-        102_400,
-        "SO_RCVBUF of client connections; -1: the system's default.",
-        at_least(-1),
-        importance=HIGH,
-    )
     socket_request_max_bytes: int = honoured(
         Kind.INT,
         104_857_600,
@@ -128,9 +114,6 @@ class BrokerSettings:
     )
     max_request_partition_size_limit: int = honoured(
         Kind.INT, 2000, "Partitions in one DescribeTopicPartitions answer at most.", at_least(1)
-    )
-    request_timeout_ms: int = honoured(
-        Kind.INT, 30_000, "How long this broker waits for another one's answer.", importance=HIGH
     )
 
     auto_create_topics_enable: bool = honoured(

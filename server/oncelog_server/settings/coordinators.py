@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from oncelog_server.settings.table import Importance, Kind, at_least, between, honoured
+from oncelog_server.settings.table import Importance, Kind, at_least, honoured
 
 HIGH, LOW = Importance.HIGH, Importance.LOW
 
@@ -13,13 +13,6 @@ HIGH, LOW = Importance.HIGH, Importance.LOW
 class CoordinatorSettings:
     """Names, defaults and ranges are Kafka 4.3's, unless the sentence says otherwise."""
 
-    transactional_id_expiration_ms: int = honoured(
-        Kind.INT,
-        604_800_000,
-        "A transactional id unused for so long is forgotten.",
-        at_least(1),
-        importance=HIGH,
-    )
     transaction_max_timeout_ms: int = honoured(
         Kind.INT,
         900_000,
@@ -32,13 +25,6 @@ class CoordinatorSettings:
         1000,
         "How often is looked for transactions past their timeout. Kafka's default is 10000: a "
         "crashed producer would hold its readers up for that much longer.",
-        at_least(1),
-        importance=LOW,
-    )
-    transaction_remove_expired_transaction_cleanup_interval_ms: int = honoured(
-        Kind.INT,
-        3_600_000,
-        "How often is looked for transactional ids past their expiration.",
         at_least(1),
         importance=LOW,
     )
@@ -89,13 +75,6 @@ class CoordinatorSettings:
     offset_metadata_max_bytes: int = honoured(
         Kind.INT, 4096, "The longest metadata of a committed offset.", importance=HIGH
     )
-    offsets_commit_timeout_ms: int = honoured(
-        Kind.INT,
-        5000,
-        "How long a commit waits for the replicas of its record.",
-        at_least(1),
-        importance=HIGH,
-    )
     offsets_retention_minutes: int = honoured(
         Kind.INT,
         10_080,
@@ -118,11 +97,4 @@ class CoordinatorSettings:
     )
     offsets_topic_segment_bytes: int = honoured(
         Kind.INT, 104_857_600, "segment.bytes of __consumer_offsets.", at_least(1), importance=HIGH
-    )
-    offsets_topic_compression_codec: int = honoured(
-        Kind.INT,
-        0,
-        "Codec of the records in __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
-        between(0, 4),
-        importance=HIGH,
     )

@@ -143,12 +143,6 @@ class LogSettings:
     log_flush_offset_checkpoint_interval_ms: int = honoured(
         Kind.INT, 60_000, "How often recovery points are written.", at_least(0), importance=HIGH
     )
-    log_flush_start_offset_checkpoint_interval_ms: int = honoured(
-        Kind.INT, 60_000, "How often log start offsets are written.", at_least(0), importance=HIGH
-    )
-    replica_high_watermark_checkpoint_interval_ms: int = honoured(
-        Kind.LONG, 5000, "How often high watermarks are written.", importance=HIGH
-    )
     log_preallocate: bool = honoured(
         Kind.BOOLEAN,
         False,

@@ -159,7 +159,7 @@ def test_spellings_of_kip_98_are_taken_with_a_warning(tmp_path: Path) -> None:
     )
     loaded = load_settings(config_file=file)
     assert loaded.settings.transaction_max_timeout_ms == 2
-    assert loaded.settings.transactional_id_expiration_ms == 3
+    assert loaded.settings.given["transactional.id.expiration.ms"] == "3"
     assert len(loaded.warnings) == 2
 
 

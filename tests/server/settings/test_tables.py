@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import oncelog_server.config
 from oncelog_server.log.config import LogConfig
 from oncelog_server.settings.accepted import ACCEPTED
 from oncelog_server.settings.model import HONOURED, KNOWN, Settings
@@ -182,3 +186,21 @@ def test_defaults_and_types_are_kafkas_but_where_said() -> None:
                 kind,
                 None if default == "null" else default,
             )
+
+
+SERVER = Path(oncelog_server.config.__file__).parent
+
+
+def test_every_honoured_setting_is_read_by_some_part_of_the_broker() -> None:
+    """What nobody reads belongs among those accepted without effect. Settings that a topic has too
+    are shown, stored and handed to its log."""
+    tables = SERVER / "settings"
+    readers = [path for path in SERVER.rglob("*.py") if tables not in path.parents]
+    readers += [tables / "listeners.py", tables / "topics.py"]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in readers)
+    unread = [
+        row.name
+        for row in HONOURED.values()
+        if row.topic is None and not re.search(rf"\b{row.attribute}\b", text)
+    ]
+    assert not unread
