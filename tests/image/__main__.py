@@ -19,8 +19,9 @@ from tests.image.round_trip import read_committed, write_transactions
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROJECT = "oncelog-image-test"
-BROKER = f"{PROJECT}_broker_1"
+BROKER, JOB, READER = (f"{PROJECT}_{service}_1" for service in ("broker", "job", "reader"))
 START_TIMEOUT_S = 60.0
+JOB_TIMEOUT_S = 240.0
 
 
 class ImageTest:
@@ -49,14 +50,30 @@ class ImageTest:
             *("--file", str(ROOT / "docker/compose.yaml"), *arguments),
         )
 
-    def wait_for(self, what: str, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + START_TIMEOUT_S
+    def wait_for(
+        self,
+        what: str,
+        condition: Callable[[], bool],
+        container: str = BROKER,
+        timeout_s: float = START_TIMEOUT_S,
+    ) -> None:
+        """Poll the condition; shows what the container has printed when time is up."""
+        deadline = time.monotonic() + timeout_s
         while not condition():
             if time.monotonic() > deadline:
-                logs = self.engine.run("podman", "logs", BROKER, check=False)
-                sys.stderr.write(logs.stdout + logs.stderr)
-                raise SystemExit(f"image-test: {what}: not within {START_TIMEOUT_S:.0f} s")
+                sys.stderr.write(self.logs(container))
+                raise SystemExit(f"image-test: {what}: not within {timeout_s:.0f} s")
             time.sleep(0.2)
+
+    def logs(self, container: str) -> str:
+        done = self.engine.run("podman", "logs", container, check=False)
+        return done.stdout + done.stderr
+
+    def inspect(self, container: str, form: str) -> str:
+        return self.engine.run("podman", "inspect", "--format", form, container).stdout.strip()
+
+    def reader_ended(self) -> bool:
+        return self.inspect(READER, "{{.State.Status}}") == "exited"
 
     def healthy(self) -> bool:
         """What the image's own health check says, run by hand: podman has no timers here."""
@@ -67,7 +84,9 @@ class ImageTest:
         with self.step("base image"):
             self.engine.ensure_base_image()
         with self.step("build"):
-            self.engine.build(ROOT, ROOT / "docker/Dockerfile", "oncelog:latest")
+            dockerfile = ROOT / "docker/Dockerfile"
+            self.engine.build(ROOT, dockerfile, "oncelog:latest")
+            self.engine.build(ROOT, dockerfile, "oncelog-demo:latest", target="demo")
         try:
             with self.step("up"):
                 self.compose("up", "--detach")
@@ -75,6 +94,8 @@ class ImageTest:
             with self.step("transactions through the published port"):
                 first = write_transactions(self.address, "first")
                 compare(first, read_committed(self.address, "first"))
+            with self.step("the job is at work, by service name"):
+                self.wait_for("the job commits", lambda: "committed" in self.logs(JOB), JOB)
             with self.step("kill -9 and up again on the same volume"):
                 self.engine.run("podman", "kill", "--signal", "KILL", BROKER)
                 self.compose("up", "--detach", "broker")
@@ -83,6 +104,11 @@ class ImageTest:
                 compare(first, read_committed(self.address, "first"))
                 second = write_transactions(self.address, "second")
                 compare(second, read_committed(self.address, "second"))
+            with self.step("the job ends, and the reader finds nothing lost or doubled"):
+                self.wait_for("the reader ends", self.reader_ended, READER, JOB_TIMEOUT_S)
+                say(self.logs(READER).splitlines()[-1])
+                if self.inspect(READER, "{{.State.ExitCode}}") != "0":
+                    raise SystemExit("image-test: the reader found losses or duplicates")
         finally:
             with self.step("down"):
                 self.compose("down", "--volumes")

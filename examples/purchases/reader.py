@@ -1,0 +1,45 @@
+"""The reader of docker/compose.yaml: waits until all purchases are billed, then counts.
+
+    python -m examples.purchases.reader BOOTSTRAP_SERVERS
+
+Exit code 1 if any invoice or shipment is lost, doubled or wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from examples.purchases.audit import audit
+from examples.purchases.billing import GROUP
+from examples.purchases.data import purchases
+from oncelog_client import Admin, KafkaError
+
+
+async def billed(servers: str) -> int:
+    """How many purchases the group has committed; 0 while the broker is away."""
+    try:
+        async with Admin(servers, request_timeout_ms=2_000) as admin:
+            return sum(one.offset for one in (await admin.list_group_offsets(GROUP)).values())
+    except KafkaError:
+        return 0
+
+
+async def main(servers: str) -> int:
+    """The exit code."""
+    all_purchases = list(purchases())
+    while (done := await billed(servers)) < len(all_purchases):
+        print(f"billed {done} of {len(all_purchases)}", flush=True)
+        await asyncio.sleep(1)
+    result = await audit(servers, all_purchases)
+    for example in result.examples:
+        print(example)
+    print(
+        f"{len(all_purchases)} purchases, {result.results} invoices and shipments: "
+        f"{result.duplicates} doubled, {result.losses} lost, {result.wrong} wrong"
+    )
+    return 0 if result.passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(sys.argv[1])))
