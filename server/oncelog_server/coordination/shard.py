@@ -45,7 +45,7 @@ class Decision(Generic[R]):
     transaction: TransactionOfRecords | None = None
     # Called when the records' append failed (argument: the error code) and nothing was applied:
     # puts soft state (a rebalance) right, and returns the response to give instead, also where
-    # `response` is a Deferred (which the core has not completed then).
+    # `response` is a Deferred, completed or not.
     on_failure: Callable[[int], R] | None = None
     # Called once the records are committed, before the response is released: hands a decision to
     # those who wait for it elsewhere (the followers' parked SyncGroups). May complete `response`

@@ -65,7 +65,7 @@ class ClassicGroup:
         self.new_member_added = False
         # None: not known, because the group has no consumer protocol or we cannot read it.
         self.subscribed_topics: frozenset[str] | None = None
-        # The generation whose assignment is appended and not committed yet.
+        # The last generation whose assignment was appended, committed or not.
         self.writing_generation_id: int | None = None
 
     # --- state
@@ -79,7 +79,6 @@ class ClassicGroup:
     def start_next_generation(self, wall_ms: int) -> None:
         """The join phase is over: a new generation, with the protocol most members like best."""
         self.generation_id += 1
-        self.writing_generation_id = None
         self.pending_sync_members.clear()
         self.protocol_name = self.select_protocol() if self.members else None
         self.subscribed_topics = self.compute_subscribed_topics()

@@ -112,9 +112,6 @@ class Join:
             if group.state is not GroupState.DEAD:
                 self._table.drop_group(group, self._table.latest.wall_ms)
             for member in group.members.values():
-                parked = member.awaiting_join
-                if parked is not None and parked.answer is decision.response:
-                    group.take_join(member)  # Its answer is what this function returns.
                 group.refuse_parked(member, error, member_id="")
             return join_refusal(error, caller.api_version)
 

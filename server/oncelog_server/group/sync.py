@@ -70,25 +70,13 @@ class Sync:
 
         def on_committed() -> None:
             if is_current():
-                group.writing_generation_id = None
                 self._rebalance.assign(group, assignments, self._table.latest)
 
         def on_failure(code: int) -> SyncGroupResponse:
             error = append_error(code)
             if is_current():
-                at = self._table.latest
-                group.writing_generation_id = None
-                leader = group.members.get(request.member_id)
-                if (
-                    leader is not None
-                    and leader.awaiting_sync is not None
-                    and leader.awaiting_sync.answer is answer
-                ):
-                    # Its answer is what this function returns.
-                    leader.awaiting_sync = None
-                    self._rebalance.restart_session(group, leader, at)
-                self._rebalance.refuse_syncs(group, error, at)
-                self._rebalance.prepare(group, at)
+                self._rebalance.refuse_syncs(group, error, self._table.latest)
+                self._rebalance.prepare(group, self._table.latest)
             return SyncGroupResponse(error_code=error)
 
         return Decision(

@@ -375,7 +375,6 @@ class Driver:
     def stable_group(self, *names: str, **options: Any) -> tuple[int, list[str]]:
         """A group with a member for each client id, stable. Returns generation and member ids."""
         joins = [self.join_twice(client_id=name, **options) for name in names]
-        self.advance(self.config.group_initial_rebalance_delay_ms)
         while not joins[0].done:
             self.advance(1_000)
         answers = [join.value for join in joins]

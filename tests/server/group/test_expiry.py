@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from oncelog_protocol.internal.group_metadata import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    encode_group_metadata_key,
+    encode_group_metadata_value,
+)
+from oncelog_server.coordination.shard import CoordinatorRecord
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.states import GroupState
 from tests.server.group.driver import GROUP, Driver
-from tests.server.group.entries import subscription
+from tests.server.group.entries import Appended, subscription
 
 HOUR_MS = 3_600_000
 CHECK_MS = 600_000
@@ -148,6 +155,42 @@ def test_a_sweep_that_cannot_be_written_waits_for_the_next_one() -> None:
     driver.advance(CHECK_MS + 10)
     assert driver.fetch("t", 0) == (-1, 0)
     assert driver.state() is GroupState.DEAD
+
+
+def test_a_sweep_that_failed_begins_anew_with_the_first_group() -> None:
+    driver = retention(cleanup_groups_max=1)
+    driver.commit(("t", 0, 1), group="g")
+    driver.commit(("t", 0, 1), group="h")
+    driver.now_ms += 2 * HOUR_MS
+    driver.append_error = 6
+    driver.advance(0)
+    driver.append_error = None
+    driver.advance(CHECK_MS + 10)
+    assert driver.shard.table.groups == {}
+
+
+@pytest.mark.parametrize(("early_ms", "offset"), [(1, 1), (0, -1)])
+def test_an_offset_expires_at_its_time_and_not_before(early_ms: int, offset: int) -> None:
+    written = retention()
+    written.commit(("t", 0, 1))
+    due_ms = written.now_ms + HOUR_MS
+    driver = Driver(written.config, now_ms=due_ms - early_ms - CHECK_MS, log=written.log)
+    driver.advance(CHECK_MS)
+    assert driver.fetch("t", 0) == (offset, 0)
+
+
+def test_offsets_of_a_group_written_before_records_had_times_expire_by_their_commit() -> None:
+    driver = retention()
+    key = encode_group_metadata_key(GroupMetadataKey(GROUP))
+    value = GroupMetadataValue(protocol_type="consumer", protocol=None, leader=None)
+    record = CoordinatorRecord(key, encode_group_metadata_value(value, 1))
+    driver.log.append(Appended(record, None))
+    driver.crash()
+    driver.commit(("t", 0, 1))
+    driver.advance(CHECK_MS)
+    assert driver.fetch("t", 0) == (1, 0)
+    driver.advance(HOUR_MS)
+    assert driver.fetch("t", 0) == (-1, 0)
 
 
 def test_offsets_of_deleted_topics_go_also_those_in_a_transaction() -> None:

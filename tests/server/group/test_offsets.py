@@ -34,6 +34,16 @@ def test_a_tombstone_ends_what_is_pending_and_leaves_nothing_behind() -> None:
     assert not offsets.is_group_in_transaction("g")
 
 
+def test_a_tombstone_leaves_alone_what_the_producer_has_in_other_groups() -> None:
+    offsets = Offsets()
+    offsets.stage(7, "g", "t", 0, value(1, 0))
+    offsets.stage(7, "h", "t", 0, value(2, 1))
+    offsets.remove("g", "t", 0)
+    offsets.end_transaction(7, committed=True)
+    assert offsets.committed("g", "t", 0) is None
+    assert offsets.committed("h", "t", 0) == value(2, 1)
+
+
 def test_who_holds_an_offset_is_known_by_partition() -> None:
     offsets = Offsets()
     offsets.stage(7, "g", "t", 0, value(1, 0))
