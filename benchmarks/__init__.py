@@ -1,0 +1,1 @@
+"""oncelog beside Apache Kafka on the same machine: `python -m benchmarks`, see README."""

@@ -1,0 +1,137 @@
+"""Start and growth: measured on brokers of their own, which nothing else has touched.
+
+Growth compares the latency of one message at a time before and after the broker holds many things.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks import machine
+from benchmarks.loads import MB, SMALL_VALUE, Bench, Cores, Pace, small_batch
+from benchmarks.requests import Entry, a_batch, produce
+from benchmarks.targets import Target, running, seconds_to_first_answer
+from oncelog_protocol.messages.api_versions import ApiVersionsRequest
+from tests.conformance.writing import Identity, init_producer_id
+
+IDLE_S = 3.0
+# Kafka's controller refuses to create more than 10,000 in one go.
+PARTITIONS_PER_TOPIC = 1_000
+
+Figures = dict[str, float]
+Grow = Callable[[Bench, Cores], Figures]
+
+
+def start(target: Target, cores: Cores) -> Figures:
+    """Exec to first answer, and memory a while after that; the broker stops again."""
+    seconds = seconds_to_first_answer(target, cores)
+    time.sleep(IDLE_S)
+    memory = machine.resident_bytes(target.pid)
+    target.broker.stop()
+    return {"first_answer_ms": seconds * 1000, "idle_mb": memory / MB}
+
+
+def measure_start(
+    names: list[str], folder: Path, cores: Cores, rounds: int
+) -> dict[str, list[Figures]]:
+    """So many starts of each broker in turn, after a first one that is not counted."""
+    found: dict[str, list[Figures]] = {name: [] for name in names}
+    with running(names, folder, cores) as targets:
+        for target in targets:
+            target.broker.stop()
+        for _ in range(rounds):
+            for target in targets:
+                found[target.name].append(start(target, cores))
+    return found
+
+
+def latency_us(bench: Bench, entries: list[Entry], cores: Cores) -> float:
+    """The median of one message at a time."""
+    return bench.loadgen("repeat", bench.requests(entries), cores)["p50_us"]
+
+
+def kilobytes_each(bench: Bench, before: int, items: int) -> float:
+    """What each of the items added to the broker's resident memory."""
+    return (machine.resident_bytes(bench.target.pid) - before) / 1000 / items
+
+
+def many_partitions(bench: Bench, cores: Cores) -> Figures:
+    """One message at a time to each of 10,000 partitions in turn, against one partition."""
+    count = bench.pace.partitions
+    per_topic = min(count, PARTITIONS_PER_TOPIC)
+    with ExitStack() as topics:
+        one = topics.enter_context(bench.target.topic(1))
+        small = latency_us(bench, [produce(one, 0, small_batch())], cores)
+        before = machine.resident_bytes(bench.target.pid)
+        names = [
+            topics.enter_context(bench.target.topic(per_topic)) for _ in range(count // per_topic)
+        ]
+        entries = [produce(name, at, small_batch()) for name in names for at in range(per_topic)]
+        # The first message of a partition opens its files: that is not what is asked here.
+        bench.loadgen("repeat", bench.requests(entries), cores, settle_ms=0, answers=count)
+        figures = {"kb_each": kilobytes_each(bench, before, count)}
+        return figures | {"slower": latency_us(bench, entries, cores) / small}
+
+
+def many_producers(bench: Bench, cores: Cores) -> Figures:
+    """One message at a time to a partition that 10,000 idempotent producers have written to."""
+    count = bench.pace.producers
+    with bench.target.topic(1) as topic:
+        one = [produce(topic, 0, small_batch())]
+        small = latency_us(bench, one, cores)
+        before = machine.resident_bytes(bench.target.pid)
+        file = bench.requests(_first_batches(bench, topic))
+        bench.loadgen("repeat", file, cores, settle_ms=0, answers=count)
+        figures = {"kb_each": kilobytes_each(bench, before, count)}
+        return figures | {"slower": latency_us(bench, one, cores) / small}
+
+
+def _first_batches(bench: Bench, topic: str) -> list[Entry]:
+    """The first batch of each producer, with the producer id it was given."""
+    entries = []
+    with bench.target.wire() as wire:
+        for _ in range(bench.pace.producers):
+            given = init_producer_id(wire, None)
+            who = Identity(given.producer_id, given.producer_epoch)
+            entries.append(produce(topic, 0, a_batch(1, SMALL_VALUE, who), who))
+    return entries
+
+
+def many_connections(bench: Bench, cores: Cores) -> Figures:
+    """One message at a time while 5,000 connections are open that had one request each."""
+    count = bench.pace.connections
+    machine.allow_open_files(count + 100)
+    with bench.target.topic(1) as topic, ExitStack() as wires:
+        one = [produce(topic, 0, small_batch())]
+        small = latency_us(bench, one, cores)
+        before = machine.resident_bytes(bench.target.pid)
+        for _ in range(count):
+            wires.enter_context(bench.target.wire()).call(ApiVersionsRequest("bench", "1"), 3)
+        figures = {"kb_each": kilobytes_each(bench, before, count)}
+        return figures | {"slower": latency_us(bench, one, cores) / small}
+
+
+GROWTH: Mapping[str, Grow] = {
+    "partitions": many_partitions,
+    "producers": many_producers,
+    "idle": many_connections,
+}
+
+
+def measure_growth(
+    name: str, names: list[str], folder: Path, pace: Pace, broker: Cores, load: Cores
+) -> dict[str, list[Figures]]:
+    """One growth of each broker, warm but otherwise fresh."""
+    found: dict[str, list[Figures]] = {}
+    for one in names:
+        with running([one], folder / name, broker) as targets:
+            bench = Bench(targets[0], pace, folder)
+            with bench.target.topic(1) as topic:
+                warm = bench.requests([produce(topic, 0, small_batch())])
+                seconds = pace.seconds * 3
+                bench.loadgen("repeat", warm, load, connections=4, depth=5, seconds=seconds)
+            found[one] = [GROWTH[name](bench, load)]
+    return found

@@ -1,0 +1,463 @@
+// A closed-loop load generator for brokers: ready-made requests, sent as fast as answers allow.
+//
+//   loadgen repeat PORT FILE ...   every connection cycles through all requests of FILE, pipelined
+//   loadgen steps  PORT FILE ...   connection i takes --steps requests from i * steps on, one after
+//                                  the other in lock step: one round of them is one transaction
+//
+// FILE is a sequence of entries, integers big-endian:
+//   uint32  where the int16 error code stands in the answer, counted from its size field
+//   uint32  where a record batch stands in the request, or 0: in `steps` its sequence is kept going
+//   uint32  size, and so many bytes: the request, without its own size field
+//
+// Prints one line of JSON. Exit code 1 and a line on stderr at the first error a broker answers.
+
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    CONCURRENT_TRANSACTIONS = 51,
+    MAX_IN_FLIGHT = 1024,
+    ANSWER_HEAD = 512,            // the error code stands within so many bytes of an answer
+    READ_SIZE = 1 << 18,
+    DISCARD_FROM = 1 << 15,       // answers with so much left to come are not even copied
+    TAPE_SIZE = 1 << 18,          // small requests are repeated on the tape: many leave in one write
+    EVENTS = 256,
+    DRAIN_SECONDS = 10,
+    TICK_NS = 100,                // the latencies are counted in so fine steps ...
+    TICKS = 20 * 1000 * 1000,     // ... up to two seconds
+    CORRELATION_AT = 8, REQUEST_SIZE_FIELD = 4,
+    BATCH_LENGTH_AT = 8, BATCH_CRC_AT = 17, BATCH_ATTRIBUTES_AT = 21, BATCH_SEQUENCE_AT = 53,
+    BATCH_OVERHEAD = 12,
+};
+
+struct entry {
+    uint32_t error_at, batch_at;
+    size_t size;
+    unsigned char *bytes;         // with the size field before it
+};
+
+struct connection {
+    int fd, wants_write;
+    size_t next, sent;            // repeat: the frame of the tape to send, and bytes of it sent
+    unsigned in_flight, newest, oldest;
+    uint64_t started[MAX_IN_FLIGHT];
+    size_t answer_size, answer_got;
+    unsigned char answer[ANSWER_HEAD];
+    struct entry *steps;          // steps: its own requests, where it is, when to try again
+    int step, idle;
+    int32_t sequence, correlation_id;
+    uint64_t again_at;
+};
+
+static struct {
+    int port, connections, depth, steps, is_steps;
+    double seconds;
+    uint64_t settle_ns, pause_ns, max_bytes, answers;
+    const char *file;
+} option = {.connections = 1, .depth = 1, .seconds = 1, .settle_ns = 200000000, .pause_ns = 1000000};
+
+static struct entry *entries;
+static size_t entry_count;
+static unsigned char *tape;
+static size_t *frame_at, frame_count;          // frame i is tape[frame_at[i]] to tape[frame_at[i+1]]
+static struct connection *connections;
+static int poller, measuring, draining, waiting;
+static uint32_t *histogram;
+static uint64_t all_started, answers, all_answers, sent_bytes, all_bytes, received_bytes, retries, slowest;
+static unsigned char read_buffer[READ_SIZE];
+static uint32_t crc_table[256];
+
+static void fail(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "loadgen: ");
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "\n");
+    exit(1);
+}
+
+static uint64_t now_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+static uint32_t get32(const unsigned char *at) {
+    uint32_t value;
+    memcpy(&value, at, 4);
+    return be32toh(value);
+}
+
+static void put32(unsigned char *at, uint32_t value) {
+    value = htobe32(value);
+    memcpy(at, &value, 4);
+}
+
+static uint32_t crc32c(const unsigned char *at, size_t size) {
+    uint32_t crc = ~0u;
+    while (size--)
+        crc = crc_table[(crc ^ *at++) & 255] ^ crc >> 8;
+    return ~crc;
+}
+
+static void fill_crc_table(void) {
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t crc = i;
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
+        crc_table[i] = crc;
+    }
+}
+
+// ── What is sent ─────────────────────────────────────────────────────────────────────────────────
+
+static void read_entries(void) {
+    FILE *file = fopen(option.file, "rb");
+    if (!file)
+        fail("%s: %s", option.file, strerror(errno));
+    unsigned char head[12];
+    for (size_t room = 0; fread(head, 1, sizeof head, file) == sizeof head; entry_count++) {
+        if (entry_count == room && !(entries = realloc(entries, (room = room * 2 + 16) * sizeof *entries)))
+            fail("out of memory");
+        size_t size = get32(head + 8);
+        unsigned char *bytes = malloc(size + REQUEST_SIZE_FIELD);
+        if (!bytes || fread(bytes + REQUEST_SIZE_FIELD, 1, size, file) != size)
+            fail("%s is cut off", option.file);
+        put32(bytes, (uint32_t)size);
+        entries[entry_count] = (struct entry){get32(head), get32(head + 4), size + REQUEST_SIZE_FIELD, bytes};
+    }
+    fclose(file);
+    size_t needed = option.is_steps ? (size_t)option.connections * (size_t)option.steps : 1;
+    if (entry_count < needed)
+        fail("%zu requests where %zu are needed", entry_count, needed);
+}
+
+static void make_tape(void) {
+    size_t once = 0;
+    for (size_t i = 0; i < entry_count; i++)
+        once += entries[i].size;
+    size_t times = once < TAPE_SIZE ? TAPE_SIZE / once : 1;
+    tape = malloc(once * times);
+    frame_at = malloc((entry_count * times + 1) * sizeof *frame_at);
+    if (!tape || !frame_at)
+        fail("out of memory");
+    size_t position = 0;
+    for (size_t i = 0; i < entry_count * times; i++) {
+        struct entry *entry = &entries[i % entry_count];
+        frame_at[frame_count++] = position;
+        memcpy(tape + position, entry->bytes, entry->size);
+        position += entry->size;
+    }
+    frame_at[frame_count] = position;
+}
+
+static void count_sent(size_t size) {
+    all_bytes += size;
+    if (measuring)
+        sent_bytes += size;
+}
+
+static void want_write(struct connection *c, int wanted) {
+    if (c->wants_write == wanted)
+        return;
+    c->wants_write = wanted;
+    struct epoll_event event = {.events = EPOLLIN | (wanted ? EPOLLOUT : 0), .data.ptr = c};
+    epoll_ctl(poller, EPOLL_CTL_MOD, c->fd, &event);
+}
+
+static void started(struct connection *c, uint64_t now) {
+    c->started[c->newest++ % MAX_IN_FLIGHT] = now;
+    c->in_flight++;
+    all_started++;
+}
+
+// Writes as many frames as may be in flight, and the rest of one that was cut off by a full socket.
+static void pump(struct connection *c) {
+    while (c->sent || (!draining && c->in_flight < (unsigned)option.depth)) {
+        size_t count = c->sent ? 1 : (size_t)option.depth - c->in_flight;
+        if (!c->sent && option.answers && all_started + count > option.answers)
+            count = option.answers - all_started;
+        if (!count)
+            break;
+        if (c->next + count > frame_count)
+            count = frame_count - c->next;
+        size_t from = frame_at[c->next] + c->sent;
+        ssize_t size = send(c->fd, tape + from, frame_at[c->next + count] - from, MSG_NOSIGNAL);
+        if (size < 0 && errno != EAGAIN)
+            fail("send: %s", strerror(errno));
+        if (size <= 0) {
+            want_write(c, 1);
+            return;
+        }
+        count_sent((size_t)size);
+        uint64_t now = now_ns();
+        size_t reached = from + (size_t)size;
+        if (!c->sent)
+            started(c, now);
+        while (c->next < frame_count && frame_at[c->next + 1] <= reached) {
+            c->next++;
+            if (frame_at[c->next] < reached)
+                started(c, now);
+        }
+        c->sent = reached - frame_at[c->next];
+        if (c->next == frame_count)
+            c->next = 0;
+    }
+    want_write(c, 0);
+}
+
+static void send_step(struct connection *c) {
+    struct entry *entry = &c->steps[c->step];
+    put32(entry->bytes + CORRELATION_AT, (uint32_t)++c->correlation_id);
+    if (entry->batch_at) {
+        unsigned char *batch = entry->bytes + REQUEST_SIZE_FIELD + entry->batch_at;
+        size_t size = get32(batch + BATCH_LENGTH_AT) + BATCH_OVERHEAD - BATCH_ATTRIBUTES_AT;
+        put32(batch + BATCH_SEQUENCE_AT, (uint32_t)c->sequence);
+        put32(batch + BATCH_CRC_AT, crc32c(batch + BATCH_ATTRIBUTES_AT, size));
+    }
+    if (c->step == 0 && !c->in_flight)
+        started(c, now_ns());
+    if (send(c->fd, entry->bytes, entry->size, MSG_NOSIGNAL) != (ssize_t)entry->size)
+        fail("send: %s", strerror(errno));
+    count_sent(entry->size);
+}
+
+// ── What comes back ──────────────────────────────────────────────────────────────────────────────
+
+static void finished(struct connection *c, uint64_t now) {
+    uint64_t took = now - c->started[c->oldest++ % MAX_IN_FLIGHT];
+    c->in_flight--;
+    all_answers++;
+    if (!measuring)
+        return;
+    answers++;
+    slowest = took > slowest ? took : slowest;
+    histogram[took / TICK_NS < TICKS ? took / TICK_NS : TICKS - 1]++;
+}
+
+static int error_in(struct connection *c, struct entry *entry) {
+    if (entry->error_at + 2 > c->answer_size || entry->error_at + 2 > ANSWER_HEAD)
+        fail("an answer of %zu bytes has no error code at %u", c->answer_size, entry->error_at);
+    return (int16_t)(c->answer[entry->error_at] << 8 | c->answer[entry->error_at + 1]);
+}
+
+static void step_answered(struct connection *c, uint64_t now) {
+    struct entry *entry = &c->steps[c->step];
+    if (get32(c->answer + 4) != (uint32_t)c->correlation_id)
+        fail("an answer to another request");
+    int error = error_in(c, entry);
+    if (error == CONCURRENT_TRANSACTIONS) {
+        retries += (uint64_t)measuring;
+        c->again_at = now + option.pause_ns;
+        waiting++;
+        return;
+    }
+    if (error)
+        fail("error %d in step %d of a transaction", error, c->step);
+    c->sequence += entry->batch_at != 0;
+    c->step = (c->step + 1) % option.steps;
+    if (c->step == 0)
+        finished(c, now);
+    if (c->step == 0 && draining)
+        return;
+    send_step(c);
+}
+
+static void answered(struct connection *c, uint64_t now) {
+    if (option.is_steps) {
+        step_answered(c, now);
+        return;
+    }
+    int error = error_in(c, &entries[0]);
+    if (error)
+        fail("error %d", error);
+    finished(c, now);
+}
+
+// Takes `size` bytes that came; those that were thrown away by the kernel have no `data`.
+static void take(struct connection *c, const unsigned char *data, size_t size) {
+    uint64_t now = now_ns();
+    for (size_t used = 0; used < size;) {
+        size_t wanted = c->answer_got < 4 ? 4 : c->answer_size;
+        size_t part = wanted - c->answer_got < size - used ? wanted - c->answer_got : size - used;
+        if (c->answer_got < ANSWER_HEAD && data) {
+            size_t kept = part < ANSWER_HEAD - c->answer_got ? part : ANSWER_HEAD - c->answer_got;
+            memcpy(c->answer + c->answer_got, data + used, kept);
+        }
+        c->answer_got += part;
+        used += part;
+        if (c->answer_got == 4)
+            c->answer_size = (size_t)get32(c->answer) + 4;
+        if (c->answer_got >= 4 && c->answer_got == c->answer_size) {
+            c->answer_got = 0;
+            answered(c, now);
+        }
+    }
+}
+
+static void receive(struct connection *c) {
+    for (;;) {
+        size_t left = c->answer_got < ANSWER_HEAD ? 0 : c->answer_size - c->answer_got;
+        int discard = left >= DISCARD_FROM;
+        ssize_t size = recv(c->fd, read_buffer, discard ? left : READ_SIZE, discard ? MSG_TRUNC : 0);
+        if (size < 0 && errno == EAGAIN)
+            return;
+        if (size <= 0)
+            fail("recv: %s", size ? strerror(errno) : "the broker closed the connection");
+        all_bytes += (uint64_t)size;
+        if (measuring)
+            received_bytes += (uint64_t)size;
+        take(c, discard ? NULL : read_buffer, (size_t)size);
+        if (!discard && size < READ_SIZE)
+            return;
+    }
+}
+
+// ── Connections and time ─────────────────────────────────────────────────────────────────────────
+
+static int open_socket(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)option.port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1;
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address))
+        fail("connect: %s", strerror(errno));
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return fd;
+}
+
+static void open_all(void) {
+    connections = calloc((size_t)option.connections, sizeof *connections);
+    poller = epoll_create1(0);
+    for (int i = 0; i < option.connections; i++) {
+        struct connection *c = &connections[i];
+        c->fd = open_socket();
+        fcntl(c->fd, F_SETFL, O_NONBLOCK);
+        if (option.is_steps)
+            c->steps = &entries[i * option.steps];
+        else
+            c->next = (size_t)i * frame_count / (size_t)option.connections;
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
+        epoll_ctl(poller, EPOLL_CTL_ADD, c->fd, &event);
+        option.is_steps ? send_step(c) : pump(c);
+    }
+}
+
+static void try_again(uint64_t now) {
+    for (int i = 0; waiting && i < option.connections; i++) {
+        struct connection *c = &connections[i];
+        if (!c->again_at || c->again_at > now)
+            continue;
+        c->again_at = 0;
+        waiting--;
+        send_step(c);
+    }
+}
+
+static int all_quiet(void) {
+    for (int i = 0; i < option.connections; i++)
+        if (connections[i].in_flight)
+            return 0;
+    return 1;
+}
+
+// Returns the measured seconds: from the end of settling to the deadline; then answers are awaited.
+static double run(void) {
+    struct epoll_event events[EVENTS];
+    uint64_t begin = now_ns(), from = 0, until = 0;
+    for (;;) {
+        int count = epoll_wait(poller, events, EVENTS, waiting ? 1 : 10);
+        for (int i = 0; i < count; i++) {
+            struct connection *c = events[i].data.ptr;
+            if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+                receive(c);
+            if (!option.is_steps)
+                pump(c);
+        }
+        uint64_t now = now_ns();
+        try_again(now);
+        if (!from && now - begin >= option.settle_ns) {
+            from = now;
+            measuring = 1;
+        }
+        int full = (option.max_bytes && all_bytes >= option.max_bytes) ||
+                   (option.answers && all_started >= option.answers);
+        if (measuring && (full || (double)(now - from) * 1e-9 >= option.seconds)) {
+            until = now;
+            measuring = 0;
+            draining = 1;
+        }
+        if (draining && all_quiet())
+            return (double)(until - from) * 1e-9;
+        if (draining && now - until > DRAIN_SECONDS * 1000000000ull)
+            fail("no answer for %d s", DRAIN_SECONDS);
+    }
+}
+
+static double percentile_us(double share) {
+    uint64_t wanted = (uint64_t)((double)answers * share), seen = 0;
+    for (size_t tick = 0; tick < TICKS; tick++)
+        if ((seen += histogram[tick]) > wanted)
+            return ((double)tick + 0.5) * TICK_NS / 1000;
+    return (double)slowest / 1000;
+}
+
+static void read_options(int count, char **words) {
+    static const struct option names[] = {
+        {"connections", 1, 0, 'c'}, {"depth", 1, 0, 'd'},     {"seconds", 1, 0, 's'},
+        {"answers", 1, 0, 'a'},     {"steps", 1, 0, 'n'},     {"max-bytes", 1, 0, 'b'},
+        {"settle-ms", 1, 0, 'w'},   {"pause-ms", 1, 0, 'p'},  {0, 0, 0, 0}};
+    for (int name; (name = getopt_long(count, words, "", names, NULL)) != -1;)
+        switch (name) {
+        case 'c': option.connections = atoi(optarg); break;
+        case 'd': option.depth = atoi(optarg); break;
+        case 's': option.seconds = atof(optarg); break;
+        case 'a': option.answers = strtoull(optarg, NULL, 10); break;
+        case 'n': option.steps = atoi(optarg); break;
+        case 'b': option.max_bytes = strtoull(optarg, NULL, 10); break;
+        case 'w': option.settle_ns = strtoull(optarg, NULL, 10) * 1000000; break;
+        case 'p': option.pause_ns = strtoull(optarg, NULL, 10) * 1000000; break;
+        default: exit(2);
+        }
+    if (count - optind != 3 || option.depth < 1 || option.depth > MAX_IN_FLIGHT)
+        fail("usage: loadgen repeat|steps PORT FILE [--connections N] [--depth N] ...");
+    option.is_steps = !strcmp(words[optind], "steps");
+    option.port = atoi(words[optind + 1]);
+    option.file = words[optind + 2];
+}
+
+int main(int count, char **words) {
+    read_options(count, words);
+    fill_crc_table();
+    read_entries();
+    if (!option.is_steps)
+        make_tape();
+    histogram = calloc(TICKS, sizeof *histogram);
+    open_all();
+    double seconds = run();
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    double user = (double)usage.ru_utime.tv_sec + (double)usage.ru_utime.tv_usec * 1e-6;
+    double system = (double)usage.ru_stime.tv_sec + (double)usage.ru_stime.tv_usec * 1e-6;
+    printf("{\"seconds\": %.6f, \"answers\": %lu, \"all_answers\": %lu, \"sent_bytes\": %lu, "
+           "\"received_bytes\": %lu, \"all_bytes\": %lu, \"retries\": %lu, \"p50_us\": %.1f, "
+           "\"p99_us\": %.1f, \"max_us\": %.1f, \"load_cpu_seconds\": %.3f}\n",
+           seconds, answers, all_answers, sent_bytes, received_bytes, all_bytes, retries,
+           percentile_us(0.5), percentile_us(0.99), (double)slowest / 1000, user + system);
+    return 0;
+}

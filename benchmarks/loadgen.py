@@ -1,0 +1,77 @@
+"""The load generator in C: compiled at first use, kept in the user's cache, run as a process."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Set
+from pathlib import Path
+
+from benchmarks.machine import UnfitMachine, on_cores
+
+_SOURCE = Path(__file__).with_name("loadgen.c")
+_FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra")
+_RUN_TIMEOUT_S = 300.0
+
+
+class LoadFailed(Exception):
+    """The load could not be put on the broker; the message says what it answered."""
+
+
+def program() -> Path:
+    """The compiled load generator. Raises UnfitMachine without a C compiler."""
+    digest = hashlib.sha256(_SOURCE.read_bytes() + " ".join(_FLAGS).encode()).hexdigest()[:16]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oncelog" / "bench"
+    compiled = cache / f"loadgen-{digest}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not compiled.exists():
+            _compile(compiled)
+    return compiled
+
+
+def _compile(target: Path) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        raise UnfitMachine("no C compiler (`cc`) on the PATH: the load generator is in C")
+    unfinished = target.with_suffix(".compiling")
+    command = [compiler, *_FLAGS, "-o", str(unfinished), str(_SOURCE)]
+    outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+    if outcome.returncode:
+        raise UnfitMachine(f"{compiler} failed: {outcome.stderr}")
+    unfinished.rename(target)
+
+
+def run_loadgen(
+    mode: str, port: int, requests: Path, cores: Set[int], options: Mapping[str, float]
+) -> dict[str, float]:
+    """One run on these cores, `options` as loadgen.c names them; what it measured.
+
+    Raises LoadFailed at the first error the broker answers.
+    """
+    words = [f"--{name}={value}" for name, value in options.items()]
+    command = [str(program()), mode, str(port), str(requests), *words]
+    return run_load(command, cores)
+
+
+def run_load(command: list[str], cores: Set[int]) -> dict[str, float]:
+    """Run a load process to its end; the JSON of its last line. Raises LoadFailed."""
+    with on_cores(cores):
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    try:
+        said, errors = process.communicate(timeout=_RUN_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise LoadFailed(f"no end after {_RUN_TIMEOUT_S} s: {command}") from None
+    if process.returncode or not said.strip():
+        raise LoadFailed(f"{' '.join(command)}: {errors.strip()}")
+    measured: dict[str, float] = json.loads(said.splitlines()[-1])
+    return measured

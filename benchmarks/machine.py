@@ -1,0 +1,101 @@
+"""The machine: what it is, what a process uses of it, and which cores a process may run on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import shutil
+import subprocess
+from collections.abc import Iterator, Set
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+_TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
+_KB: Final = 1024
+
+
+class UnfitMachine(Exception):
+    """The bench cannot run here; the message says why."""
+
+
+def require_linux() -> None:
+    """Raises UnfitMachine without /proc and affinity: the bench measures and pins with them."""
+    if not Path("/proc/self/stat").exists() or not hasattr(os, "sched_setaffinity"):
+        raise UnfitMachine("the bench reads /proc and pins processes: it needs Linux")
+
+
+def all_cores() -> frozenset[int]:
+    """The cores this process may use."""
+    return frozenset(os.sched_getaffinity(0))
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process with all its threads so far, in steps of 10 ms."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
+
+
+def resident_bytes(pid: int) -> int:
+    """The resident set of a process."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * _KB
+    raise UnfitMachine(f"no VmRSS of process {pid}")
+
+
+def pin(pid: int, cores: Set[int]) -> None:
+    """Let all threads of a process run on these cores only; its later threads inherit that."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            os.sched_setaffinity(int(task.name), cores)
+        except ProcessLookupError:
+            continue
+
+
+def allow_open_files(count: int) -> None:
+    """Raise the limit of this process and its later children, if the system allows so many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < count:
+        raise UnfitMachine(f"{count} open files are needed, the limit is {hard}: ulimit -n")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, count), hard))
+
+
+@contextmanager
+def on_cores(cores: Set[int]) -> Iterator[None]:
+    """What this thread starts inside the block runs on these cores."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def facts() -> dict[str, str | int]:
+    """What one has to know about the machine to read the figures."""
+    return {
+        "cpu": _line_of("/proc/cpuinfo", "model name"),
+        "cores": len(all_cores()),
+        "memory_bytes": int(_line_of("/proc/meminfo", "MemTotal").split()[0]) * _KB,
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "java": _java_version(),
+    }
+
+
+def _line_of(path: str, name: str) -> str:
+    for line in Path(path).read_text().splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+            return value.strip()
+    return "0"
+
+
+def _java_version() -> str:
+    java = shutil.which("java")
+    if java is None:
+        return "none"
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    return said.partition("\n")[0]

@@ -1,0 +1,177 @@
+"""Load from librdkafka, in a process of its own: `python -m benchmarks.rdload MODE ADDRESS ...`.
+
+Messages go in and out in big batches, so that the interpreter is not what is measured. Prints one
+line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import confluent_kafka as ck
+
+BATCH = 500
+SETTLE_S = 0.3
+WAIT_S = 60.0
+
+_PRODUCER = {
+    "acks": "all",
+    "linger.ms": 5,
+    "queue.buffering.max.messages": 200_000,
+    "queue.buffering.max.kbytes": 512 * 1024,
+    "delivery.report.only.error": True,
+}
+
+
+class Lost(Exception):
+    """The broker holds fewer messages than it confirmed, or refused some."""
+
+
+class Sender:
+    """Sends messages of one size round the partitions of a topic as fast as the client takes."""
+
+    def __init__(self, args: argparse.Namespace, settings: Mapping[str, Any]) -> None:
+        self._topic: str = args.topic
+        self._partitions: int = args.partitions
+        value = bytes(i * 31 % 251 for i in range(args.size))
+        self._batch = [{"value": value} for _ in range(BATCH)]
+        self._refused: list[str] = []
+        self._turn = 0
+        self.sent = 0
+        common = {"bootstrap.servers": args.address, **_PRODUCER}
+        self.producer = ck.Producer(common | dict(settings))
+
+    def send_until(self, deadline: float, max_bytes: int = 0) -> None:
+        """Send until this time of the monotonic clock, or so many bytes (0: no limit)."""
+        limit = self.sent + max_bytes // len(self._batch[0]["value"])
+        while time.monotonic() < deadline and (not max_bytes or self.sent < limit):
+            self._turn = (self._turn + 1) % self._partitions
+            queued = self.producer.produce_batch(
+                self._topic, self._batch, self._turn, on_delivery=self._on_delivery
+            )
+            self.sent += queued
+            self.producer.poll(0 if queued == BATCH else 0.002)
+
+    def flush(self) -> None:
+        """Wait until the broker has confirmed everything. Raises Lost."""
+        left = self.producer.flush(WAIT_S)
+        if left or self._refused:
+            raise Lost(f"{left} messages without an answer, refused: {self._refused[:3]}")
+
+    def _on_delivery(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._refused.append(str(error))
+
+
+def produce(args: argparse.Namespace) -> dict[str, float]:
+    """Idempotent or not, as fast as it goes; with --commit-ms in transactions of that length."""
+    settings: dict[str, Any] = {}
+    if args.commit_ms or args.idempotent:
+        settings["enable.idempotence"] = True
+    if args.commit_ms:
+        settings["transactional.id"] = f"{args.topic}-{time.time_ns()}"
+    sender = Sender(args, settings)
+    if args.commit_ms:
+        sender.producer.init_transactions(WAIT_S)
+    send = _send_in_transactions if args.commit_ms else _send
+    send(sender, args, SETTLE_S)
+    settled, begin = sender.sent, time.monotonic()
+    send(sender, args, args.seconds)
+    seconds = time.monotonic() - begin
+    messages = sender.sent - settled
+    return {"messages_per_s": messages / seconds, "messages": sender.sent, "seconds": seconds}
+
+
+def _send(sender: Sender, args: argparse.Namespace, seconds: float) -> None:
+    sender.send_until(time.monotonic() + seconds, args.max_bytes)
+    sender.flush()
+
+
+def _send_in_transactions(sender: Sender, args: argparse.Namespace, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while (now := time.monotonic()) < end:
+        sender.producer.begin_transaction()
+        sender.send_until(now + args.commit_ms / 1000)
+        sender.producer.commit_transaction(WAIT_S)
+
+
+def transactions(args: argparse.Namespace) -> dict[str, float]:
+    """Transactions of one message, one after the other."""
+    name = f"{args.topic}-{time.time_ns()}"
+    sender = Sender(args, {"transactional.id": name, "linger.ms": 0})
+    producer, value = sender.producer, bytes(args.size)
+    producer.init_transactions(WAIT_S)
+    took: list[float] = []
+    begin = now = time.monotonic()
+    while now < begin + SETTLE_S + args.seconds:
+        producer.begin_transaction()
+        producer.produce(args.topic, value, partition=0)
+        producer.commit_transaction(WAIT_S)
+        if now >= begin + SETTLE_S:
+            took.append(time.monotonic() - now)
+        now = time.monotonic()
+    took.sort()
+    return {
+        "transactions_per_s": len(took) / sum(took),
+        "p50_us": took[len(took) // 2] * 1e6,
+        "p99_us": took[len(took) * 99 // 100] * 1e6,
+    }
+
+
+def consume(args: argparse.Namespace) -> dict[str, float]:
+    """All messages of a topic from the start, `--messages` of them."""
+    consumer = ck.Consumer(
+        {
+            "bootstrap.servers": args.address,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            "queued.min.messages": 1_000_000,
+            "queued.max.messages.kbytes": 256 * 1024,
+        }
+    )
+    consumer.assign([ck.TopicPartition(args.topic, at, 0) for at in range(args.partitions)])
+    count, begin, deadline = 0, 0.0, time.monotonic() + WAIT_S
+    while count < args.messages:
+        found = consumer.consume(10_000, 0.1)
+        if time.monotonic() > deadline:
+            raise Lost(f"{count} of {args.messages} messages in {WAIT_S} s")
+        if found and not begin:
+            begin = time.monotonic()
+        count += len(found)
+    seconds = time.monotonic() - begin
+    consumer.close()
+    return {"messages_per_s": count / seconds, "messages": count, "seconds": seconds}
+
+
+MODES: Mapping[str, Callable[[argparse.Namespace], dict[str, float]]] = {
+    "produce": produce,
+    "transactions": transactions,
+    "consume": consume,
+}
+
+
+def main() -> None:
+    """Parse, run, print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.rdload")
+    parser.add_argument("mode", choices=sorted(MODES))
+    parser.add_argument("address")
+    parser.add_argument("topic")
+    parser.add_argument("--partitions", type=int, default=1)
+    parser.add_argument("--size", type=int, default=1024)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--max-bytes", type=int, default=0)
+    parser.add_argument("--messages", type=int, default=0)
+    parser.add_argument("--commit-ms", type=int, default=0)
+    parser.add_argument("--idempotent", action="store_true")
+    args = parser.parse_args()
+    json.dump(MODES[args.mode](args), sys.stdout)
+    print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""Requests made ready for the load generator: bytes it sends as they are, and where it looks.
+
+An entry says where the error code stands in the answer. It is found by encoding an answer with and
+without an error: no layout of a message is written down here a second time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from struct import Struct
+from typing import Any
+
+from oncelog_protocol.apis import API_OF_REQUEST, ApiKey
+from oncelog_protocol.codecs import encode
+from oncelog_protocol.frames import frame
+from oncelog_protocol.headers import response_header, write_request_header
+from oncelog_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+)
+from oncelog_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from oncelog_protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from oncelog_protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.record import NewRecord
+from tests.conformance.writing import Identity
+
+CLIENT_ID = "bench"
+ALL_REPLICAS = -1
+TIMEOUT_MS = 30_000
+
+# What librdkafka speaks; transactions as of version 1, where each partition is added by a request.
+PRODUCE_VERSION = 9
+FETCH_VERSION = 12
+ADD_PARTITIONS_VERSION = 3
+END_TXN_VERSION = 3
+
+_ENTRY = Struct(">III")
+_AN_ERROR = 0x5A5A
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One request; positions as in loadgen.c, `batch_at` 0 where no batch is to be patched."""
+
+    request: bytes
+    error_at: int
+    batch_at: int = 0
+
+
+NOBODY = Identity(-1, -1)
+"""Who writes without a producer id."""
+
+
+def write_entries(path: Path, entries: Iterable[Entry]) -> Path:
+    """The file of requests that loadgen reads."""
+    with path.open("wb") as file:
+        for entry in entries:
+            file.write(_ENTRY.pack(entry.error_at, entry.batch_at, len(entry.request)))
+            file.write(entry.request)
+    return path
+
+
+def a_batch(count: int, value_bytes: int, producer: Identity = NOBODY) -> bytearray:
+    """A batch of `count` records of `value_bytes` each, without compression, of now."""
+    now_ms = int(time.time() * 1000)
+    value = bytes(i * 31 % 251 for i in range(value_bytes))
+    return build_batch(
+        [NewRecord(now_ms, None, value)] * count,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        base_sequence=-1 if producer.producer_id < 0 else 0,
+        is_transactional=producer.transactional_id is not None,
+    )
+
+
+def produce(topic: str, partition: int, batch: bytearray, producer: Identity = NOBODY) -> Entry:
+    """A Produce request for one batch, acks=all."""
+    request = ProduceRequest(
+        transactional_id=producer.transactional_id,
+        acks=ALL_REPLICAS,
+        timeout_ms=TIMEOUT_MS,
+        topic_data=[TopicProduceData(name=topic, partition_data=[])],
+    )
+    request.topic_data[0].partition_data.append(PartitionProduceData(partition, batch))
+    entry = _entry(
+        request,
+        PRODUCE_VERSION,
+        lambda error: ProduceResponse(
+            responses=[
+                TopicProduceResponse(
+                    name=topic, partition_responses=[PartitionProduceResponse(partition, error)]
+                )
+            ]
+        ),
+    )
+    if producer.producer_id < 0:
+        return entry
+    return replace(entry, batch_at=entry.request.index(bytes(batch)))
+
+
+def fetch(topic: str, partition: int, max_bytes: int) -> Entry:
+    """A Fetch of one partition from offset 0, without a session."""
+    place = FetchPartition(partition=partition, partition_max_bytes=max_bytes)
+    request = FetchRequest(
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        topics=[FetchTopic(topic=topic, partitions=[place])],
+    )
+    return _entry(
+        request,
+        FETCH_VERSION,
+        lambda error: FetchResponse(
+            responses=[
+                FetchableTopicResponse(topic=topic, partitions=[PartitionData(partition, error)])
+            ]
+        ),
+    )
+
+
+def transaction(topic: str, partition: int, producer: Identity, value_bytes: int) -> list[Entry]:
+    """The three requests of a transaction with one record."""
+    add = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=producer.transactional_id or "",
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.producer_epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(topic, [partition])],
+    )
+    end = EndTxnRequest(
+        transactional_id=producer.transactional_id or "",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        committed=True,
+    )
+    return [
+        _entry(
+            add,
+            ADD_PARTITIONS_VERSION,
+            lambda error: AddPartitionsToTxnResponse(
+                results_by_topic_v3_and_below=[
+                    AddPartitionsToTxnTopicResult(
+                        topic, [AddPartitionsToTxnPartitionResult(partition, error)]
+                    )
+                ]
+            ),
+        ),
+        produce(topic, partition, a_batch(1, value_bytes, producer), producer),
+        _entry(end, END_TXN_VERSION, lambda error: EndTxnResponse(error_code=error)),
+    ]
+
+
+def _entry(request: Any, version: int, answer: Callable[[int], Any]) -> Entry:
+    api = API_OF_REQUEST[type(request)]
+    body = write_request_header(api.key, version, 0, CLIENT_ID) + encode(request, version)
+    answers = [_answer(api.key, version, answer(error)) for error in (0, _AN_ERROR)]
+    return Entry(body, _first_difference(*answers))
+
+
+def _answer(key: ApiKey, version: int, message: Any) -> bytes:
+    return b"".join(frame([response_header(key, version, 0), encode(message, version)]))
+
+
+def _first_difference(left: Sequence[int], right: Sequence[int]) -> int:
+    return next(at for at, pair in enumerate(zip(left, right, strict=True)) if pair[0] != pair[1])

@@ -1,0 +1,127 @@
+"""Rounds: both brokers warm up on each load, then take turns, pinned to one core and free."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import machine
+from benchmarks.lifecycle import GROWTH, Figures, measure_growth, measure_start
+from benchmarks.loads import LOADS, MB, Bench, Cores, Pace, Round
+from benchmarks.table import agree
+from benchmarks.targets import Target, running
+
+PINNED = "pinned"
+UNPINNED = "unpinned"
+START = "start"
+MEMORY = "memory"
+
+Measured = dict[str, dict[str, list[Figures]]]
+"""The figures of each round, by load and broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the broker may run, and where the load."""
+
+    name: str
+    broker: Cores
+    load: Cores
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run: `warm_s` is the most a broker is warmed by one load in the first place, and
+    `again_s` in each further one, unless three rounds agree before."""
+
+    targets: list[str]
+    loads: list[str]
+    places: list[Place]
+    pace: Pace
+    rounds: int
+    warm_s: float
+    again_s: float
+    say: Callable[[str], None]
+
+
+def places(names: Sequence[str]) -> list[Place]:
+    """Pinned: broker on the first core, load on the second. Raises UnfitMachine on one core."""
+    cores = sorted(machine.all_cores())
+    if len(cores) < 2:
+        raise machine.UnfitMachine("the bench needs two cores: one for a broker, one for the load")
+    every = {
+        PINNED: Place(PINNED, {cores[0]}, {cores[1]}),
+        UNPINNED: Place(UNPINNED, set(cores), set(cores)),
+    }
+    return [every[name] for name in names]
+
+
+def run(plan: Plan, folder: Path) -> dict[str, Measured]:
+    """All loads of the plan in all its places, by the name of the place."""
+    measured: dict[str, Measured] = {place.name: {} for place in plan.places}
+    for place in plan.places:
+        if START in plan.loads:
+            plan.say(f"{place.name}: start")
+            found = measure_start(plan.targets, folder / place.name, place.broker, plan.rounds)
+            measured[place.name][START] = found
+    warm = [name for name in plan.loads if name in LOADS]
+    if warm:
+        _run_loads(plan, warm, folder / "loads", measured)
+    for place in plan.places:
+        for name in [name for name in plan.loads if name in GROWTH]:
+            plan.say(f"{place.name}: {name}")
+            measured[place.name][name] = measure_growth(
+                name, plan.targets, folder / place.name, plan.pace, place.broker, place.load
+            )
+    return measured
+
+
+def _run_loads(plan: Plan, names: list[str], folder: Path, measured: dict[str, Measured]) -> None:
+    with running(plan.targets, folder, machine.all_cores()) as targets:
+        for name in names:
+            _run_load(plan, name, targets, folder, measured)
+        if MEMORY in plan.loads:
+            loaded = {
+                target.name: [{"loaded_mb": machine.resident_bytes(target.pid) / MB}]
+                for target in targets
+            }
+            for place in plan.places:
+                measured[place.name][MEMORY] = loaded
+
+
+def _run_load(
+    plan: Plan, name: str, targets: list[Target], folder: Path, measured: dict[str, Measured]
+) -> None:
+    shares = [LOADS[name](Bench(target, plan.pace, folder)) for target in targets]
+    turns = [(target, share.__enter__()) for target, share in zip(targets, shares, strict=True)]
+    for place, limit_s in zip(plan.places, [plan.warm_s, plan.again_s], strict=False):
+        for target, turn in turns:
+            machine.pin(target.pid, place.broker)
+            _warm(plan, f"{place.name}: {name}: {target.name}", turn, place.load, limit_s)
+        found: dict[str, list[Figures]] = {target.name: [] for target in targets}
+        for _ in range(plan.rounds):
+            for target, turn in turns:
+                found[target.name].append(turn(place.load))
+        measured[place.name][name] = found
+        for target in targets:
+            plan.say(f"{place.name}: {name}: {target.name}: {_paces(found[target.name])}")
+    for share in shares:
+        share.__exit__(None, None, None)
+
+
+def _warm(plan: Plan, what: str, turn: Round, cores: Cores, limit_s: float) -> None:
+    """The same load until three rounds agree, or for so long."""
+    values: list[float] = []
+    spent = 0.0
+    while spent < limit_s and not agree(values):
+        begin = time.monotonic()
+        values.append(next(iter(turn(cores).values())))
+        spent += time.monotonic() - begin
+    if values:
+        plan.say(f"{what}: warm after {spent:.0f} s: {' '.join(f'{one:,.0f}' for one in values)}")
+
+
+def _paces(rounds: list[Figures]) -> str:
+    return " ".join(f"{next(iter(figures.values())):,.0f}" for figures in rounds)

@@ -1,0 +1,139 @@
+"""From figures of many rounds to the table: medians, ratios, verdicts. Nothing here measures."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+from benchmarks.targets import KAFKA, ONCELOG
+
+AGREEMENT = 0.05
+ROUNDS_THAT_AGREE = 3
+
+
+class Better(Enum):
+    """In which direction a metric gets better."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+
+
+class Judged(Enum):
+    """What is compared with `must` and `aim`: oncelog / Kafka, or oncelog's own figure."""
+
+    RATIO = "ratio"
+    OWN = "own"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table: a figure of a load, and what it has to be."""
+
+    load: str
+    figure: str
+    title: str
+    unit: str
+    better: Better
+    judged: Judged = Judged.RATIO
+    must: float | None = None
+    aim: float | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.load}.{self.figure}"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A row with its medians; a broker that was not measured has None."""
+
+    row: Row
+    oncelog: float | None
+    kafka: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """oncelog / Apache Kafka; None without both, or where Kafka's figure is 0."""
+        if self.oncelog is None or not self.kafka:
+            return None
+        return self.oncelog / self.kafka
+
+    @property
+    def judged(self) -> float | None:
+        return self.ratio if self.row.judged is Judged.RATIO else self.oncelog
+
+    def reaches(self, goal: float | None) -> bool | None:
+        """Whether `must` or `aim` is met; None where there is nothing to meet."""
+        if goal is None or self.judged is None:
+            return None
+        return self.judged >= goal if self.row.better is Better.HIGHER else self.judged <= goal
+
+    def as_json(self) -> dict[str, Any]:
+        row = asdict(self.row)
+        row |= {"better": self.row.better.value, "judged": self.row.judged.value}
+        return row | {
+            "oncelog": self.oncelog,
+            "kafka": self.kafka,
+            "ratio": self.ratio,
+            "met": self.reaches(self.row.must),
+            "aim_met": self.reaches(self.row.aim),
+        }
+
+
+Figures = Mapping[str, float]
+Rounds = Mapping[str, Sequence[Figures]]
+"""The figures of each round, by the broker's name."""
+
+
+def medians(rounds: Sequence[Figures]) -> dict[str, float]:
+    """The median of each figure over the rounds."""
+    names = rounds[0].keys() if rounds else ()
+    return {name: statistics.median(figures[name] for figures in rounds) for name in names}
+
+
+def agree(values: Sequence[float]) -> bool:
+    """Whether the last three rounds differ by at most 5 %: a warm broker's do."""
+    last = values[-ROUNDS_THAT_AGREE:]
+    return len(last) == ROUNDS_THAT_AGREE and max(last) - min(last) <= AGREEMENT * max(last)
+
+
+def results(rows: Sequence[Row], measured: Mapping[str, Rounds]) -> list[Result]:
+    """The rows of those loads that were measured, in the order of `rows`."""
+    found = []
+    for row in rows:
+        if row.load in measured:
+            rounds = measured[row.load]
+            figures = {name: medians(of_one).get(row.figure) for name, of_one in rounds.items()}
+            found.append(Result(row, figures.get(ONCELOG), figures.get(KAFKA)))
+    return found
+
+
+def shown(value: float | None) -> str:
+    """Three digits, as one says it: 0.0123, 4.56, 789, 12,345."""
+    if value is None:
+        return "-"
+    if value == 0 or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def cells(result: Result) -> list[str]:
+    """One line of the table as text: what, unit, oncelog, Kafka, ratio, must, aim, met."""
+    row = result.row
+    met = {True: "yes", False: "NO", None: ""}[result.reaches(row.must)]
+    sign = "≥" if row.better is Better.HIGHER else "≤"
+    goals = [f"{sign} {shown(goal)}" if goal is not None else "" for goal in (row.must, row.aim)]
+    figures = [shown(result.oncelog), shown(result.kafka), shown(result.ratio)]
+    return [row.title, row.unit, *figures, *goals, met]
+
+
+HEADINGS = ("what", "unit", "oncelog", "Kafka", "ratio", "must", "aim", "met")
+
+
+def markdown(found: Sequence[Result]) -> str:
+    """The table as it stands in the README."""
+    lines = [HEADINGS, ["---"] * len(HEADINGS), *map(cells, found)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,160 @@
+"""The two brokers side by side, both with their defaults and in folders of the same disk."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from benchmarks import machine
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.api_versions import ApiVersionsRequest
+from oncelog_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.broker import Oncelog
+from tests.conformance.wire import Closed, Wire
+from tests.kafka.kafka import Kafka
+
+ONCELOG: Final = "oncelog"
+KAFKA: Final = "kafka"
+
+# Heap as the bench's brief says; the other options are those of Kafka's own start script.
+JVM_OPTIONS = (
+    "-Xms1g",
+    "-Xmx1g",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+)
+
+# Each round has topics of its own: those of the last one shall leave disk and page cache soon.
+SETTINGS = {"log.segment.delete.delay.ms": "1000"}
+
+_METADATA_VERSION = 12
+_TOPIC_DEADLINE_S = 180.0
+
+
+class TargetFailed(Exception):
+    """A broker did not do what the bench needs; the message says what."""
+
+
+@dataclass(slots=True)
+class Target:
+    """One of the two brokers, running or not."""
+
+    name: str
+    broker: Oncelog | Kafka
+    _topics: int = field(default=0)
+
+    @property
+    def address(self) -> str:
+        """`host:port` for clients."""
+        return self.broker.address
+
+    @property
+    def port(self) -> int:
+        return self.broker.port
+
+    @property
+    def pid(self) -> int:
+        return self.broker.pid
+
+    def wire(self) -> Wire:
+        """A connection for single requests."""
+        return Wire(self.address)
+
+    @contextmanager
+    def topic(self, partitions: int) -> Iterator[str]:
+        """A topic of that many partitions, all with a leader; deleted afterwards."""
+        self._topics += 1
+        name = f"bench-{self._topics:05}"
+        with self.wire() as wire:
+            wire.socket.settimeout(_TOPIC_DEADLINE_S)
+            _create(wire, name, partitions)
+            _wait_for_leaders(wire, name, partitions)
+        yield name
+        with self.wire() as wire:
+            wire.socket.settimeout(_TOPIC_DEADLINE_S)
+            wire.call(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=60_000))
+
+
+def oncelog(directory: Path) -> Target:
+    """oncelog, not started yet."""
+    return Target(ONCELOG, Oncelog(directory / ONCELOG, SETTINGS))
+
+
+def kafka(directory: Path) -> Target:
+    """Apache Kafka, not started yet. Raises KafkaUnavailable without Java or its jars."""
+    return Target(KAFKA, Kafka(directory / KAFKA, SETTINGS, JVM_OPTIONS))
+
+
+MAKERS: dict[str, Callable[[Path], Target]] = {ONCELOG: oncelog, KAFKA: kafka}
+
+
+@contextmanager
+def running(names: list[str], directory: Path, cores: Set[int]) -> Iterator[list[Target]]:
+    """The brokers of these names, started on these cores, stopped and forgotten afterwards."""
+    targets = [MAKERS[name](directory) for name in names]
+    try:
+        with machine.on_cores(cores):
+            for target in targets:
+                target.broker.start()
+        yield targets
+    finally:
+        for target in targets:
+            target.broker.kill()
+
+
+def seconds_to_first_answer(target: Target, cores: Set[int]) -> float:
+    """From exec to the answer to an ApiVersions request; the broker ran before on this data."""
+    starter = threading.Thread(target=_start_on, args=(target, cores))
+    begin = time.monotonic()
+    starter.start()
+    while not _answers(target):
+        if time.monotonic() - begin > _TOPIC_DEADLINE_S:
+            raise TargetFailed(f"{target.name} does not start")
+        time.sleep(0.002)
+    took = time.monotonic() - begin
+    starter.join()
+    return took
+
+
+def _start_on(target: Target, cores: Set[int]) -> None:
+    with machine.on_cores(cores):
+        target.broker.start()
+
+
+def _answers(target: Target) -> bool:
+    try:
+        with target.wire() as wire:
+            wire.call(ApiVersionsRequest("bench", "1"), 3)
+    except (OSError, Closed):
+        return False
+    return True
+
+
+def _create(wire: Wire, name: str, partitions: int) -> None:
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+    answer = wire.call(CreateTopicsRequest(topics=[topic], timeout_ms=120_000))
+    result = answer.topics[0]
+    if result.error_code != ErrorCode.NONE:
+        raise TargetFailed(f"no topic: {ErrorCode(result.error_code).name} {result.error_message}")
+
+
+def _wait_for_leaders(wire: Wire, name: str, partitions: int) -> None:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+    deadline = time.monotonic() + _TOPIC_DEADLINE_S
+    while time.monotonic() < deadline:
+        topic = wire.call(request, _METADATA_VERSION).topics[0]
+        ready = [part for part in topic.partitions if part.error_code == 0 and part.leader_id >= 0]
+        if len(ready) == partitions:
+            return
+        time.sleep(0.02)
+    raise TargetFailed(f"not all of the {partitions} partitions of a topic have a leader")
