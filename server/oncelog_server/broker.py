@@ -29,6 +29,7 @@ from oncelog_server.dispatch import Dispatch
 from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.handlers import all_handlers
+from oncelog_server.hosting import Hosting, LastStop
 from oncelog_server.links.markers import RemoteMarkers
 from oncelog_server.log.checkpoints import MetaProperties
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata, random_uuid
@@ -36,7 +37,6 @@ from oncelog_server.metadata.sqlite_store import SqliteStore
 from oncelog_server.network.listener import Limits, Listener
 from oncelog_server.node import Node
 from oncelog_server.partition.group_flush import GroupFlush
-from oncelog_server.partition.hosting import Hosting, LastStop
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import AllowAll
