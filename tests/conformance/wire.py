@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections import deque
 from types import TracebackType
 from typing import Any
 
@@ -23,6 +24,7 @@ class Wire:
         host, port = address.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT_S)
         self._requests = Requests(client_id)
+        self._answers: deque[Any] = deque()
 
     def call(self, request: Any, version: int | None = None) -> Any:
         """The answer to `request`, in the latest version we speak unless told.
@@ -40,12 +42,12 @@ class Wire:
 
     def answer(self) -> Any:
         """The answer to the oldest request without one."""
-        while True:
+        while not self._answers:
             data = self.socket.recv(1 << 16)
             if not data:
                 raise Closed
-            for answer in self._requests.receive_data(data):
-                return answer.message
+            self._answers.extend(one.message for one in self._requests.receive_data(data))
+        return self._answers.popleft()
 
     def is_closed(self) -> bool:
         """Whether the broker closes the connection (waited for) without saying more."""

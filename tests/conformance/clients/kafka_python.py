@@ -82,6 +82,9 @@ class KafkaPythonConsumer:
         if partitions:
             self.consumer.assign([kafka.TopicPartition(topic, one) for one in partitions])
         else:
+            # Known before the first join: a join because of new metadata that outlasts a poll leaves
+            # kafka-python 3.0.12 without heartbeats (its leader forgets that it was joining).
+            self.consumer.partitions_for_topic(topic)
             self.consumer.subscribe([topic])
 
     def poll(self, timeout_s: float) -> list[Received]:

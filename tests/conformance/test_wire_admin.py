@@ -1,0 +1,292 @@
+"""Topics and settings by hand: the broker refuses what Kafka refuses, with its codes and words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages import alter_configs as replacing
+from oncelog_protocol.messages import incremental_alter_configs as changing
+from oncelog_protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from oncelog_protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from oncelog_protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from oncelog_protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.conformance.conftest import Target
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+
+TOPIC, BROKER = 2, 4
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def new(name: str, partitions: int = 1, replicas: int = 1, **fields: Any) -> CreatableTopic:
+    return CreatableTopic(name, partitions, replicas, **fields)
+
+
+def manual(*replicas: tuple[int, list[int]], **fields: Any) -> dict[str, Any]:
+    assignments = [CreatableReplicaAssignment(number, ids) for number, ids in replicas]
+    return {"partitions": -1, "replicas": -1, "assignments": assignments, **fields}
+
+
+def configs(**values: str | None) -> dict[str, Any]:
+    named = {name.replace("_", "."): value for name, value in values.items()}
+    return {"configs": [CreatableTopicConfig(name, value) for name, value in named.items()]}
+
+
+# What is asked for -> the code, and words of the message.
+REFUSED_TOPICS: list[tuple[dict[str, Any], str, str]] = [
+    ({"partitions": 0}, "INVALID_PARTITIONS", "non-positive"),
+    ({"partitions": -2}, "INVALID_PARTITIONS", "non-positive"),
+    ({"replicas": 0}, "INVALID_REPLICATION_FACTOR", "larger than 0"),
+    ({"replicas": -2}, "INVALID_REPLICATION_FACTOR", "larger than 0"),
+    ({"replicas": 3}, "INVALID_REPLICATION_FACTOR", "only 1 broker(s) are registered"),
+    (manual((0, [1]), partitions=1), "INVALID_REQUEST", "numPartitions was not set to -1"),
+    (manual((0, [1]), replicas=1), "INVALID_REQUEST", "factor was not set to -1"),
+    (manual((0, [])), "INVALID_REPLICA_ASSIGNMENT", "empty replica list"),
+    (manual((0, [1, 1])), "INVALID_REPLICA_ASSIGNMENT", "broker 1 more than once"),
+    (manual((0, [99])), "INVALID_REPLICA_ASSIGNMENT", "broker 99, but no such broker"),
+    (manual((1, [1])), "INVALID_REPLICA_ASSIGNMENT", "consecutive 0-based integer sequence"),
+    (configs(nonsense="1"), "INVALID_CONFIG", "Unknown topic config name: nonsense"),
+    (configs(retention_ms=None), "INVALID_CONFIG", "Null value not supported"),
+    (configs(retention_ms="soon"), "INVALID_CONFIG", "Not a number of type LONG"),
+    (configs(retention_ms="-2"), "INVALID_CONFIG", "Value must be at least -1"),
+    (configs(segment_index_bytes="9999999999"), "INVALID_CONFIG", "Not a number of type INT"),
+    (configs(cleanup_policy="shred"), "INVALID_CONFIG", "shred"),
+    (configs(compression_type="brotli"), "INVALID_CONFIG", "brotli"),
+    (configs(compression_gzip_level="0"), "INVALID_CONFIG", "compression.gzip.level"),
+    (configs(min_cleanable_dirty_ratio="1.1"), "INVALID_CONFIG", "min.cleanable.dirty.ratio"),
+    (configs(preallocate="yes"), "INVALID_CONFIG", "Expected value to be either true or false"),
+    (configs(message_timestamp_type="Now"), "INVALID_CONFIG", "message.timestamp.type"),
+    (configs(remote_storage_enable="true"), "INVALID_CONFIG", ""),
+    (
+        configs(min_compaction_lag_ms="5", max_compaction_lag_ms="4"),
+        "INVALID_CONFIG",
+        "min.compaction.lag.ms (5) > max.compaction.lag.ms (4)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("asked", "code", "words"), REFUSED_TOPICS)
+def test_topics_that_cannot_be(
+    wire: Wire, name: str, asked: dict[str, Any], code: str, words: str
+) -> None:
+    (result,) = wire.call(CreateTopicsRequest([new(name, **asked)])).topics
+    assert (ErrorCode(result.error_code).name, result.name) == (code, name)
+    assert words in (result.error_message or "")
+
+
+@pytest.mark.parametrize("bad", ["", ".", "..", "a b", "ä", "a/b", "x" * 250])
+def test_names_that_cannot_be(wire: Wire, bad: str) -> None:
+    (result,) = wire.call(CreateTopicsRequest([new(bad)])).topics
+    assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert result.error_message.startswith("Topic name is invalid: ")
+
+
+def test_each_topic_of_a_request_has_its_own_outcome(wire: Wire, name: str, topic: str) -> None:
+    """Duplicates fail both; a name that differs in `.` and `_` alone collides."""
+    assert wire.call(CreateTopicsRequest([new(f"{name}.b")])).topics[0].error_code == 0
+    wanted = [
+        new(topic),
+        new(f"{name}_b"),
+        new(f"{name}-twice"),
+        new(f"{name}-twice"),
+        new("__cluster_metadata"),
+        new(f"{name}-default", partitions=-1, replicas=-1),
+    ]
+    results = wire.call(CreateTopicsRequest(wanted)).topics
+    assert {one.name: ErrorCode(one.error_code).name for one in results} == {
+        topic: "TOPIC_ALREADY_EXISTS",
+        f"{name}_b": "INVALID_TOPIC_EXCEPTION",
+        f"{name}-twice": "INVALID_REQUEST",
+        "__cluster_metadata": "INVALID_REQUEST",
+        f"{name}-default": "NONE",
+    }
+    made = next(one for one in results if one.name == f"{name}-default")
+    assert (made.num_partitions, made.replication_factor) == (1, 1)
+
+
+def test_to_validate_is_to_create_nothing(wire: Wire, name: str) -> None:
+    request = CreateTopicsRequest([new(name, 2, **configs(retention_ms="5"))], validate_only=True)
+    (result,) = wire.call(request).topics
+    assert (result.error_code, result.num_partitions) == (0, 2)
+    shown = {one.name: (one.value, one.config_source) for one in result.configs}
+    assert shown["retention.ms"] == ("5", 1)
+    looked = wire.call(MetadataRequest([MetadataRequestTopic(name=name)], False), 9)
+    assert looked.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_partitions_are_added_and_never_taken_away(wire: Wire, topic: str) -> None:
+    for count, assignments, code in (
+        (3, None, "INVALID_PARTITIONS"),
+        (2, None, "INVALID_PARTITIONS"),
+        (5, [[1]], "INVALID_REPLICA_ASSIGNMENT"),
+        (4, [[99]], "INVALID_REPLICA_ASSIGNMENT"),
+        (4, [[1]], "NONE"),
+        (5, None, "NONE"),
+    ):
+        by_hand = [CreatePartitionsAssignment(ids) for ids in assignments or ()]
+        asked = CreatePartitionsTopic(topic, count, by_hand or None)
+        (result,) = wire.call(CreatePartitionsRequest([asked])).results
+        assert ErrorCode(result.error_code).name == code, (count, result.error_message)
+    nowhere = CreatePartitionsTopic(f"{topic}-none", 2, None)
+    (result,) = wire.call(CreatePartitionsRequest([nowhere])).results
+    assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_topics_are_deleted_by_name_or_id_but_not_by_both(
+    wire: Wire, topic: str, name: str
+) -> None:
+    described = wire.call(DescribeTopicPartitionsRequest([TopicRequest(topic)])).topics[0]
+    wanted = [
+        DeleteTopicState(),
+        DeleteTopicState(f"{name}-both", described.topic_id),
+        DeleteTopicState(f"{name}-none"),
+        DeleteTopicState(None, b"x" * 16),
+        DeleteTopicState(None, described.topic_id),
+    ]
+    results = wire.call(DeleteTopicsRequest(wanted)).responses
+    outcomes = {(one.name, one.topic_id): ErrorCode(one.error_code).name for one in results}
+    assert outcomes == {
+        (None, bytes(16)): "INVALID_REQUEST",
+        (f"{name}-both", described.topic_id): "INVALID_REQUEST",
+        (f"{name}-none", bytes(16)): "UNKNOWN_TOPIC_OR_PARTITION",
+        (None, b"x" * 16): "UNKNOWN_TOPIC_ID",
+        (topic, described.topic_id): "NONE",
+    }
+
+
+def describe(wire: Wire, kind: int, name: str) -> Any:
+    resource = DescribeConfigsResource(kind, name, None)
+    (result,) = wire.call(DescribeConfigsRequest([resource], True, True)).results
+    return result
+
+
+def own_settings(wire: Wire, topic: str) -> dict[str, str]:
+    """Those the topic has of its own."""
+    entries = describe(wire, TOPIC, topic).configs
+    return {one.name: one.value for one in entries if one.config_source == 1}
+
+
+# Kafka 4.3's defaults, but where its test configuration sets something else.
+def test_a_topic_is_described_with_kafkas_names_types_and_values(wire: Wire, topic: str) -> None:
+    result = describe(wire, TOPIC, topic)
+    found = {one.name: one for one in result.configs}
+    assert found["retention.ms"].value == "604800000"
+    assert found["retention.ms"].config_type == 5
+    assert [one.name for one in found["retention.ms"].synonyms] == ["log.retention.hours"]
+    assert found["cleanup.policy"].value == "delete"
+    assert found["flush.ms"].value == "9223372036854775807"
+    assert found["min.cleanable.dirty.ratio"].value == "0.5"
+    assert found["leader.replication.throttled.replicas"].value == ""
+    assert not any(one.read_only or one.is_sensitive for one in result.configs)
+    assert all(one.documentation for one in result.configs)
+
+
+def change(name: str, *changes: tuple[str, int, str | None], kind: int = TOPIC) -> Any:
+    entries = [changing.AlterableConfig(*one) for one in changes]
+    return changing.AlterConfigsResource(kind, name, entries)
+
+
+def test_settings_are_changed_one_by_one(wire: Wire, topic: str) -> None:
+    steps: list[list[tuple[str, int, str | None]]] = [
+        [("retention.ms", SET, "5"), ("cleanup.policy", APPEND, "compact")],
+        [("cleanup.policy", SUBTRACT, "delete"), ("retention.ms", DELETE, None)],
+    ]
+    expected = [
+        {"retention.ms": "5", "cleanup.policy": "delete,compact"},
+        {"cleanup.policy": "compact"},
+    ]
+    for changes, own in zip(steps, expected, strict=True):
+        request = changing.IncrementalAlterConfigsRequest([change(topic, *changes)])
+        (result,) = wire.call(request).responses
+        assert (result.error_code, result.error_message) == (0, None)
+        wait_until(lambda own=own: own_settings(wire, topic) == own, f"{topic} has {own}")  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "words"),
+    [
+        ([("retention.ms", SET, "x")], "INVALID_CONFIG", "Not a number of type LONG"),
+        ([("nonsense", SET, "x")], "INVALID_CONFIG", "Unknown topic config name: nonsense"),
+        ([("retention.ms", APPEND, "5")], "INVALID_CONFIG", "Can't APPEND to key retention.ms"),
+        ([("retention.ms", SET, None)], "INVALID_REQUEST", "Null value not supported for"),
+        ([("flush.ms", SET, "1"), ("flush.ms", SET, "2")], "INVALID_REQUEST", "duplicate config"),
+        ([("retention.ms", 9, "5")], "INVALID_REQUEST", ""),
+    ],
+)
+def test_changes_that_cannot_be(
+    wire: Wire, topic: str, changes: list[Any], code: str, words: str
+) -> None:
+    request = changing.IncrementalAlterConfigsRequest([change(topic, *changes)])
+    (result,) = wire.call(request).responses
+    assert ErrorCode(result.error_code).name == code
+    assert words in (result.error_message or "")
+    assert own_settings(wire, topic) == {}
+
+
+def test_replacing_forgets_what_is_not_named(wire: Wire, topic: str) -> None:
+    for own in ({"retention.ms": "5", "flush.ms": "6"}, {"flush.ms": "7"}, {}):
+        entries = [replacing.AlterableConfig(*one) for one in own.items()]
+        resource = replacing.AlterConfigsResource(TOPIC, topic, entries)
+        (result,) = wire.call(replacing.AlterConfigsRequest([resource])).responses
+        assert (result.error_code, result.error_message) == (0, None)
+        wait_until(lambda own=own: own_settings(wire, topic) == own, f"{topic} has {own}")  # type: ignore[misc]
+
+
+def test_settings_of_what_is_not_there(wire: Wire, name: str) -> None:
+    assert describe(wire, TOPIC, name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert describe(wire, TOPIC, "a b").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert describe(wire, BROKER, "99").error_code == ErrorCode.INVALID_REQUEST
+    assert describe(wire, 99, "").error_code == ErrorCode.INVALID_REQUEST
+    value = ("retention.ms", SET, "5")
+    request = changing.IncrementalAlterConfigsRequest(
+        [change(name, value), change("99", ("log.retention.ms", SET, "5"), kind=BROKER)]
+    )
+    unknown, elsewhere = wire.call(request).responses
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert elsewhere.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_brokers_settings_that_need_a_restart_are_refused(target: Target, wire: Wire) -> None:
+    """Kafka changes some while it runs; of those that it does not, it says the same."""
+    own = describe(wire, BROKER, "1")
+    assert own.error_code == 0
+    found = {one.name: one for one in own.configs}
+    assert found["num.partitions"].read_only
+    assert found["socket.request.max.bytes"].value == "104857600"
+    resource = change("1", ("socket.request.max.bytes", SET, "5"), kind=BROKER)
+    (result,) = wire.call(changing.IncrementalAlterConfigsRequest([resource])).responses
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+    assert "Cannot update these configs dynamically" in result.error_message
+
+
+def test_partitions_page_by_page(wire: Wire, topic: str) -> None:
+    topics = [TopicRequest(topic), TopicRequest(f"{topic}-none")]
+    first = wire.call(DescribeTopicPartitionsRequest(topics, 2))
+    assert [len(one.partitions) for one in first.topics if one.error_code == 0] == [2]
+    assert (first.next_cursor.topic_name, first.next_cursor.partition_index) == (topic, 2)
+    every = wire.call(DescribeTopicPartitionsRequest(topics))
+    assert {one.name: one.error_code for one in every.topics} == {
+        topic: ErrorCode.NONE,
+        f"{topic}-none": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    assert every.next_cursor is None
