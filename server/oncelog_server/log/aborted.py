@@ -9,13 +9,14 @@ log.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Final
 
 from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_numbers, encode_lines
 from oncelog_server.log.txn_index import AbortedTransaction, TxnIndex, encode_row
-from oncelog_server.storage.files import File, Files, StorageError
+from oncelog_server.log.whole_files import read_whole, swap_in, write_whole
+from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import (
-    TEMPORARY_SUFFIX,
     TXN_INDEX_CHECKPOINT,
     TXN_INDEX_SUFFIX,
     segment_file,
@@ -45,32 +46,24 @@ class AbortedTransactions:
     def _load_sums(self) -> dict[int, tuple[int, int]]:
         """Base offset -> (rows, CRC); nothing is known of segments that are not named."""
         try:
-            file = self._files.open(f"{self._directory}/{TXN_INDEX_CHECKPOINT}")
-            data = file.read(0, file.size)
-            file.close()
-            rows = decode_numbers(data, 3)
-        except (StorageError, MalformedCheckpoint):
+            data = read_whole(self._files, f"{self._directory}/{TXN_INDEX_CHECKPOINT}")
+            rows = decode_numbers(data or b"", 3)
+        except MalformedCheckpoint:
             return {}
         return {base: (count, crc) for base, count, crc in rows}
 
     def start(self, base_offset: int) -> None:
         """A segment with no rows yet: a new one, or one that recovery is about to scan."""
         self._loaded[base_offset] = TxnIndex()
-        path = self._path(base_offset)
-        if self._files.exists(path):
-            file = self._files.open(path)
-            file.truncate(0)
-            file.close()
+        if self._files.exists(self._path(base_offset)):
+            write_whole(self._files, self._path(base_offset), b"")
 
     def append(self, base_offset: int, row: AbortedTransaction) -> None:
         """Raises StorageError: the row is then neither in the file nor here."""
         data = encode_row(row)
         index = self._index(base_offset)
-        self._file(base_offset).append(data)
+        self._files.open(self._path(base_offset), create=True).append(data)
         index.append(row, data)
-
-    def _file(self, base_offset: int) -> File:
-        return self._files.open(self._path(base_offset), create=True)
 
     def collect(
         self, base_offsets: Iterable[int], first_offset: int, end_offset: int
@@ -100,11 +93,8 @@ class AbortedTransactions:
         expected = self._sums.get(base_offset)
         if expected == _EMPTY:
             return TxnIndex()
-        try:
-            file = self._files.open(self._path(base_offset))
-            index = TxnIndex.decode(file.read(0, file.size))
-        except StorageError:
-            index = None
+        data = read_whole(self._files, self._path(base_offset))
+        index = None if data is None else TxnIndex.decode(data)
         if index is not None and (len(index.rows), index.crc) == expected:
             return index
         return self._rebuild(base_offset)
@@ -112,13 +102,12 @@ class AbortedTransactions:
     def _rebuild(self, base_offset: int) -> TxnIndex:
         rows = self._recompute(base_offset)
         index = TxnIndex()
-        data = b"".join(map(encode_row, rows))
         for row in rows:
             index.append(row, encode_row(row))
-        file = self._file(base_offset)
-        file.truncate(0)
-        if data:
-            file.append(data)
+        path = self._path(base_offset)
+        if rows or self._files.exists(path):
+            with suppress(StorageError):  # then the next start computes them again
+                write_whole(self._files, path, b"".join(map(encode_row, rows)))
         self._sums[base_offset] = (len(rows), index.crc)
         return index
 
@@ -128,12 +117,7 @@ class AbortedTransactions:
             self._sums[base_offset] = (len(index.rows), index.crc)
         sums = {base: self._sums[base] for base in base_offsets if base in self._sums}
         lines = (f"{base} {count} {crc}" for base, (count, crc) in sums.items())
-        path = f"{self._directory}/{TXN_INDEX_CHECKPOINT}"
-        file = self._files.open(path + TEMPORARY_SUFFIX, create=True)
-        file.truncate(0)
-        file.append(encode_lines(lines))
-        file.close()
-        self._files.rename(path + TEMPORARY_SUFFIX, path)
+        swap_in(self._files, f"{self._directory}/{TXN_INDEX_CHECKPOINT}", encode_lines(lines))
 
     def distrust(self, base_offset: int) -> None:
         """A row of this segment may be missing in its file: let the next start compute them."""

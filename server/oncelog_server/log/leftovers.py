@@ -21,14 +21,13 @@ from oncelog_server.storage.layout import (
 _NO_OFFSET: Final = 1 << 63
 
 
-def sweep(files: Files, directory: str) -> list[str]:
-    """Finish or undo what was under way; the names concerned.
+def sweep(files: Files, directory: str, names: list[str]) -> list[str]:
+    """Finish or undo what was under way among `names`, all that are there; the names concerned.
 
     Deleted and temporary files go. Compaction that had not finished writing (`.cleaned`) goes, with
     the swaps from it on. A finished one (`.swap`) takes its name, and the segments it was made from
     go. Indexes without a log go. Safe to be interrupted and done again.
     """
-    names = files.list(directory)
     parsed = {name: file for name in names if (file := parse_segment_file(name)) is not None}
     gone = [name for name in names if name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX))]
     cleaned = {name for name, file in parsed.items() if file.state == CLEANED_SUFFIX}

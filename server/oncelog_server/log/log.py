@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 from operator import attrgetter
 
 from oncelog_protocol.records.batch import BatchHeader, patch_offsets, read_header
@@ -26,6 +27,7 @@ from oncelog_server.log.results import (
 from oncelog_server.log.segment import Segment
 from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.log.validation import BatchRules
+from oncelog_server.log.whole_files import swap_in
 from oncelog_server.storage.files import File, Files, StorageError
 from oncelog_server.storage.layout import LEADER_EPOCH_CHECKPOINT, SEGMENT_SUFFIXES
 
@@ -61,6 +63,8 @@ class PartitionLog:
         self._reader = LogReader(self.segments, self.producers)
         # Files of deleted segments, and when they may go: a reader may still be at them.
         self.deleted: list[tuple[int, list[str]]] = []
+        # A log that still ends there has nothing to write when it is closed.
+        self._closed_at = loaded.closed_at
         self.reconfigure(config)
         self.active.jitter_ms = jitter(config.segment_jitter_ms)
 
@@ -189,7 +193,7 @@ class PartitionLog:
             producer_id,
             producer_epoch,
             coordinator_epoch,
-            completed=completed,
+            completed,
             timestamp=now_ms,
             now_ms=now_ms,
         )
@@ -203,8 +207,7 @@ class PartitionLog:
         leader_epoch: int,
         now_ms: int,
     ) -> int:
-        """Patch the batch and write it at the end of the log; its position in the active
-        segment."""
+        """Patch the batch, write it at the end of the log; its position in the active segment."""
         patch_offsets(records, 0, base_offset, leader_epoch)
         if leader_epoch > self.leader_epochs.latest_epoch:
             self.assign_leader_epoch(leader_epoch)
@@ -231,7 +234,7 @@ class PartitionLog:
 
     def write_leader_epochs(self) -> None:
         path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
-        self.files.replace(path, self.leader_epochs.encode())
+        swap_in(self.files, path, self.leader_epochs.encode())
 
     # Read.
 
@@ -309,14 +312,11 @@ class PartitionLog:
         flush = Flush(list(self.unsynced), new.base_offset)
         self.files.sync(flush.files, lambda error: self.finish_flush(flush, error))
 
-    def take_snapshot(self) -> StorageError | None:
-        """Write the producers' state at the log's end. A failure costs time at the next start, and
-        no more, so it is returned and not raised."""
-        try:
+    def take_snapshot(self) -> None:
+        """Write the producers' state at the log's end. If that fails, the next start takes longer,
+        and no more."""
+        with suppress(StorageError):
             self.snapshots.take(self.log_end_offset, self.producers)
-        except StorageError as error:
-            return error
-        return None
 
     def flush_due(self, now_ms: int) -> bool:
         """Do `flush.messages` or `flush.ms` ask for a flush?"""
@@ -393,6 +393,8 @@ class PartitionLog:
         if not clean:
             return []
         self._raise_failure()
+        if self.log_end_offset == self._closed_at:
+            return []
         self.active.write_indexes()
         self.aborted.checkpoint(segment.base_offset for segment in self.segments)
         self.take_snapshot()

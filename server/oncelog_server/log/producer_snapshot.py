@@ -13,11 +13,11 @@ from contextlib import suppress
 
 from oncelog_protocol.internal import producer_snapshot as format
 from oncelog_server.log.producers import NONE, BatchMetadata, ProducerEntry
+from oncelog_server.log.whole_files import read_whole, swap_in
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import (
     DELETED_SUFFIX,
     SNAPSHOT_SUFFIX,
-    TEMPORARY_SUFFIX,
     segment_file,
 )
 
@@ -74,16 +74,7 @@ class Snapshots:
 
     def take(self, offset: int, entries: Iterable[ProducerEntry]) -> None:
         """Raises StorageError; an older file of this name is then still whole."""
-        temporary = self._path(offset, TEMPORARY_SUFFIX)
-        file = self._files.open(temporary, create=True)
-        try:
-            file.truncate(0)
-            file.append(encode(entries))
-            file.close()
-            self._files.rename(temporary, self._path(offset))
-        except StorageError:
-            file.close()  # the temporary file is written over next time, or swept at the next start
-            raise
+        swap_in(self._files, self._path(offset), encode(entries))
         if offset not in self.offsets:
             insort(self.offsets, offset)
 
@@ -99,11 +90,8 @@ class Snapshots:
 
     def _load(self, offset: int, now_ms: int) -> list[ProducerEntry] | None:
         try:
-            file = self._files.open(self._path(offset))
-            data = file.read(0, file.size)
-            file.close()
-            return decode(data, now_ms)
-        except (StorageError, ValueError):
+            return decode(read_whole(self._files, self._path(offset)) or b"", now_ms)
+        except ValueError:
             self.remove([offset])
             return None
 

@@ -236,8 +236,8 @@ class Producers:
         producer_id: int,
         producer_epoch: int,
         coordinator_epoch: int,
-        *,
         completed: CompletedTransaction | None,
+        *,
         timestamp: int,
         now_ms: int,
     ) -> None:

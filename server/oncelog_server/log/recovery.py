@@ -7,6 +7,7 @@ it the log is cut at the first invalid batch, loudly: the report says what was c
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -29,7 +30,8 @@ from oncelog_server.log.producers import Producers
 from oncelog_server.log.replay import aborted_rows, apply_batch, replay
 from oncelog_server.log.scan import Scan, find_valid_batch
 from oncelog_server.log.segment import Segment
-from oncelog_server.storage.files import Files, StorageError
+from oncelog_server.log.whole_files import read_whole, swap_in, write_whole
+from oncelog_server.storage.files import Files
 from oncelog_server.storage.layout import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
@@ -82,6 +84,7 @@ class LoadedLog:
     log_start_offset: int
     leader_epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     report: RecoveryReport = field(default_factory=RecoveryReport)
+    closed_at: int = -1
 
 
 def load(
@@ -103,8 +106,11 @@ def load(
     again.
     """
     files.make_directory(directory)
-    leftovers = sweep(files, directory)
-    segments, snapshots = _list_segments(files, directory, now_ms)
+    names = files.list(directory)
+    leftovers = sweep(files, directory, names)
+    if leftovers:
+        names = files.list(directory)
+    segments, snapshots = _list_segments(files, directory, names, now_ms)
     loaded = LoadedLog(
         files,
         directory,
@@ -134,16 +140,23 @@ def load(
         _start_empty(loaded, log_start_offset)
     loaded.log_start_offset = max(log_start_offset, segments[0].base_offset)
     _trim(loaded)
+    loaded.closed_at = _closed_at(loaded)
     return loaded
+
+
+def _closed_at(loaded: LoadedLog) -> int:
+    """The end of a log of which all files are as a clean stop leaves them, else -1."""
+    end = loaded.segments[-1].end_offset
+    as_closed = loaded.report.clean_shutdown and loaded.report.snapshot_offset == end
+    is_new = end == loaded.segments[0].base_offset and not loaded.producers
+    return end if (as_closed or is_new) and not loaded.report.rebuilt else -1
 
 
 def _check_partition_metadata(loaded: LoadedLog, topic_id: bytes) -> None:
     files, directory = loaded.files, loaded.directory
     path = f"{directory}/{PARTITION_METADATA}"
-    if files.exists(path):
-        file = files.open(path)
-        data = file.read(0, file.size)
-        file.close()
+    data = read_whole(files, path)
+    if data is not None:
         try:
             found = decode_partition_metadata(data)
         except MalformedCheckpoint:
@@ -154,12 +167,14 @@ def _check_partition_metadata(loaded: LoadedLog, topic_id: bytes) -> None:
                     directory, uuid_to_string(found), uuid_to_string(topic_id)
                 )
             return
-    files.replace(path, encode_partition_metadata(topic_id))
+    write_whole(files, path, encode_partition_metadata(topic_id))
 
 
-def _list_segments(files: Files, directory: str, now_ms: int) -> tuple[list[Segment], Snapshots]:
+def _list_segments(
+    files: Files, directory: str, names: list[str], now_ms: int
+) -> tuple[list[Segment], Snapshots]:
     segments, snapshots = [], []
-    for name in files.list(directory):
+    for name in names:
         parsed = parse_segment_file(name)
         if parsed is None or parsed.state:
             continue
@@ -187,19 +202,16 @@ def _set_end_offsets(segments: list[Segment]) -> None:
 
 
 def _load_leader_epochs(loaded: LoadedLog) -> None:
-    path = f"{loaded.directory}/{LEADER_EPOCH_CHECKPOINT}"
-    try:
-        file = loaded.files.open(path)
-        data = file.read(0, file.size)
-        file.close()
-        loaded.leader_epochs = LeaderEpochs.decode(data)
-    except (StorageError, MalformedCheckpoint):
-        if all(not segment.size for segment in loaded.segments):
-            return
-        loaded.report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
-        for segment in loaded.segments:
-            for _, header in Scan(segment.log, next_offset=segment.base_offset):
-                _note_epoch(loaded.leader_epochs, header)
+    """A file that is not there, empty or broken is computed again from the headers of the log."""
+    data = read_whole(loaded.files, f"{loaded.directory}/{LEADER_EPOCH_CHECKPOINT}")
+    with suppress(MalformedCheckpoint):
+        loaded.leader_epochs = LeaderEpochs.decode(data or b"")
+    if len(loaded.leader_epochs) or not any(segment.size for segment in loaded.segments):
+        return
+    loaded.report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
+    for segment in loaded.segments:
+        for _, header in Scan(segment.log, next_offset=segment.base_offset):
+            _note_epoch(loaded.leader_epochs, header)
 
 
 def _note_epoch(epochs: LeaderEpochs, header: BatchHeader) -> None:
@@ -213,6 +225,10 @@ def _resume(loaded: LoadedLog) -> None:
     problem = last.resume()
     if problem is not None:
         raise CorruptLog(last.log.path, last.log.size, problem)
+    if last.size:  # now, as the next abort will be in the log before its row is added
+        loaded.aborted.rows(last.base_offset)
+    else:
+        loaded.aborted.start(last.base_offset)
     first = loaded.segments[0].base_offset
     replay_from = _load_snapshot(loaded, first, last.end_offset)
     for segment in loaded.segments:
@@ -322,4 +338,4 @@ def _trim(loaded: LoadedLog) -> None:
     epochs.truncate_from_end(end)
     epochs.truncate_from_start(loaded.log_start_offset)
     if epochs.encode() != before or LEADER_EPOCH_CHECKPOINT in loaded.report.rebuilt:
-        loaded.files.replace(f"{loaded.directory}/{LEADER_EPOCH_CHECKPOINT}", epochs.encode())
+        swap_in(loaded.files, f"{loaded.directory}/{LEADER_EPOCH_CHECKPOINT}", epochs.encode())

@@ -93,7 +93,7 @@ def apply_batch(
         header.producer_id,
         header.producer_epoch,
         marker.coordinator_epoch,
-        completed=completed,
+        completed,
         timestamp=header.max_timestamp,
         now_ms=now_ms,
     )

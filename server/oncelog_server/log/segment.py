@@ -19,6 +19,7 @@ from oncelog_server.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from oncelog_server.log.scan import WALK_CHUNK, Scan
 from oncelog_server.log.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from oncelog_server.log.time_index import TimeIndex
+from oncelog_server.log.whole_files import read_whole, write_whole
 from oncelog_server.storage.files import Buffer, File, Files, StorageError
 from oncelog_server.storage.layout import (
     DELETED_SUFFIX,
@@ -165,11 +166,7 @@ class Segment:
             (OFFSET_INDEX_SUFFIX, self._offset_index.encode()),
             (TIME_INDEX_SUFFIX, self._time_index.encode()),
         ):
-            file = self._files.open(self.path(suffix), create=True)
-            file.truncate(0)
-            if data:
-                file.append(data)
-            file.close()
+            write_whole(self._files, self.path(suffix), data)
 
     def _note_latest_timestamp(self) -> None:
         assert self._time_index is not None
@@ -187,8 +184,10 @@ class Segment:
     def resume(self) -> str | None:
         """Go on at the end of a file that was closed cleanly: where it ends, and its indexes. What
         is wrong with the file, if it does not consist of batches. Raises CorruptLog."""
-        index = self.offset_index()
-        last = index.last()
+        if not self.log.size:
+            self.start_indexes()
+            return None
+        last = self.offset_index().last()
         if last is not None and not self._confirms(*last):
             self.rebuild_indexes()
             return None
@@ -249,7 +248,7 @@ class Segment:
     def offset_index(self) -> OffsetIndex:
         """From memory, from the file, or from the log."""
         if self._offset_index is None:
-            data = self._read_file(OFFSET_INDEX_SUFFIX)
+            data = read_whole(self._files, self.path(OFFSET_INDEX_SUFFIX))
             index = None if data is None else OffsetIndex.decode(data, max(self.log.size, 1))
             if index is None or (not len(index) and self.log.size > WALK_CHUNK):
                 self.rebuild_indexes()
@@ -260,7 +259,7 @@ class Segment:
 
     def time_index(self) -> TimeIndex:
         if self._time_index is None:
-            data = self._read_file(TIME_INDEX_SUFFIX)
+            data = read_whole(self._files, self.path(TIME_INDEX_SUFFIX))
             last_relative = self.end_offset - 1 - self.base_offset
             index = None if data is None else TimeIndex.decode(data, max(last_relative, 0))
             if index is None or not self._confirms_latest(index):
@@ -313,15 +312,6 @@ class Segment:
     def _raise_if_corrupt(self, scan: Scan) -> None:
         if scan.problem is not None:
             raise CorruptLog(self.log.path, scan.position, scan.problem)
-
-    def _read_file(self, suffix: str) -> bytes | None:
-        try:
-            file = self._files.open(self.path(suffix))
-            data = file.read(0, file.size)
-            file.close()
-        except StorageError:
-            return None
-        return data
 
     # The end.
 

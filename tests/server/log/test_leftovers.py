@@ -59,7 +59,7 @@ def test_leftovers_are_resolved(case: str) -> None:
     before, after = CASES[case]
     files = disk_with(*before)
     files.nodes[f"{DIRECTORY}/stranger"] = Node()
-    sweep(files, DIRECTORY)
+    sweep(files, DIRECTORY, files.list(DIRECTORY))
     files.settle()
     assert files.list(DIRECTORY) == [*sorted(after), "stranger"]
 
@@ -68,7 +68,7 @@ def test_a_swap_takes_the_place_of_all_segments_it_was_made_from() -> None:
     files = disk_with(name(0, "log"), name(0, "index"), name(2, "log"), name(4, "log"))
     merged = batch(2, base_offset=0) + batch(2, base_offset=2)
     files.nodes[f"{DIRECTORY}/{name(0, 'log.swap')}"] = Node(bytearray(merged))
-    sweep(files, DIRECTORY)
+    sweep(files, DIRECTORY, files.list(DIRECTORY))
     files.settle()
     assert files.list(DIRECTORY) == [name(0, "log"), name(4, "log")]
     assert bytes(files.nodes[f"{DIRECTORY}/{name(0, 'log')}"].data) == bytes(merged)
@@ -83,11 +83,11 @@ def test_sweeping_may_be_killed_anywhere_and_done_again(case: str) -> None:
         files = disk_with(*before)
         files.stop_before(operation)
         try:
-            sweep(files, DIRECTORY)
+            sweep(files, DIRECTORY, files.list(DIRECTORY))
             files.settle()
         except Stopped:
             files = files.after_kill()
-            sweep(files, DIRECTORY)
+            sweep(files, DIRECTORY, files.list(DIRECTORY))
             files.settle()
             assert files.list(DIRECTORY) == sorted(after)
         else:

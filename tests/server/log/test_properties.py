@@ -14,6 +14,8 @@ from tests.server.log.driver import Driver, check_invariants, oracle_of, read_al
 
 PRODUCERS = st.integers(1, 4)
 
+KINDS = ["index", "timeindex", "txnindex", "snapshot", "checkpoint"]
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("plain"), st.integers(1, 4)),
@@ -22,6 +24,7 @@ STEPS = st.lists(
         st.tuples(st.just("gap"), PRODUCERS, st.integers(1, 5)),
         st.tuples(st.just("mark"), PRODUCERS, st.booleans(), st.booleans()),
         st.tuples(st.sampled_from(["restart", "kill", "flush", "roll", "epoch"])),
+        st.tuples(st.just("lose"), st.sampled_from(KINDS), st.booleans()),
     ),
     max_size=60,
 )
@@ -104,6 +107,15 @@ class Model:
     def kill(self) -> None:
         self.driver.kill()
 
+    def lose(self, kind: str, clean: bool) -> None:
+        """A stop, after which all files of a kind are gone."""
+        point, start = self.driver.stop()
+        for path in [path for path in self.driver.files.nodes if path.endswith(kind)]:
+            del self.driver.files.nodes[path]
+        self.driver.log = self.driver.open(
+            clean=clean, recovery_point=point, log_start_offset=start
+        )
+
     def flush(self) -> None:
         self.log.flush(lambda error: None)
         self.driver.files.settle()
@@ -122,7 +134,7 @@ def test_the_log_is_what_its_bytes_say(steps: list[tuple[Any, ...]], watermark: 
     for name, *arguments in steps:
         getattr(model, name)(*arguments)
     # What was decided before a restart is committed: the high watermark begins at the end.
-    restarted = {"restart", "kill"} & {step[0] for step in steps}
+    restarted = {"restart", "kill", "lose"} & {step[0] for step in steps}
     watermark = model.log.log_end_offset if restarted else min(watermark, model.log.log_end_offset)
     check_invariants(model.log, model.driver.files, watermark)
     model.kill()

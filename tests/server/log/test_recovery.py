@@ -292,3 +292,20 @@ def test_the_directory_of_another_topic_is_refused() -> None:
     driver.files.replace(path, f"version: 0\ntopic_id: {other}".encode())
     with pytest.raises(InconsistentTopicId, match=other):
         driver.open(clean=True)
+
+
+def test_a_log_that_did_not_change_writes_nothing_when_it_is_closed() -> None:
+    driver = Driver()
+    for _ in range(2):
+        before = len(driver.files.operations)
+        driver.restart()
+        assert driver.files.operations[before:] == []
+    driver = busy()
+    driver.restart()
+    before = len(driver.files.operations)
+    driver.restart()
+    assert driver.files.operations[before:] == []
+    check_invariants(driver.log, driver.files)
+    driver.plain()
+    driver.kill()
+    check_invariants(driver.log, driver.files)
