@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,21 +95,22 @@ def _run_loads(plan: Plan, names: list[str], folder: Path, measured: dict[str, M
 def _run_load(
     plan: Plan, name: str, targets: list[Target], folder: Path, measured: dict[str, Measured]
 ) -> None:
-    shares = [LOADS[name](Bench(target, plan.pace, folder)) for target in targets]
-    turns = [(target, share.__enter__()) for target, share in zip(targets, shares, strict=True)]
-    for place, limit_s in zip(plan.places, [plan.warm_s, plan.again_s], strict=False):
-        for target, turn in turns:
-            machine.pin(target.pid, place.broker)
-            _warm(plan, f"{place.name}: {name}: {target.name}", turn, place.load, limit_s)
-        found: dict[str, list[Figures]] = {target.name: [] for target in targets}
-        for _ in range(plan.rounds):
+    with ExitStack() as shares:
+        turns = [
+            (target, shares.enter_context(LOADS[name](Bench(target, plan.pace, folder))))
+            for target in targets
+        ]
+        for place, limit_s in zip(plan.places, [plan.warm_s, plan.again_s], strict=False):
             for target, turn in turns:
-                found[target.name].append(turn(place.load))
-        measured[place.name][name] = found
-        for target in targets:
-            plan.say(f"{place.name}: {name}: {target.name}: {_paces(found[target.name])}")
-    for share in shares:
-        share.__exit__(None, None, None)
+                machine.pin(target.pid, place.broker)
+                _warm(plan, f"{place.name}: {name}: {target.name}", turn, place.load, limit_s)
+            found: dict[str, list[Figures]] = {target.name: [] for target in targets}
+            for _ in range(plan.rounds):
+                for target, turn in turns:
+                    found[target.name].append(turn(place.load))
+            measured[place.name][name] = found
+            for target in targets:
+                plan.say(f"{place.name}: {name}: {target.name}: {_paces(found[target.name])}")
 
 
 def _warm(plan: Plan, what: str, turn: Round, cores: Cores, limit_s: float) -> None:

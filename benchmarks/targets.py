@@ -15,7 +15,11 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 from oncelog_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from oncelog_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from tests.broker import Oncelog
 from tests.conformance.wire import Closed, Wire
 from tests.kafka.kafka import Kafka
@@ -37,7 +41,7 @@ JVM_OPTIONS = (
 # Each round has topics of its own: those of the last one shall leave disk and page cache soon.
 SETTINGS = {"log.segment.delete.delay.ms": "1000"}
 
-_METADATA_VERSION = 12
+_LIST_OFFSETS_VERSION = 6
 _TOPIC_DEADLINE_S = 180.0
 
 
@@ -149,12 +153,13 @@ def _create(wire: Wire, name: str, partitions: int) -> None:
 
 
 def _wait_for_leaders(wire: Wire, name: str, partitions: int) -> None:
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+    """Until each partition answers: Kafka's metadata names a leader before that one is ready."""
+    places = [ListOffsetsPartition(partition_index=at, timestamp=-1) for at in range(partitions)]
+    request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=name, partitions=places)])
     deadline = time.monotonic() + _TOPIC_DEADLINE_S
     while time.monotonic() < deadline:
-        topic = wire.call(request, _METADATA_VERSION).topics[0]
-        ready = [part for part in topic.partitions if part.error_code == 0 and part.leader_id >= 0]
-        if len(ready) == partitions:
+        answers = wire.call(request, _LIST_OFFSETS_VERSION).topics[0].partitions
+        if all(answer.error_code == ErrorCode.NONE for answer in answers):
             return
         time.sleep(0.02)
     raise TargetFailed(f"not all of the {partitions} partitions of a topic have a leader")

@@ -1,0 +1,62 @@
+"""Where the broker's time goes under a load: `python -m benchmarks.profile_broker small txn16`.
+
+cProfile makes calls dearer than they are, C code does not show: trust the order, not the sums.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pstats
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks import machine
+from benchmarks.loads import FULL, LOADS, Bench
+from benchmarks.run import PINNED, places
+from benchmarks.targets import ONCELOG, SETTINGS, Target
+from tests.broker import Oncelog
+
+
+class Profiled(Oncelog):
+    """A broker under cProfile, which writes its figures when the broker stops."""
+
+    @property
+    def figures(self) -> Path:
+        return self.directory / "profile"
+
+    def command(self) -> list[str]:
+        python, *rest = super().command()
+        return [python, "-m", "cProfile", "-o", str(self.figures), *rest]
+
+
+def profile(load: str, seconds: float, lines: int) -> None:
+    """Print the functions in which the broker spends most time under this load."""
+    (place,) = places([PINNED])
+    with tempfile.TemporaryDirectory(prefix="oncelog-profile-") as name:
+        folder = Path(name)
+        broker = Profiled(folder / ONCELOG, SETTINGS)
+        with machine.on_cores(place.broker), broker:
+            bench = Bench(Target(ONCELOG, broker), replace(FULL, seconds=seconds), folder)
+            with LOADS[load](bench) as run:
+                figures = run(place.load)
+        print(f"\n{load}: " + ", ".join(f"{key} {value:,.0f}" for key, value in figures.items()))
+        pstats.Stats(str(broker.figures), stream=sys.stdout).sort_stats("tottime").print_stats(
+            lines
+        )
+
+
+def main() -> None:
+    """One profile for each load named."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.profile_broker")
+    parser.add_argument("loads", nargs="+", choices=sorted(LOADS))
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--lines", type=int, default=30)
+    args = parser.parse_args()
+    for load in args.loads:
+        profile(load, args.seconds, args.lines)
+
+
+if __name__ == "__main__":
+    main()
