@@ -68,8 +68,8 @@ class ShardRuntime(Generic[S]):
     # --- leadership
 
     def lead(self, partition: Partition) -> None:
-        """Load the shard of a partition that this broker leads now. Raises ValueError or Refused if
-        its log cannot be read: the shard then answers COORDINATOR_NOT_AVAILABLE."""
+        """Load the shard of a partition that this broker leads now. Raises ValueError if its log
+        cannot be read: the shard then answers COORDINATOR_NOT_AVAILABLE."""
         index = partition.topic_partition.partition
         loaded = self._shards.get(index)
         if loaded is not None and loaded.epoch == partition.leader_epoch:
@@ -78,7 +78,7 @@ class ShardRuntime(Generic[S]):
         shard = self._new_shard(partition.leader_epoch)
         try:
             replay_log(partition.log, shard)
-        except (ValueError, Refused) as error:
+        except ValueError as error:
             self._refused[index] = str(error)
             raise
         self._shards[index] = LoadedShard(partition, shard, partition.leader_epoch)

@@ -26,7 +26,7 @@ from oncelog_server.transaction.add_partitions import AddPartitions, decide_add_
 from oncelog_server.transaction.end_txn import EndTxn, decide_end_txn
 from oncelog_server.transaction.fencing import abort_overdue
 from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
-from oncelog_server.transaction.markers import MARKER_OUTCOMES, MarkerOutcome, MarkerWork
+from oncelog_server.transaction.markers import MarkerOutcome, MarkerWork, marker_outcome
 from oncelog_server.transaction.results import TransactionResult
 from oncelog_server.transaction.shard import TransactionShard
 
@@ -217,7 +217,7 @@ class _Finishing:
                 self._settled(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _settled(self, partition: TopicPartition, code: ErrorCode) -> None:
-        outcome = MARKER_OUTCOMES[code]
+        outcome = marker_outcome(code)
         if outcome is MarkerOutcome.WRITTEN:
             self.shard.marker_written(self.work, partition)
         elif outcome is MarkerOutcome.RETRY:
@@ -233,21 +233,24 @@ class _Finishing:
         if not coordinator._in_service(self.index, self.shard):
             return
         if self.retry:
-            self.shard.release(transactional_id)
-            coordinator._finish_later(self.index, self.shard, transactional_id, self.attempt + 1)
-        elif not self.stale:
-            decision = self.shard.complete(transactional_id, coordinator._wall_ms())
-            if decision is None:
-                return
-            coordinator.runtime.run(self.index, decision)
-            if self.shard.marker_work(transactional_id) is not None:
-                self._complete_failed()
-
-    def _complete_failed(self) -> None:
-        """COMPLETE is not committed yet, or could not be appended: then it is tried again."""
-        live = self.shard.get(self.work.transactional_id)
-        if live is not None and live.pending is None:
-            self.shard.release(self.work.transactional_id)
-            self.coordinator._finish_later(
-                self.index, self.shard, self.work.transactional_id, self.attempt + 1
+            self._try_again()
+        elif self.stale:
+            # Another coordinator has taken over and will finish; it also answers (Z14).
+            self.shard.give_up(transactional_id)
+        else:
+            decision = self.shard.complete(
+                transactional_id, coordinator._wall_ms(), self._not_complete
             )
+            if decision is not None:
+                coordinator.runtime.run(self.index, decision)
+
+    def _not_complete(self) -> None:
+        if self.coordinator._in_service(self.index, self.shard):
+            self._try_again()
+
+    def _try_again(self) -> None:
+        """Later, and the producer need not wait for it: what is decided stays decided."""
+        self.shard.release(self.work.transactional_id)
+        self.coordinator._finish_later(
+            self.index, self.shard, self.work.transactional_id, self.attempt + 1
+        )

@@ -51,7 +51,7 @@ def decide_add_partitions(
         return Decision(BUSY)
     if metadata.producer_id != command.producer_id:
         return Decision(UNKNOWN_PRODUCER)
-    if metadata.producer_epoch != command.producer_epoch:
+    if not metadata.is_held_by(command.producer_id, command.producer_epoch):
         return Decision(FENCED)
     ongoing = metadata.state is State.ONGOING
     if ongoing and command.partitions <= metadata.partitions:

@@ -73,10 +73,7 @@ def decide_end_txn(
 def _verdict(live: LiveTransaction, command: EndTxn) -> Verdict | TransactionResult:
     """PREPARE or PREPARE_EMPTY, or the answer that is given at once."""
     metadata = live.metadata
-    is_current = (
-        metadata.producer_id == command.producer_id
-        and metadata.producer_epoch == command.producer_epoch
-    )
+    is_current = metadata.is_held_by(command.producer_id, command.producer_epoch)
     row = (metadata.state, command.committed)
     if command.bumps_epoch:
         if live.pending is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 
 from oncelog_protocol.errors import ErrorCode
@@ -16,7 +17,13 @@ from oncelog_server.transaction.metadata import (
     NO_PRODUCER_ID,
     TransactionMetadata,
 )
-from oncelog_server.transaction.results import BUSY, FENCED, INVALID_REQUEST, TransactionResult
+from oncelog_server.transaction.results import (
+    BUSY,
+    FENCED,
+    INVALID_REQUEST,
+    INVALID_STATE,
+    TransactionResult,
+)
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
 from oncelog_server.transaction.states import INIT_PRODUCER_ID, State, Verdict
 
@@ -63,14 +70,21 @@ def decide_init_producer_id(
     metadata = live.metadata
     if live.is_busy:
         return Decision(BUSY)
-    if not _may_ask(metadata, command):
+    asker = _who_asks(metadata, command)
+    if asker is Asker.STRANGER:
         return Decision(FENCED)
-    if INIT_PRODUCER_ID[metadata.state] is Verdict.FENCE:
-        # The caller comes back when the abort is done; the epoch spent on it is given to nobody.
-        return fence(shard, live, BUSY, wall_ms=wall_ms, keep_owner=False)
-    target = _next_epoch(metadata, command, wall_ms, new_producer_id)
-    if target is None:
-        return Decision(FENCED)
+    verdict = INIT_PRODUCER_ID.get(metadata.state)
+    if verdict is Verdict.FENCE:
+        # Nobody but the current producer and a newer one may touch what is open: a call that comes
+        # late from the producer's own past changes nothing.
+        if asker is Asker.LAST:
+            return Decision(FENCED)
+        # The caller comes back when the abort is done. A newer producer gets one more epoch then;
+        # the one that asked by its name gets this one.
+        return fence(shard, live, BUSY, wall_ms=wall_ms, keep_owner=asker is Asker.CURRENT)
+    if verdict is not Verdict.INITIALISE:
+        return Decision(INVALID_STATE)
+    target = _next_epoch(metadata, command, asker, wall_ms, new_producer_id)
     result = TransactionResult(ErrorCode.NONE, target.producer_id, target.producer_epoch)
     return shard.decide(live, target, result, partial(TransactionResult))
 
@@ -80,27 +94,46 @@ def _is_half_named(command: InitProducerId) -> bool:
     return (command.producer_id == NO_PRODUCER_ID) != (command.producer_epoch == NO_PRODUCER_EPOCH)
 
 
-def _may_ask(metadata: TransactionMetadata, command: InitProducerId) -> bool:
-    """Whether a producer that names itself is the current one, or the one before a change of
-    producer id whose answer was lost (KIP-360). The epoch is looked at later."""
-    return (
-        not command.names_producer
-        or metadata.producer_epoch == NO_PRODUCER_EPOCH
-        or command.producer_id == metadata.producer_id
-        or (
+class Asker(Enum):
+    """Who a caller is to the id as it stands (KIP-360)."""
+
+    NEWCOMER = "a new instance, which names nobody: it takes over"
+    CURRENT = "the current producer"
+    LAST = "the producer before its last bump, whose answer it has not seen"
+    STRANGER = "a producer that has been fenced, or was never known"
+
+
+def _who_asks(metadata: TransactionMetadata, command: InitProducerId) -> Asker:
+    if not command.names_producer:
+        return Asker.NEWCOMER
+    # An id that has just been made has no epoch yet; its caller once had another one (X2).
+    if metadata.producer_epoch == NO_PRODUCER_EPOCH or metadata.is_held_by(
+        command.producer_id, command.producer_epoch
+    ):
+        return Asker.CURRENT
+    # No danger that this producer has been fenced: a newer one's call would have set the last epoch
+    # to -1.
+    if command.producer_epoch == metadata.last_producer_epoch:
+        if command.producer_id == metadata.producer_id:
+            if command.producer_epoch < metadata.producer_epoch:
+                return Asker.LAST
+        elif (
             command.producer_id == metadata.previous_producer_id
-            and command.producer_epoch >= LAST_PRODUCER_EPOCH
-        )
-    )
+            and command.producer_epoch == LAST_PRODUCER_EPOCH
+            and metadata.producer_epoch == 0
+        ):
+            return Asker.LAST
+    return Asker.STRANGER
 
 
 def _next_epoch(
     metadata: TransactionMetadata,
     command: InitProducerId,
+    asker: Asker,
     wall_ms: int,
     new_producer_id: Callable[[], int],
-) -> TransactionMetadata | None:
-    """The id's next state, or None if the producer that names itself has been fenced."""
+) -> TransactionMetadata:
+    """The id's next state, for anybody but a stranger."""
     empty = metadata._replace(
         state=State.EMPTY,
         timeout_ms=command.timeout_ms,
@@ -108,25 +141,18 @@ def _next_epoch(
         start_ms=-1,
         last_update_ms=wall_ms,
     )
-    fresh = metadata.producer_epoch == NO_PRODUCER_EPOCH
-    is_current = fresh or command.producer_epoch == metadata.producer_epoch
-    # A repeated call whose answer was lost, or a producer whose transaction timed out. No danger
-    # that this producer is fenced: a newer one's call would have set the last epoch to -1.
-    is_last = (
-        command.names_producer
-        and not is_current
-        and command.producer_epoch == metadata.last_producer_epoch
+    if not metadata.is_epoch_exhausted:
+        if asker is Asker.LAST:
+            # A repeated call whose answer was lost (R14), or a producer whose transaction timed
+            # out: the epoch is there already.
+            return empty
+        owner = metadata.producer_epoch if asker is Asker.CURRENT else NO_PRODUCER_EPOCH
+        return empty._replace(producer_epoch=metadata.producer_epoch + 1, last_producer_epoch=owner)
+    return empty._replace(
+        producer_id=new_producer_id(),
+        previous_producer_id=metadata.producer_id,
+        producer_epoch=0,
+        last_producer_epoch=(
+            NO_PRODUCER_EPOCH if asker is Asker.NEWCOMER else command.producer_epoch
+        ),
     )
-    if command.names_producer and not is_current and not is_last:
-        return None
-    if is_last and not metadata.is_epoch_exhausted:
-        return empty
-    owner = metadata.producer_epoch if command.names_producer else NO_PRODUCER_EPOCH
-    if metadata.is_epoch_exhausted:
-        return empty._replace(
-            producer_id=new_producer_id(),
-            previous_producer_id=metadata.producer_id,
-            producer_epoch=0,
-            last_producer_epoch=command.producer_epoch if is_last else owner,
-        )
-    return empty._replace(producer_epoch=metadata.producer_epoch + 1, last_producer_epoch=owner)

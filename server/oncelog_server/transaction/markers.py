@@ -49,4 +49,10 @@ MARKER_OUTCOMES: Final[dict[ErrorCode, MarkerOutcome]] = {
     ErrorCode.NETWORK_EXCEPTION: MarkerOutcome.RETRY,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: MarkerOutcome.RETRY,
     ErrorCode.UNKNOWN_SERVER_ERROR: MarkerOutcome.RETRY,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: MarkerOutcome.RETRY,
 }
+
+
+def marker_outcome(code: ErrorCode) -> MarkerOutcome:
+    """A code that is not in the table is no reason to leave a decided transaction unfinished."""
+    return MARKER_OUTCOMES.get(code, MarkerOutcome.RETRY)

@@ -49,6 +49,14 @@ class TransactionMetadata(NamedTuple):
     def is_epoch_exhausted(self) -> bool:
         return self.producer_epoch >= LAST_PRODUCER_EPOCH
 
+    def is_held_by(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether this is the producer that was handed the current epoch. The epoch after the last
+        one is nobody's: it only ends transactions."""
+        return (
+            self.producer_id == producer_id
+            and self.producer_epoch == producer_epoch <= LAST_PRODUCER_EPOCH
+        )
+
     @property
     def is_prepared(self) -> bool:
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)

@@ -81,6 +81,7 @@ class TransactionShard:
     ) -> Decision[R]:
         """Make `target` the pending state of `live`; `failed` gives the answer if it cannot be
         appended."""
+        record = to_record(target)
         live.pending = target
 
         def on_failure(code: int) -> R:
@@ -88,7 +89,7 @@ class TransactionShard:
             self._forget_if_new(live)
             return failed(APPEND_ERRORS.get(ErrorCode(code), ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
-        return Decision(response, (to_record(target),), on_failure=on_failure)
+        return Decision(response, (record,), on_failure=on_failure)
 
     def _forget_if_new(self, live: LiveTransaction) -> None:
         """An id whose very first record was not written never existed."""
@@ -180,13 +181,16 @@ class TransactionShard:
         if live is not None and live.metadata.producer_epoch == work.producer_epoch:
             live.markers_left.discard(partition)
 
-    def complete(self, transactional_id: str, wall_ms: int) -> Decision[None] | None:
-        """The COMPLETE record, once every marker is written; None while some are missing."""
+    def complete(
+        self, transactional_id: str, wall_ms: int, failed: Callable[[], None]
+    ) -> Decision[None] | None:
+        """The COMPLETE record, once every marker is written; None while some are missing. `failed`
+        is called if it cannot be appended: then the id stays prepared and owes this record."""
         live = self.prepared.get(transactional_id)
         if live is None or live.markers_left or live.pending is not None:
             return None
         target = live.metadata.completed(COMPLETED[live.metadata.state], wall_ms)
-        return self.decide(live, target, None, lambda code: None)
+        return self.decide(live, target, None, lambda code: failed())
 
     def release(self, transactional_id: str) -> None:
         """Answer EndTxn now: the decision is durable, some marker needs longer (another broker, a
@@ -194,6 +198,12 @@ class TransactionShard:
         live = self.prepared.get(transactional_id)
         if live is not None:
             _release(live, decided(live.metadata))
+
+    def give_up(self, transactional_id: str) -> None:
+        """A newer coordinator is at work on this id: whoever waits here asks there."""
+        live = self.prepared.get(transactional_id)
+        if live is not None:
+            _release(live, TransactionResult(ErrorCode.NOT_COORDINATOR))
 
     # --- time
 

@@ -2,7 +2,7 @@
 semantics").
 
 Rules of this file: 1. It knows states and verdicts only: no epochs, no clock, no log. Whoever asks
-has already checked that the request speaks for the current producer (`fencing.py`). 2. A pair that
+has already checked that the request speaks for the current producer. 2. A pair that
 is not in a table is INVALID_TXN_STATE. There is no other default. 3. A transactional id whose last
 record is not committed yet, or whose markers are still being written, is busy: every command but a
 retry is CONCURRENT_TRANSACTIONS. PREPARE_* rows say so.
@@ -77,8 +77,13 @@ END_CURRENT_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
 
 # EndTxn v5+ that carries the epoch before the stored one: the retry of a call whose answer was
 # lost. A commit that finds an abort lost a race against the coordinator (time-out): fenced, not a
-# broken state (KAFKA-20785).
+# broken state (KAFKA-20785). Where the next transaction has begun, or the producer has asked for
+# another epoch, its own retry has overtaken the call (R7).
 END_PREVIOUS_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
+    (State.EMPTY, True): Verdict.FENCED,
+    (State.EMPTY, False): Verdict.FENCED,
+    (State.ONGOING, True): Verdict.FENCED,
+    (State.ONGOING, False): Verdict.FENCED,
     (State.PREPARE_COMMIT, True): Verdict.BUSY,
     (State.PREPARE_COMMIT, False): Verdict.BUSY,
     (State.PREPARE_ABORT, True): Verdict.BUSY,
