@@ -17,7 +17,7 @@ from oncelog_client.cli.options import (
     json_option,
     parse_settings,
     read_properties,
-    run,
+    run_until_stopped,
     split_pair,
 )
 from oncelog_client.cli.output import Progress, json_text
@@ -73,21 +73,16 @@ def consume(
     writer = LineWriter.from_properties(dict(map(split_pair, flags["properties"])))
     line: Callable[[ConsumerRecord], bytes] = _json_line if as_json else writer.write
 
-    async def call() -> int:
+    async def call() -> None:
         async with Consumer(bootstrap_server, **settings) as consumer:
             if flags["topic"]:
                 found = await find_partitions(bootstrap_server, settings, flags["topic"])
                 await _point(consumer, found, flags)
             else:
                 await consumer.subscribe(re.compile(flags["include"]))
-            with Progress("records read", sys.stdout, flags["max_messages"]) as progress:
-                return await _print(consumer, line, flags, progress)
+            await _print(consumer, line, flags)
 
-    try:
-        count = run(call())
-    except KeyboardInterrupt:
-        raise SystemExit(0) from None
-    click.echo(f"{count} records", err=True)
+    run_until_stopped(call())
 
 
 def _check(flags: dict[str, Any]) -> None:
@@ -140,22 +135,25 @@ async def _print(
     consumer: Consumer,
     line: Callable[[ConsumerRecord], bytes],
     flags: dict[str, Any],
-    progress: Progress,
-) -> int:
-    """Print until enough has been read, or nothing came for long enough; returns how many."""
+) -> None:
+    """Print until enough has been read, nothing came for long enough, or it is stopped."""
     output = sys.stdout.buffer
     limit, timeout_ms = flags["max_messages"], flags["timeout_ms"]
     count = 0
-    while limit is None or count < limit:
-        rest = None if limit is None else min(limit - count, consumer.config.max_poll_records)
-        records = await consumer.poll(timeout_ms or POLL_MS, max_records=rest)
-        if not records and timeout_ms is not None:
-            break
-        output.write(b"".join(map(line, records)))
-        output.flush()
-        count += len(records)
-        progress.advance(count)
-    return count
+    try:
+        with Progress("records read", sys.stdout, limit) as progress:
+            while limit is None or count < limit:
+                most = consumer.config.max_poll_records
+                rest = most if limit is None else min(limit - count, most)
+                records = await consumer.poll(timeout_ms or POLL_MS, max_records=rest)
+                if not records and timeout_ms is not None:
+                    break
+                output.write(b"".join(map(line, records)))
+                output.flush()
+                count += len(records)
+                progress.advance(count)
+    finally:
+        click.echo(f"{count} records", err=True)
 
 
 def _json_line(record: ConsumerRecord) -> bytes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -88,6 +90,21 @@ def run(call: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(call)
     except KafkaError as error:
         raise click.ClickException(str(error)) from error
+
+
+def run_until_stopped(call: Coroutine[Any, Any, None]) -> None:
+    """Run a call that may have no end of its own: SIGINT and SIGTERM end it in good order, which
+    is no failure."""
+    import asyncio
+
+    async def until_stopped() -> None:
+        task = asyncio.ensure_future(call)
+        for one in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(one, task.cancel)
+        with suppress(asyncio.CancelledError):
+            await task
+
+    run(until_stopped())
 
 
 def exactly_one(**chosen: object) -> str:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 
 from tests.client.cli.conftest import CommandLine
 
@@ -78,3 +82,25 @@ def test_an_offset_without_a_partition_is_a_usage_error(
     command_line: CommandLine, name: str
 ) -> None:
     assert command_line.call("consume", "--topic", name, "--offset", "1").exit_code == 2
+
+
+def test_a_signal_ends_a_reader_in_good_order(command_line: CommandLine, name: str) -> None:
+    """What was printed is committed, and the group does not wait for a member that is gone."""
+    command_line.text("topics", "--create", "--topic", name, "--partitions", "1")
+    command_line.text("produce", "--topic", name, lines="a\nb\n")
+    flags = ("consume", "--topic", name, "--group", name, "--from-beginning")
+    reader = subprocess.Popen(
+        [sys.executable, "-m", "oncelog_client.cli", *flags],
+        env={**os.environ, "ONCELOG_BOOTSTRAP_SERVER": command_line.address},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == b"a\n"
+        assert reader.stdout.readline() == b"b\n"
+        reader.send_signal(signal.SIGTERM)
+        _, messages = reader.communicate(timeout=20)
+    assert (reader.returncode, messages) == (0, b"2 records\n")
+    (row,) = command_line.json("groups", "--describe", "--group", name)
+    assert (row["current_offset"], row["lag"], row["consumer_id"]) == (2, 0, None)
