@@ -114,6 +114,16 @@ def test_the_initial_delay_is_prolonged_by_newcomers_up_to_the_rebalance_timeout
     assert len(first.value.members) == 4
 
 
+def test_newcomers_of_an_earlier_initial_rebalance_prolong_no_later_one() -> None:
+    driver = Driver()
+    joins = [driver.join_twice(client_id=name, rebalance_ms=1_000) for name in "ab"]
+    driver.advance(3_000)
+    driver.leave(*(join.value.member_id for join in joins))
+    later = driver.join_twice(client_id="c")
+    driver.advance(3_000)
+    assert later.done
+
+
 def test_without_an_initial_delay_the_first_member_is_answered_at_once() -> None:
     driver = with_config(group_initial_rebalance_delay_ms=0)
     answer = driver.join_twice()
