@@ -27,6 +27,7 @@ from oncelog_server.refusal import Refused
 from oncelog_server.settings.topics import topic_config
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import deleted_directory, partition_directory
+from oncelog_server.strays import put_strays_aside
 from oncelog_server.topic_partition import TopicPartition
 
 log = structlog.get_logger("oncelog.partition")
@@ -84,7 +85,9 @@ class Hosting:
         self._coordinators = {TRANSACTION_STATE: transactions, CONSUMER_OFFSETS: groups}
 
     def open_all(self, image: ClusterImage) -> None:
-        """At the start: every partition the image puts on this broker."""
+        """At the start: every partition the image puts on this broker. Raises StorageError."""
+        for name, aside in put_strays_aside(self._files, image, self._broker_id, self._new_uuid):
+            log.warning("partition of no topic put aside", directory=name, now=aside)
         for topic in image.topics.values():
             for partition in topic.partitions:
                 self._host(topic, partition)
@@ -113,8 +116,7 @@ class Hosting:
             self._lead_or_follow(partition, image)
 
     def _open(self, topic: TopicImage, topic_partition: TopicPartition) -> Partition | None:
-        """None where the log cannot be served: the partition is offline, the others are not (S3).
-        """
+        """None where the log cannot be served: the partition is offline, others are not (S3)."""
         directory = partition_directory(*topic_partition)
         last = self._last_stop
         # A partition made by this process was never stopped otherwise than cleanly.

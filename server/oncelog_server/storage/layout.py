@@ -81,7 +81,16 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
 def deleted_directory(topic: str, partition: int, unique: bytes) -> str:
     """What a deleted partition's directory is renamed to; `unique` are 16 random bytes. Long topic
     names are cut so that the name stays one (LocalLog.logDeleteDirName)."""
-    suffix = f"-{partition}.{unique.hex()}-delete"
+    return _set_aside(topic, partition, unique, "delete")
+
+
+def stray_directory(topic: str, partition: int, unique: bytes) -> str:
+    """What the directory of a partition of no topic is renamed to (LocalLog.logStrayDirName)."""
+    return _set_aside(topic, partition, unique, "stray")
+
+
+def _set_aside(topic: str, partition: int, unique: bytes, why: str) -> str:
+    suffix = f"-{partition}.{unique.hex()}-{why}"
     return topic[: _MAX_NAME - len(suffix)] + suffix
 
 
