@@ -15,7 +15,7 @@ from typing import Final
 from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_numbers, encode_lines
 from oncelog_server.log.txn_index import AbortedTransaction, TxnIndex, encode_row
 from oncelog_server.log.whole_files import read_whole, swap_in, write_whole
-from oncelog_server.storage.files import Files, StorageError
+from oncelog_server.storage.files import File, Files, StorageError
 from oncelog_server.storage.layout import (
     TXN_INDEX_CHECKPOINT,
     TXN_INDEX_SUFFIX,
@@ -38,6 +38,7 @@ class AbortedTransactions:
         self._directory = directory
         self._recompute = recompute
         self._loaded: dict[int, TxnIndex] = {}
+        self._growing: tuple[int, File] | None = None
         self._sums = self._load_sums()
 
     def _path(self, base_offset: int) -> str:
@@ -54,6 +55,7 @@ class AbortedTransactions:
 
     def start(self, base_offset: int) -> None:
         """A segment with no rows yet: a new one, or one that recovery is about to scan."""
+        self.close()
         self._loaded[base_offset] = TxnIndex()
         if self._files.exists(self._path(base_offset)):
             write_whole(self._files, self._path(base_offset), b"")
@@ -62,7 +64,9 @@ class AbortedTransactions:
         """Raises StorageError: the row is then neither in the file nor here."""
         data = encode_row(row)
         index = self._index(base_offset)
-        self._files.open(self._path(base_offset), create=True).append(data)
+        if self._growing is None or self._growing[0] != base_offset:
+            self._growing = (base_offset, self._files.open(self._path(base_offset), create=True))
+        self._growing[1].append(data)
         index.append(row, data)
 
     def collect(
@@ -119,8 +123,16 @@ class AbortedTransactions:
         lines = (f"{base} {count} {crc}" for base, (count, crc) in sums.items())
         swap_in(self._files, f"{self._directory}/{TXN_INDEX_CHECKPOINT}", encode_lines(lines))
 
+    def close(self) -> None:
+        """Let the descriptor go."""
+        if self._growing is not None:
+            self._growing[1].close()
+            self._growing = None
+
     def distrust(self, base_offset: int) -> None:
         """A row of this segment may be missing in its file: let the next start compute them."""
+        if self._growing is not None and self._growing[0] == base_offset:
+            self.close()
         self._loaded.pop(base_offset, None)
         self._sums.pop(base_offset, None)
 

@@ -29,7 +29,7 @@ from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.log.validation import BatchRules
 from oncelog_server.log.whole_files import swap_in
 from oncelog_server.storage.files import File, Files, StorageError
-from oncelog_server.storage.layout import LEADER_EPOCH_CHECKPOINT, SEGMENT_SUFFIXES
+from oncelog_server.storage.layout import LEADER_EPOCH_CHECKPOINT
 
 _base_offset = attrgetter("base_offset")
 
@@ -57,10 +57,10 @@ class PartitionLog:
         self.active = self.segments[-1]
         self.recovery_point = min(loaded.recovery_point, self.active.end_offset)
         self.closed_bytes = sum(segment.size for segment in self.segments[:-1])
-        self.unsynced: list[File] = []
+        self.unsynced = loaded.unsynced
         self.last_flush_ms = now_ms
         self._jitter = jitter
-        self._reader = LogReader(self.segments, self.producers)
+        self.reader = LogReader(self.segments, self.producers)
         # Files of deleted segments, and when they may go: a reader may still be at them.
         self.deleted: list[tuple[int, list[str]]] = []
         # A log that still ends there has nothing to write when it is closed.
@@ -223,8 +223,7 @@ class PartitionLog:
         )
 
     def _raise_failure(self) -> None:
-        if self.failure is not None:
-            failure = self.failure
+        if (failure := self.failure) is not None:
             raise StorageError(failure.operation, failure.path, failure.reason)
 
     def assign_leader_epoch(self, epoch: int) -> None:
@@ -248,7 +247,7 @@ class PartitionLog:
         """
         if not self.log_start_offset <= offset <= self.active.end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.active.end_offset)
-        return self._reader.read(offset, max_bytes, limit, at_least_one)
+        return self.reader.read(offset, max_bytes, limit, at_least_one)
 
     def offset_for_timestamp(self, timestamp: int, limit: int) -> TimestampOffset | None:
         """The first record below `limit` with `timestamp` (ms) or later (ListOffsets)."""
@@ -306,7 +305,7 @@ class PartitionLog:
         self.segments.append(new)
         self.active = new
         self.closed_bytes += old.size
-        self._reader.keep_indexes(old)
+        self.reader.keep_indexes(old)
         self.take_snapshot()
         self.unsynced += old.files()
         flush = Flush(list(self.unsynced), new.base_offset)
@@ -351,6 +350,9 @@ class PartitionLog:
             self.recovery_point = max(self.recovery_point, flush.offset)
             synced = set(map(id, flush.files))
             self.unsynced = [file for file in self.unsynced if id(file) not in synced]
+            for file in flush.files:
+                if file is not self.active.log:
+                    file.close()
 
     # What goes.
 
@@ -365,31 +367,26 @@ class PartitionLog:
         records at or above the high watermark; how many. Also removes files whose delay is over."""
         return retention.apply_retention(self, now_ms, high_watermark)
 
-    def drop_first(self) -> None:
-        """The first segment is not part of the log any more."""
-        segment = self.segments.pop(0)
-        self.closed_bytes -= segment.size
-        self._reader.forget(segment)
-        self.aborted.forget(segment.base_offset)
-        paths = {segment.path(suffix) for suffix in SEGMENT_SUFFIXES}
-        self.unsynced = [file for file in self.unsynced if file.path not in paths]
-
     def remove(self, deleted_directory: str) -> None:
         """The partition is deleted: its directory is renamed to `deleted_directory` (see
         layout.deleted_directory), then unlinked off the loop. Raises StorageError."""
         self.failure = self.failure or StorageError("append", self.directory, "deleted")
-        for segment in self.segments:
-            segment.close()
+        self.let_go()
         self.files.rename(self.directory, deleted_directory)
         self.files.remove([deleted_directory])
+
+    def let_go(self) -> None:
+        """Close all descriptors; they come back when needed."""
+        self.aborted.close()
+        for segment in self.segments:
+            segment.close()
 
     def close(self, *, clean: bool) -> list[File]:
         """Let all descriptors go. `clean`: write what the next start would else compute, and return
         the files that must be durable before anyone says that the stop was clean.
 
         Raises StorageError, `failure` among them: then this stop was not clean."""
-        for segment in self.segments:
-            segment.close()
+        self.let_go()
         if not clean:
             return []
         self._raise_failure()

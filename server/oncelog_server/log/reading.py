@@ -58,8 +58,7 @@ class LogReader:
             position = active.position_of(offset)
             return None if position is None else (active, position)
         for segment in segments[max(bisect_right(segments, offset, key=_base_offset) - 1, 0) :]:
-            if segment is not active:
-                self.keep_indexes(segment)
+            self.keep_indexes(segment)
             position = segment.position_of(offset)
             if position is not None:
                 return segment, position
@@ -80,7 +79,10 @@ class LogReader:
         return position
 
     def keep_indexes(self, segment: Segment) -> None:
-        """Its indexes are needed: let those go that have not been for longest."""
+        """Its indexes are needed: let those go that have not been for longest. The last segment's
+        always stay."""
+        if segment is self._segments[-1]:
+            return
         indexed = self._indexed
         indexed.pop(segment.base_offset, None)
         indexed[segment.base_offset] = segment

@@ -31,7 +31,7 @@ from oncelog_server.log.replay import aborted_rows, apply_batch, replay
 from oncelog_server.log.scan import Scan, find_valid_batch
 from oncelog_server.log.segment import Segment
 from oncelog_server.log.whole_files import read_whole, swap_in, write_whole
-from oncelog_server.storage.files import Files
+from oncelog_server.storage.files import File, Files
 from oncelog_server.storage.layout import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
@@ -85,6 +85,8 @@ class LoadedLog:
     leader_epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     report: RecoveryReport = field(default_factory=RecoveryReport)
     closed_at: int = -1
+    # Files of older segments that a stop without a sync may have left in the page cache alone.
+    unsynced: list[File] = field(default_factory=list)
 
 
 def load(
@@ -268,6 +270,10 @@ def _recover(loaded: LoadedLog) -> None:
         if _scan_segment(loaded, segments[slot]):
             _drop_after(loaded, slot)
             break
+    for segment in segments[first_scanned:-1]:
+        segment.write_indexes()
+        segment.forget_indexes()
+        loaded.unsynced += segment.files()
 
 
 def _scan_segment(loaded: LoadedLog, segment: Segment) -> bool:
@@ -332,7 +338,9 @@ def _drop_all(loaded: LoadedLog) -> None:
 def _trim(loaded: LoadedLog) -> None:
     """Forget what lies outside of the log, or is from before its first segment."""
     first, end = loaded.segments[0].base_offset, loaded.segments[-1].end_offset
-    loaded.snapshots.keep([o for o in loaded.snapshots.offsets if first <= o <= end])
+    inside = [offset for offset in loaded.snapshots.offsets if first <= offset <= end]
+    bases = {segment.base_offset for segment in loaded.segments}
+    loaded.snapshots.keep([offset for offset in inside if offset in bases or offset == inside[-1]])
     epochs = loaded.leader_epochs
     before = epochs.encode()
     epochs.truncate_from_end(end)

@@ -26,7 +26,8 @@ def replay(
 ) -> int:
     """Bring `producers` from `from_offset` to the end of the segment, by its headers; how many
     batches that were. `rows` takes the transactions aborted on the way. Raises CorruptLog."""
-    scan = segment.walk_from(max(from_offset, segment.base_offset), SCAN_CHUNK)
+    with segment.borrowed_indexes():
+        scan = segment.walk_from(max(from_offset, segment.base_offset), SCAN_CHUNK)
     batches = 0
     for position, header in scan:
         if header.base_offset >= from_offset:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from oncelog_server.log.errors import OffsetOutOfRange
 from oncelog_server.log.segment import NO_TIMESTAMP, Segment
+from oncelog_server.storage.layout import SEGMENT_SUFFIXES
 
 if TYPE_CHECKING:
     from oncelog_server.log.log import PartitionLog
@@ -103,9 +104,14 @@ def _delete(log: PartitionLog, count: int, now_ms: int) -> int:
     """Take the first `count` segments, never the last one, out of the log, with their snapshots."""
     for _ in range(count):
         segment = log.segments[0]
-        paths = segment.mark_deleted()
-        log.drop_first()
-        log.deleted.append((now_ms + log.config.file_delete_delay_ms, paths))
+        names = {segment.path(suffix) for suffix in SEGMENT_SUFFIXES}
+        due_ms = now_ms + log.config.file_delete_delay_ms
+        log.deleted.append((due_ms, segment.mark_deleted()))
+        del log.segments[0]
+        log.closed_bytes -= segment.size
+        log.reader.forget(segment)
+        log.aborted.forget(segment.base_offset)
+        log.unsynced = [file for file in log.unsynced if file.path not in names]
     if count:
         first = log.segments[0].base_offset
         log.snapshots.keep([offset for offset in log.snapshots.offsets if offset >= first])

@@ -8,7 +8,8 @@ so a lost or damaged file costs a walk over the headers and nothing else.
 from __future__ import annotations
 
 from bisect import bisect_right
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from oncelog_protocol.records.batch import BatchHeader
@@ -282,10 +283,19 @@ class Segment:
                 return False
         return True
 
+    @contextmanager
+    def borrowed_indexes(self) -> Iterator[None]:
+        """Have the indexes for a moment, and the memory back if they were not there before."""
+        borrowed = self._offset_index is None
+        yield
+        if borrowed:
+            self.forget_indexes()
+
     def latest_timestamp(self) -> tuple[int, int]:
         """(timestamp, last offset of its batch), NO_TIMESTAMP if no record has one."""
         if self.max_timestamp is None:
-            timestamp, relative_offset = self.time_index().last() or (NO_TIMESTAMP, 0)
+            with self.borrowed_indexes():
+                timestamp, relative_offset = self.time_index().last() or (NO_TIMESTAMP, 0)
             self.max_timestamp = timestamp
             self.max_timestamp_offset = self.base_offset + relative_offset
         return self.max_timestamp, self.max_timestamp_offset

@@ -31,6 +31,7 @@ def offset_for_timestamp(log: PartitionLog, timestamp: int, limit: int) -> Times
 
 
 def _in_segment(log: PartitionLog, segment: Segment, timestamp: int) -> TimestampOffset | None:
+    log.reader.keep_indexes(segment)
     entry = segment.time_index().floor(timestamp)
     start = segment.base_offset if entry is None else segment.base_offset + entry[1]
     start = max(start, log.log_start_offset)
@@ -58,6 +59,7 @@ def max_timestamp_offset(log: PartitionLog) -> TimestampOffset | None:
     if where is None:
         return None
     timestamp, last_offset = newest
+    log.reader.keep_indexes(where)
     scan = where.walk_from(last_offset)
     for _, header in scan:
         if header.last_offset >= last_offset:

@@ -120,3 +120,21 @@ def test_after_a_power_loss_the_log_is_a_prefix_and_keeps_what_was_flushed(seed:
     check_invariants(log, disk)
     after = oracle_of(disk)
     assert after.records == before.records[: len(after.records)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_a_killed_process_left_unsynced_is_synced_by_the_next_one(seed: int) -> None:
+    """Killed, started again, flushed, and only then without power."""
+    driver = busy()
+    driver.kill()
+    driver.plain()
+    outcome: list[object] = []
+    driver.log.flush(outcome.append)
+    driver.files.settle()
+    assert outcome == [None]
+    end = driver.log.log_end_offset
+    assert driver.log.recovery_point == end
+    disk = driver.files.after_power_loss(Random(seed))
+    log = driver.open(clean=False, recovery_point=end, files=disk)
+    assert log.log_end_offset == end
+    check_invariants(log, disk)

@@ -309,3 +309,15 @@ def test_a_log_that_did_not_change_writes_nothing_when_it_is_closed() -> None:
     driver.plain()
     driver.kill()
     check_invariants(driver.log, driver.files)
+
+
+def test_snapshots_do_not_pile_up_with_restarts() -> None:
+    driver = busy()
+    for _ in range(5):
+        driver.plain()
+        driver.restart()
+    driver.files.settle()
+    snapshots = [name for name in driver.files.list(DIRECTORY) if name.endswith(".snapshot")]
+    bases = {f"{segment.base_offset:020d}.snapshot" for segment in driver.log.segments[1:]}
+    assert bases < set(snapshots)
+    assert len(snapshots) == len(bases) + 1

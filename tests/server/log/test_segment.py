@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import queue
 import struct
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +15,8 @@ import pytest
 from oncelog_protocol.records.batch import split_batches
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.log import PartitionLog
-from tests.server.log.driver import DIRECTORY, MANY, NOW_MS, Driver, check_invariants
+from oncelog_server.storage.os_files import OsFiles
+from tests.server.log.driver import DIRECTORY, MANY, NOW_MS, Driver, batch, check_invariants
 
 DEFAULT = LogConfig(file_delete_delay_ms=0)
 
@@ -156,3 +161,29 @@ def test_a_flush_is_due_by_messages_or_time(
     driver.files.settle()
     assert driver.log.recovery_point == appends
     assert not driver.log.flush_due(NOW_MS + after_ms)
+
+
+def test_only_few_files_stay_open(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as executor:
+        events: queue.Queue[Callable[[], None]] = queue.Queue()
+        files = OsFiles(str(tmp_path), executor=executor, call_on_loop=events.put)
+        log = PartitionLog.open(
+            files, DIRECTORY, replace(DEFAULT, segment_bytes=1000), topic_id=bytes(16),
+            now_ms=NOW_MS, clean_shutdown=False, recovery_point=0, log_start_offset=0,
+            producer_id_expiration_ms=MANY,
+        )  # fmt: skip
+        for n in range(60):
+            data = batch(
+                producer_id=1, producer_epoch=0, base_sequence=n, is_transactional=True, size=50
+            )
+            log.append(data, leader_epoch=0, now_ms=NOW_MS)
+            log.append_marker(
+                1, 0, committed=False, coordinator_epoch=0, transaction_version=1,
+                leader_epoch=0, now_ms=NOW_MS,
+            )  # fmt: skip
+        assert len(log.segments) > 8
+        while log.recovery_point < log.active.base_offset:
+            events.get(timeout=10)()
+        assert files.open_descriptors <= 2
+        log.close(clean=True)
+        assert files.open_descriptors == 0
