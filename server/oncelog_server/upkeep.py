@@ -12,6 +12,7 @@ from oncelog_server.clock import Clock
 from oncelog_server.config import Settings
 from oncelog_server.coordination.timers import Timer, Timers
 from oncelog_server.coordination.transactions import TransactionCoordinator
+from oncelog_server.log.errors import CorruptLog
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.storage.data_directory import DataDirectory
@@ -22,6 +23,8 @@ log = structlog.get_logger("oncelog.upkeep")
 # As Kafka's log manager and producer state: first look after 30 s, producers every 10 minutes.
 FIRST_RETENTION_MS: Final = 30_000
 PRODUCER_EXPIRATION_CHECK_MS: Final = 600_000
+# One abort takes a third of a millisecond: this many hold nobody up (T9).
+ABORTS_PER_TURN: Final = 50
 # How often flush.ms is looked at. Kafka looks never unless log.flush.scheduler.interval.ms says
 # otherwise, which leaves flush.ms of a topic without effect; here it always has one.
 FLUSH_CHECK_MS: Final = 1_000
@@ -87,8 +90,12 @@ class Upkeep:
         )
 
     def _abort_overdue(self) -> None:
-        for transactional_id in self._transactions.abort_overdue():
+        aborted = self._transactions.abort_overdue(ABORTS_PER_TURN)
+        for transactional_id in aborted:
             log.info("transaction timed out, aborted", transactional_id=transactional_id)
+        if len(aborted) == ABORTS_PER_TURN:
+            # There may be more; whoever else waits for the loop comes first.
+            self._timers.call_soon(self._abort_overdue)
 
     def _apply_retention(self) -> None:
         now_ms = self._clock.now_ms()
@@ -97,7 +104,8 @@ class Upkeep:
                 continue
             try:
                 deleted = partition.log.apply_retention(now_ms, partition.high_watermark)
-            except StorageError as error:
+            except (StorageError, CorruptLog) as error:
+                # The others have theirs applied nevertheless.
                 log.error(
                     "retention failed",
                     partition=str(partition.topic_partition),
@@ -134,6 +142,7 @@ class Upkeep:
             if partition.log.log_start_offset > 0:
                 start_offsets[name] = partition.log.log_start_offset
             watermarks[name] = partition.high_watermark
+        self._keep_those_of_offline(recovery_points, start_offsets)
         try:
             self._directory.write_checkpoints(
                 self._files, recovery_points, start_offsets, watermarks
@@ -141,3 +150,19 @@ class Upkeep:
         except StorageError as error:
             # The old ones stay: the next start only has more to scan (D4).
             log.error("checkpoints not written", reason=str(error))
+
+    def _keep_those_of_offline(
+        self, recovery_points: dict[tuple[str, int], int], start_offsets: dict[tuple[str, int], int]
+    ) -> None:
+        """A partition that could not be opened must meet the same recovery point at the next start:
+        without it, corrupt bytes would be cut off as a torn end, with all that follows them."""
+        unopened = [one for one in self._partitions.offline() if self._partitions.get(one) is None]
+        if not unopened:
+            return
+        old_points = self._directory.recovery_points()
+        old_starts = self._directory.log_start_offsets()
+        for name in unopened:
+            if name in old_points:
+                recovery_points[name] = old_points[name]
+            if name in old_starts:
+                start_offsets[name] = old_starts[name]

@@ -128,11 +128,17 @@ class TransactionCoordinator:
         )
         return self._run(index, shard, command.transactional_id, decision)
 
-    def abort_overdue(self) -> list[str]:
-        """Abort every transaction that is past its time-out; their ids, for the log."""
+    def abort_overdue(self, at_most: int) -> list[str]:
+        """Abort transactions that are past their time-out; their ids, for the log. `at_most`: each
+        takes time on the loop, so that many are aborted in several turns (T9)."""
         aborted: list[str] = []
         for index, shard in self.runtime.shards():
-            overdue = abort_overdue(shard, now_ms=self._monotonic_ms(), wall_ms=self._wall_ms())
+            overdue = abort_overdue(
+                shard,
+                now_ms=self._monotonic_ms(),
+                wall_ms=self._wall_ms(),
+                at_most=at_most - len(aborted),
+            )
             for transactional_id, decision in overdue:
                 self._run(index, shard, transactional_id, decision)
                 aborted.append(transactional_id)

@@ -71,8 +71,7 @@ def _read_one(
 
 
 def _divergence(wanted: FetchedPartition, partition: Partition) -> tuple[int, int] | None:
-    """(epoch, end offset) where the log that the reader has seen and ours part (KIP-595, KIP-320).
-    """
+    """(epoch, end offset) where the reader's log and ours part (KIP-595, KIP-320)."""
     found = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
     if found is None:
         raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -135,8 +135,7 @@ class FetchSessions:
         return session
 
     def _evict(self, size: int, now_ms: int) -> bool:
-        """Make room: the least recently used if it is stale, else a smaller one that is not young.
-        """
+        """Make room: the least recently used if stale, else a smaller one that is not young."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False
@@ -144,8 +143,11 @@ class FetchSessions:
         if now_ms - oldest.used_ms > MIN_EVICTION_MS:
             victim = oldest
         else:
-            smallest = min(self._sessions.values(), key=lambda one: len(one.partitions))
-            if len(smallest.partitions) < size and now_ms - smallest.created_ms > MIN_EVICTION_MS:
+            settled = (
+                one for one in self._sessions.values() if now_ms - one.created_ms > MIN_EVICTION_MS
+            )
+            smallest = min(settled, key=lambda one: len(one.partitions), default=None)
+            if smallest is not None and len(smallest.partitions) < size:
                 victim = smallest
         if victim is None:
             return False

@@ -82,12 +82,12 @@ class MarkerLink(asyncio.Protocol):
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     def close(self) -> None:
+        """Whoever waits for an answer is told that none will come."""
         if self._connecting is not None:
             self._connecting.cancel()
         if self._transport is not None:
             self._transport.abort()
-        self._unsent.clear()
-        self._in_flight.clear()
+        self._settle_all(ErrorCode.NETWORK_EXCEPTION)
 
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
@@ -129,7 +129,7 @@ class MarkerLink(asyncio.Protocol):
     def _settle(self, sent: Sent, response: WriteTxnMarkersResponse) -> None:
         partitions, settled = sent
         codes = {
-            TopicPartition(topic.name, one.partition_index): ErrorCode(one.error_code)
+            TopicPartition(topic.name, one.partition_index): _code(one.error_code)
             for marker in response.markers
             for topic in marker.topics
             for one in topic.partitions
@@ -144,6 +144,13 @@ class MarkerLink(asyncio.Protocol):
         for partitions, settled in lost:
             for partition in partitions:
                 settled(partition, code)
+
+
+def _code(number: int) -> ErrorCode:
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def _request(work: MarkerWork, partitions: list[TopicPartition]) -> WriteTxnMarkersRequest:

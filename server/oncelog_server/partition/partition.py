@@ -176,7 +176,10 @@ class Partition:
 
     def on_flushed(self, log_end_offset: int) -> None:
         """All below `log_end_offset` is on disk."""
-        if log_end_offset >= self.log.log_end_offset or not self._flush_on_ack:
+        if self.offline is not None:
+            return  # An earlier flush failed: a later one that succeeds proves nothing (S16).
+        unflushed = self.log.log_end_offset - log_end_offset
+        if not self._flush_on_ack and unflushed < self.log.config.flush_messages:
             self._flush_requested = False
             log_end_offset = self.log.log_end_offset
         self._advance(log_end_offset)
@@ -191,8 +194,7 @@ class Partition:
                 self.read_waiters.poke_all()
 
     def when_committed(self, end_offset: int, settled: Settled) -> None:
-        """Call `settled(NONE)` once all below `end_offset` is committed: at once if it already is.
-        """
+        """Call `settled(NONE)` once all below `end_offset` is committed: at once if it is."""
         if self._high_watermark >= end_offset:
             settled(ErrorCode.NONE)
         else:
@@ -229,7 +231,6 @@ class Partition:
         """End a producer's transaction here. There is no await between the marker and what it
         decides: the abort's index row and the last stable offset change in this call."""
         self.check_leader()
-        self.guards.clear(producer_id)
         try:
             appended = self.log.append_marker(
                 producer_id,
@@ -242,6 +243,7 @@ class Partition:
             )
         except StorageError as error:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        self.guards.clear(producer_id)
         self._appended()
         return appended
 
@@ -269,13 +271,16 @@ class Partition:
     def begin_verification(self, producer_id: int) -> VerificationGuard:
         return self.guards.begin(producer_id)
 
+    def end_verification(self, producer_id: int, guard: VerificationGuard) -> None:
+        """The question is answered, and what waited for it appended or refused."""
+        self.guards.end(producer_id, guard)
+
     def check_guard(self, producer_id: int, guard: VerificationGuard) -> None:
         """Raises Refused if the transaction that was asked about has ended meanwhile."""
         if not self.guards.holds(producer_id, guard):
             raise Refused(
                 ErrorCode.TRANSACTION_ABORTABLE, "the transaction ended while it was looked up"
             )
-        self.guards.clear(producer_id)
 
     # --- reads
 
@@ -292,13 +297,14 @@ class Partition:
         try:
             records: FileRange | None = None
             aborted: list[AbortedTransaction] | None = None
+            if isolation is Isolation.READ_COMMITTED:
+                aborted = []
             if offset < limit:
                 found = log.read(offset, max_bytes, limit=limit, at_least_one=at_least_one)
                 records = found.records
-                if isolation is Isolation.READ_COMMITTED:
-                    aborted = log.aborted_transactions(offset, limit)
-            elif isolation is Isolation.READ_COMMITTED:
-                aborted = []
+                if aborted is not None and records is not None:
+                    # Those among these records, not all up to the limit: there may be thousands.
+                    aborted = log.aborted_transactions(offset, found.end_offset)
         except (StorageError, CorruptLog) as error:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         return PartitionRead(self._high_watermark, stable, log.log_start_offset, records, aborted)
@@ -309,4 +315,5 @@ class Partition:
         if not 0 <= offset <= self._high_watermark:
             raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.log.delete_records_before(offset, now_ms)
+        self.read_waiters.poke_all()
         return self.log.log_start_offset

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 
 class VerificationGuard:
-    """Compared by identity only."""
+    """Compared by identity only. `asking`: how many wait for the coordinator with it."""
 
-    __slots__ = ()
+    __slots__ = ("asking",)
+
+    def __init__(self) -> None:
+        self.asking = 0
 
 
 class VerificationGuards:
@@ -25,15 +28,23 @@ class VerificationGuards:
         return len(self._by_producer_id)
 
     def begin(self, producer_id: int) -> VerificationGuard:
-        """The guard of the question being asked for this producer, a new one if there is none."""
+        """The guard of the question being asked for this producer, a new one if there is none.
+        `end` must follow."""
         guard = self._by_producer_id.get(producer_id)
         if guard is None:
             guard = self._by_producer_id[producer_id] = VerificationGuard()
+        guard.asking += 1
         return guard
 
     def holds(self, producer_id: int, guard: VerificationGuard) -> bool:
         return self._by_producer_id.get(producer_id) is guard
 
+    def end(self, producer_id: int, guard: VerificationGuard) -> None:
+        """One of those who asked has its answer."""
+        guard.asking -= 1
+        if not guard.asking and self.holds(producer_id, guard):
+            del self._by_producer_id[producer_id]
+
     def clear(self, producer_id: int) -> None:
-        """The transaction has its first batch here, or has ended."""
+        """The transaction has ended: answers that are still on their way are about the past."""
         self._by_producer_id.pop(producer_id, None)

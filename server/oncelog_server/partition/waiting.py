@@ -17,8 +17,7 @@ Poke = Callable[[], None]
 
 
 class CommitWaiters:
-    """Those who wait until the high watermark has reached an offset, in the order of their appends.
-    """
+    """Those who wait until the high watermark reaches an offset, in the order of appends."""
 
     __slots__ = ("_waiting",)
 

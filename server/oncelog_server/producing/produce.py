@@ -94,8 +94,7 @@ class Produce:
         return self._append_all()
 
     def _check_transactional(self, transactional: list[PartitionAppend]) -> bool:
-        """All batches of a request belong to one transaction, and the request names it (Z17, H48).
-        """
+        """All batches of a request belong to one transaction, which it names (Z17, H48)."""
         for one in transactional:
             assert one.records is not None
             header = read_header(one.records)
@@ -141,8 +140,7 @@ class Produce:
         except Refused as refused:
             answer = TransactionResult(refused.code)
         if isinstance(answer, TransactionResult):
-            self._added(unknown, answer)
-            return self._append_all()
+            return self._append_added(unknown, answer)
         # The bytes are in the connection's read buffer: they must outlive this call.
         for one in self.appends:
             if one.records is not None:
@@ -150,22 +148,28 @@ class Produce:
         later: Deferred[None] = Deferred()
 
         def go_on(result: TransactionResult) -> None:
-            self._added(unknown, result)
-            waiting = self._append_all()
+            waiting = self._append_added(unknown, result)
             if waiting is None:
                 later.complete(None)
             else:
                 waiting.on_complete(later.complete)
 
         answer.on_complete(go_on)
+        answer.on_abandon(later.abandon)
         return later
 
-    def _added(self, unknown: list[PartitionAppend], result: TransactionResult) -> None:
-        if result.code is ErrorCode.NONE:
-            return
+    def _append_added(
+        self, unknown: list[PartitionAppend], result: TransactionResult
+    ) -> Deferred[None] | None:
+        if result.code is not ErrorCode.NONE:
+            for one in unknown:
+                one.refuse(ADD_ERRORS.get(result.code, result.code))
+        waiting = self._append_all()
         for one in unknown:
             assert one.partition is not None
-            one.refuse(ADD_ERRORS.get(result.code, result.code))
+            assert one.guard is not None
+            one.partition.end_verification(one.producer_id, one.guard)
+        return waiting
 
     # --- append and wait
 

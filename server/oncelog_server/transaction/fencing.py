@@ -35,12 +35,12 @@ def fence(
 
 
 def abort_overdue(
-    shard: TransactionShard, *, now_ms: int, wall_ms: int
+    shard: TransactionShard, *, now_ms: int, wall_ms: int, at_most: int
 ) -> list[tuple[str, Decision[TransactionResult]]]:
-    """Abort every transaction that is past its time-out: the scan of
+    """Abort `at_most` so many transactions that are past their time-out: the scan of
     `transaction.abort.timed.out.transaction.cleanup.interval.ms`."""
     aborts = []
-    for transactional_id in shard.overdue(now_ms):
+    for transactional_id in shard.overdue(now_ms, at_most):
         live = shard.ongoing[transactional_id]
         decision = fence(shard, live, FENCED, wall_ms=wall_ms, keep_owner=True)
         aborts.append((transactional_id, decision))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, TypeVar
 
 from oncelog_protocol.errors import ErrorCode
@@ -210,13 +211,14 @@ class TransactionShard:
     def next_timer(self) -> int | None:
         return min((due for _, due in self._deadlines()), default=None)
 
-    def overdue(self, now_ms: int) -> list[str]:
+    def overdue(self, now_ms: int, at_most: int) -> list[str]:
         """Ids whose transaction is older than its time-out and not being decided right now (T3)."""
-        return [
+        overdue = (
             transactional_id
             for transactional_id, due in self._deadlines()
             if due <= now_ms and self.ongoing[transactional_id].pending is None
-        ]
+        )
+        return list(islice(overdue, at_most))
 
     def _deadlines(self) -> Iterator[tuple[str, int]]:
         for transactional_id, live in self.ongoing.items():
