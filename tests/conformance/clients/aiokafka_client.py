@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
@@ -27,14 +28,23 @@ class _Loop:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def run(self, work: Coroutine[Any, Any, T], timeout_s: float = ANSWER_TIMEOUT_S) -> T:
-        """The result of `work` on the loop. Raises Refused, also when it takes too long."""
+    def start(
+        self, work: Coroutine[Any, Any, T], timeout_s: float = ANSWER_TIMEOUT_S
+    ) -> concurrent.futures.Future[T]:
+        """Begin `work` on the loop; its result ends in a TimeoutError after `timeout_s`."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             threading.Thread(target=self._loop.run_forever, daemon=True, name="aiokafka").start()
-        bounded = asyncio.wait_for(work, timeout_s)
+        return asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, timeout_s), self._loop)
+
+    def run(self, work: Coroutine[Any, Any, T], timeout_s: float = ANSWER_TIMEOUT_S) -> T:
+        """The result of `work` on the loop. Raises Refused, also when it takes too long."""
+        return self.result(self.start(work, timeout_s), timeout_s)
+
+    def result(self, future: concurrent.futures.Future[T], timeout_s: float) -> T:
+        """The result of what was begun. Raises Refused."""
         try:
-            return asyncio.run_coroutine_threadsafe(bounded, self._loop).result()
+            return future.result()
         except KafkaError as error:
             kind = type(error).__name__
             raise Refused(kind, str(error), fenced=kind in _FENCED) from error
@@ -104,6 +114,7 @@ class AiokafkaConsumer:
         self._loop = loop
         self._topic = topic
         self.group = settings["group_id"]
+        self._polling: concurrent.futures.Future[Any] | None = None
 
         async def start() -> Any:
             consumer = aiokafka.AIOKafkaConsumer(**settings)
@@ -121,8 +132,16 @@ class AiokafkaConsumer:
         self.consumer = loop.run(start())
 
     def poll(self, timeout_s: float) -> list[Received]:
-        timeout_ms = int(timeout_s * 1000)
-        batches = self._loop.run(self.consumer.getmany(timeout_ms=timeout_ms))
+        # In a rebalance getmany waits for its end, longer than its own timeout: the other members
+        # of the group, polled by the same thread, must have their turn meanwhile.
+        if self._polling is None:
+            timeout_ms = int(timeout_s * 1000)
+            self._polling = self._loop.start(self.consumer.getmany(timeout_ms=timeout_ms))
+        concurrent.futures.wait([self._polling], timeout_s + 0.1)
+        if not self._polling.done():
+            return []
+        polled, self._polling = self._polling, None
+        batches = self._loop.result(polled, ANSWER_TIMEOUT_S)
         return [_received(one) for batch in batches.values() for one in batch]
 
     def assignment(self) -> frozenset[int]:

@@ -82,8 +82,8 @@ class KafkaPythonConsumer:
         if partitions:
             self.consumer.assign([kafka.TopicPartition(topic, one) for one in partitions])
         else:
-            # Known before the first join: a join because of new metadata that outlasts a poll leaves
-            # kafka-python 3.0.12 without heartbeats (its leader forgets that it was joining).
+            # Known before the first join: a join because of new metadata that outlasts a poll
+            # leaves kafka-python 3.0.12 without heartbeats (its leader forgets that it joins).
             self.consumer.partitions_for_topic(topic)
             self.consumer.subscribe([topic])
 
