@@ -7,7 +7,6 @@ that `--help` is quick.
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import Final, cast
 
@@ -40,6 +39,15 @@ class LazyGroup(click.Group):
             return _extension(cmd_name)
         return None
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Says what to install where a command needs more than the client does."""
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as missing:
+            raise click.ClickException(
+                f"{missing.name} is not installed: pip install 'oncelog[server]'"
+            ) from missing
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """As click's, but from the tables above: nothing is imported for a line of help."""
         texts = {name: text for name, (_, text) in COMMANDS.items()} | EXTENSION_HELP
@@ -59,12 +67,7 @@ def _extension(name: str) -> click.Command:
     from importlib.metadata import entry_points
 
     for point in entry_points(group=EXTENSIONS, name=name):
-        try:
-            return cast(click.Command, point.load())
-        except ModuleNotFoundError as missing:
-            raise click.ClickException(
-                f"{name} needs {missing.name}: pip install 'oncelog[server]'"
-            ) from missing
+        return cast(click.Command, point.load())
     raise click.ClickException(f"{name} is not installed: pip install 'oncelog[server]'")
 
 
@@ -76,8 +79,4 @@ def oncelog() -> None:
 
 def main() -> None:
     """The `oncelog` program. Exit codes: 0 done, 1 refused or failed, 2 wrong usage."""
-    try:
-        oncelog(prog_name="oncelog")
-    except BrokenPipeError:  # the reader of our output has gone: not a failure
-        sys.stderr.close()
-        raise SystemExit(0) from None
+    oncelog(prog_name="oncelog")
