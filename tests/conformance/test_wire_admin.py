@@ -201,6 +201,11 @@ def test_a_topic_is_described_with_kafkas_names_types_and_values(wire: Wire, top
     assert all(one.documentation for one in result.configs)
 
 
+def wait_for_settings(wire: Wire, topic: str, own: dict[str, str]) -> None:
+    """Kafka's brokers learn of a change a moment after it was answered."""
+    wait_until(lambda: own_settings(wire, topic) == own, f"{topic} has {own}")
+
+
 def change(name: str, *changes: tuple[str, int, str | None], kind: int = TOPIC) -> Any:
     entries = [changing.AlterableConfig(*one) for one in changes]
     return changing.AlterConfigsResource(kind, name, entries)
@@ -219,7 +224,7 @@ def test_settings_are_changed_one_by_one(wire: Wire, topic: str) -> None:
         request = changing.IncrementalAlterConfigsRequest([change(topic, *changes)])
         (result,) = wire.call(request).responses
         assert (result.error_code, result.error_message) == (0, None)
-        wait_until(lambda own=own: own_settings(wire, topic) == own, f"{topic} has {own}")  # type: ignore[misc]
+        wait_for_settings(wire, topic, own)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +253,7 @@ def test_replacing_forgets_what_is_not_named(wire: Wire, topic: str) -> None:
         resource = replacing.AlterConfigsResource(TOPIC, topic, entries)
         (result,) = wire.call(replacing.AlterConfigsRequest([resource])).responses
         assert (result.error_code, result.error_message) == (0, None)
-        wait_until(lambda own=own: own_settings(wire, topic) == own, f"{topic} has {own}")  # type: ignore[misc]
+        wait_for_settings(wire, topic, own)
 
 
 def test_settings_of_what_is_not_there(wire: Wire, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from hypothesis import strategies as st
 import oncelog_server.config
 from oncelog_server.log.config import LogConfig
 from oncelog_server.settings.accepted import ACCEPTED
+from oncelog_server.settings.broker import BrokerSettings
+from oncelog_server.settings.coordinators import CoordinatorSettings
+from oncelog_server.settings.log import LogSettings
 from oncelog_server.settings.model import HONOURED, KNOWN, Settings
 from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.table import (
@@ -204,3 +208,9 @@ def test_every_honoured_setting_is_read_by_some_part_of_the_broker() -> None:
         if row.topic is None and not re.search(rf"\b{row.attribute}\b", text)
     ]
     assert not unread
+
+
+def test_each_setting_is_declared_in_one_part() -> None:
+    parts = (BrokerSettings, LogSettings, CoordinatorSettings)
+    declared = [one.name for part in parts for one in fields(part)]
+    assert len(declared) == len(set(declared)) == len(HONOURED)
