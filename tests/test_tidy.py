@@ -183,7 +183,7 @@ def versions_in(docstring: str) -> set[int]:
 @pytest.mark.parametrize("name", handlers())
 def test_a_handler_header_lists_exactly_its_versions(name: str) -> None:
     module = import_module(f"oncelog_server.handlers.{name}")
-    assert versions_in(inspect.cleandoc(module.__doc__)) == set(module.VERSIONS)
+    assert versions_in(inspect.getdoc(module) or "") == set(module.VERSIONS)
 
 
 def test_no_tracked_file_names_a_package_index_or_a_machine() -> None:
