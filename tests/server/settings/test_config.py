@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from oncelog_server.config import Settings, SettingsError, load_settings
+from oncelog_server.settings.listeners import listeners_of
 from oncelog_server.settings.sources import name_of_variable
 
 KRAFT_FILE = """
@@ -25,6 +26,30 @@ log.dirs=/tmp/kraft-combined-logs
 offsets.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 """
+
+
+# The environment of a single broker in Kafka's own compose examples.
+COMPOSE = {
+    "CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw",
+    "KAFKA_NODE_ID": "1",
+    "KAFKA_PROCESS_ROLES": "broker,controller",
+    "KAFKA_LISTENERS": "CONTROLLER://:29093,PLAINTEXT_HOST://:9092,PLAINTEXT://:19092",
+    "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT_HOST://localhost:9092,PLAINTEXT://broker:19092",
+    "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
+    "PLAINTEXT_HOST:PLAINTEXT",
+    "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+    "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@broker:29093",
+    "KAFKA_INTER_BROKER_LISTENER_NAME": "PLAINTEXT",
+    "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+    "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+    "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+    "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR": "1",
+    "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR": "1",
+    "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+    "KAFKA_LOG_DIRS": "/tmp/kraft-combined-logs",
+    "KAFKA_HEAP_OPTS": "-Xmx512m",
+    "KAFKA_LOG4J_ROOT_LOGLEVEL": "WARN",
+}
 
 
 def problems_of(*assignments: str, environment: dict[str, str] | None = None) -> list[str]:
@@ -48,6 +73,18 @@ def test_kafkas_own_file_can_be_used_as_it_is(tmp_path: Path) -> None:
     assert loaded.settings.data_directory == "/tmp/kraft-combined-logs"
     assert "controller.quorum.bootstrap.servers" in loaded.without_effect
     assert loaded.warnings == ()
+
+
+def test_in_kafkas_compose_file_only_the_image_changes() -> None:
+    loaded = load_settings(environment=COMPOSE)
+    assert loaded.warnings == ()
+    assert set(loaded.without_effect) == {
+        "controller.quorum.voters",
+        "share.coordinator.state.topic.min.isr",
+        "share.coordinator.state.topic.replication.factor",
+    }
+    names = [(one.name, one.advertised_host) for one in listeners_of(loaded.settings)]
+    assert names == [("PLAINTEXT_HOST", "localhost"), ("PLAINTEXT", "broker")]
 
 
 def test_each_source_wins_over_the_one_before(tmp_path: Path) -> None:
