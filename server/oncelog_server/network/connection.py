@@ -28,6 +28,9 @@ Answer = Parts | Deferred[Parts] | None
 # Requests of one connection that may be in the broker at once, when their effects are done and only
 # their answers wait. Kafka's clients have at most five in flight.
 MAX_UNANSWERED: Final = 16
+# What is read behind a parked request before reading stops. Reading goes on until then, so that a
+# client that goes away is noticed while its request waits.
+BACKLOG_BYTES: Final = 64 << 10
 _HUNG_UP: Final = getattr(select, "POLLRDHUP", 0)
 
 
@@ -52,7 +55,7 @@ class Server(Protocol):
 
 class Connection(asyncio.BufferedProtocol):
     """Requests are handled synchronously, one after the other. A request whose answer must wait
-    parks the connection (nothing more is read until it is answered), unless its effect has already
+    parks the connection (nothing more is served until it is answered), unless its effect has already
     taken place (`Deferred.ordered`): then the next ones are served and only the answers wait for
     their turn."""
 
@@ -160,7 +163,7 @@ class Connection(asyncio.BufferedProtocol):
         serve = self._server.serve
         try:
             for frame in frames:
-                if self._parked is not None or self._write_paused or self._draining:
+                if self._is_held:
                     self._put_aside(frame)
                     continue
                 assert peer is not None
@@ -186,10 +189,18 @@ class Connection(asyncio.BufferedProtocol):
         if ready:
             self._send(ready)
 
+    @property
+    def _is_held(self) -> bool:
+        """Whether a request that arrives now has to wait; also behind those put aside before it."""
+        return (
+            self._parked is not None or bool(self._backlog) or self._write_paused or self._draining
+        )
+
     def _put_aside(self, frame: memoryview) -> None:
         self._backlog += len(frame).to_bytes(4, "big")
         self._backlog += frame
-        self._pause_reading()
+        if len(self._backlog) > BACKLOG_BYTES:
+            self._pause_reading()
 
     def _resume(self) -> None:
         """Serve what was put aside, then read on."""
@@ -218,7 +229,6 @@ class Connection(asyncio.BufferedProtocol):
         self._owed.append(answer)
         if not answer.ordered or len(self._owed) >= MAX_UNANSWERED:
             self._parked = answer
-            self._pause_reading()
         answer.on_complete(lambda parts: self._answered(answer))
         answer.on_abandon(lambda: self.close("a request failed"))
 
@@ -242,7 +252,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._draining:
             if not owed and self._transport is not None:
                 self._transport.close()
-        elif self._parked is None and not self._reading:
+        elif self._parked is None and (self._backlog or not self._reading):
             # Not from inside the core that has just completed the answer.
             self._loop.call_soon(self._resume)
 

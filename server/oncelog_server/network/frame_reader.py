@@ -57,7 +57,7 @@ class FrameReader:
         frame = self._frame
         if frame is not None:
             if self._received == len(frame):
-                self._grow(frame)
+                frame = self._grow(frame)
             return memoryview(frame)[self._received :]
         head = self._head
         if head:
@@ -65,9 +65,12 @@ class FrameReader:
             return self._shared.view[len(head) :]
         return self._shared.view
 
-    def _grow(self, frame: bytearray) -> None:
-        size = min(self._frame_size, 2 * len(frame))
-        frame.extend(bytes(size - len(frame)))
+    def _grow(self, frame: bytearray) -> bytearray:
+        # A new one: the loop may still hold a view of the old.
+        grown = bytearray(min(self._frame_size, 2 * len(frame)))
+        grown[: len(frame)] = frame
+        self._frame = grown
+        return grown
 
     def received(self, count: int) -> Iterator[memoryview]:
         """Frames in order; each view is valid until the next one is asked for, unless the frame had

@@ -1,0 +1,199 @@
+"""Answers leave in the order of the requests; what waits parks; who does not read is not served."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from oncelog_protocol.errors import ProtocolError
+from oncelog_server.deferred import Deferred
+from oncelog_server.network.connection import Answer, Connection, Parts
+from oncelog_server.network.frame_reader import SharedBuffer
+from oncelog_server.network.request_context import Peer
+
+DEADLINE_S = 10
+
+
+class Scripted:
+    """A server that answers a frame by what it says: `now`, `later`, `ordered`, `none`, `bad`,
+    `bug`."""
+
+    def __init__(self) -> None:
+        self.shared_buffer = SharedBuffer()
+        self.max_request_bytes = 1 << 20
+        self.served: list[bytes] = []
+        self.waiting: list[Deferred[Parts]] = []
+        self.opened: list[Connection] = []
+        self.closed = asyncio.Event()
+        self.changed = asyncio.Condition()
+        self.accepts = True
+
+    def serve(self, frame: memoryview, peer: Peer) -> Answer:
+        text = bytes(frame)
+        self.served.append(text)
+        kind = text.split(b" ")[0]
+        if kind == b"none":
+            return None
+        if kind == b"bad":
+            raise ProtocolError("as asked")
+        if kind == b"bug":
+            raise ZeroDivisionError
+        if kind in (b"later", b"ordered"):
+            answer: Deferred[Parts] = Deferred(ordered=kind == b"ordered")
+            self.waiting.append(answer)
+            return answer
+        return [text + b";"]
+
+    def connection_opened(self, connection: Connection) -> bool:
+        self.opened.append(connection)
+        return self.accepts
+
+    def connection_closed(self, connection: Connection) -> None:
+        self.closed.set()
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+class Session:
+    """A client of the scripted server."""
+
+    def __init__(
+        self, server: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.server = server
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, *texts: bytes) -> None:
+        for text in texts:
+            self.writer.write(len(text).to_bytes(4, "big") + text)
+
+    async def expect(self, text: bytes) -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            assert await self.reader.readexactly(len(text)) == text
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Let the loop run until something is true."""
+        async with asyncio.timeout(DEADLINE_S):
+            while not condition():  # noqa: ASYNC110 - the loop itself is what is waited for
+                await asyncio.sleep(0)
+
+    async def expect_end(self) -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            try:
+                rest = await self.reader.read()
+            except ConnectionResetError:
+                rest = b""
+        assert rest == b""
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[Session]:
+    loop = asyncio.get_running_loop()
+    server = Scripted()
+    listening = await loop.create_server(
+        lambda: Connection(server, "PLAINTEXT", loop), "127.0.0.1", 0
+    )
+    port = listening.sockets[0].getsockname()[1]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    yield Session(server, reader, writer)
+    writer.close()
+    for connection in server.opened:
+        connection.close("the test is over")
+    listening.close()
+    async with asyncio.timeout(DEADLINE_S):
+        await server.closed.wait()
+
+
+async def test_answers_in_order_of_requests(session: Session) -> None:
+    session.send(b"now 1", b"none", b"now 2", b"now 3")
+    await session.expect(b"now 1;now 2;now 3;")
+
+
+async def test_a_parked_request_holds_back_the_next(session: Session) -> None:
+    """As Kafka, which reads the next request of a connection when it has answered the last."""
+    session.send(b"now 1", b"later", b"now 2")
+    await session.expect(b"now 1;")
+    await session.until(lambda: len(session.server.served) == 2)
+    session.server.waiting[0].complete([b"done;"])
+    await session.expect(b"done;now 2;")
+
+
+async def test_an_ordered_wait_lets_the_next_be_served_but_not_overtake(session: Session) -> None:
+    session.send(b"ordered", b"ordered", b"now")
+    await session.until(lambda: len(session.server.served) == 3)
+    first, second = session.server.waiting
+    second.complete([b"second;"])
+    first.complete([b"first;"])
+    await session.expect(b"first;second;now;")
+
+
+async def test_requests_behind_several_parked_ones_are_all_answered(session: Session) -> None:
+    session.send(*[b"later", b"now 1"] * 5)
+    for count in range(1, 6):
+        await session.until(lambda count=count: len(session.server.waiting) == count)
+        session.server.waiting[-1].complete([b"late;"])
+    await session.expect(b"late;now 1;" * 5)
+
+
+async def test_a_request_that_cannot_be_read_closes_after_earlier_answers(
+    session: Session,
+) -> None:
+    session.send(b"now 1", b"bad", b"now 2")
+    await session.until(lambda: session.server.closed.is_set())
+    assert session.server.served == [b"now 1", b"bad"]
+
+
+async def test_a_defect_closes_only_its_connection(session: Session) -> None:
+    session.send(b"bug")
+    await session.expect_end()
+    assert session.server.closed.is_set()
+
+
+async def test_a_lost_connection_cancels_what_it_waits_for(session: Session) -> None:
+    session.send(b"later")
+    await session.until(lambda: bool(session.server.waiting))
+    session.writer.close()
+    await session.until(session.server.closed.is_set)
+    assert session.server.waiting[0].cancelled
+    session.server.waiting[0].complete([b"nobody reads this"])
+
+
+async def test_an_abandoned_answer_closes_the_connection(session: Session) -> None:
+    session.send(b"later")
+    await session.until(lambda: bool(session.server.waiting))
+    session.server.waiting[0].abandon()
+    await session.expect_end()
+
+
+async def test_drain_answers_what_was_asked_then_closes(session: Session) -> None:
+    session.send(b"later")
+    await session.until(lambda: bool(session.server.waiting))
+    session.server.opened[0].drain()
+    session.server.waiting[0].complete([b"last;"])
+    await session.expect(b"last;")
+    await session.expect_end()
+
+
+async def test_n4_a_client_that_does_not_read_is_not_served(session: Session) -> None:
+    """Answers of a peer that never reads must not pile up in memory."""
+    big = b"now " + b"x" * 200_000
+    count = 200
+    session.send(*[big] * count)
+    await session.until(lambda: session.server.opened[0]._write_paused)
+    assert len(session.server.served) < count
+    await session.expect((big + b";") * count)
+
+
+async def test_the_peer_has_hung_up(session: Session) -> None:
+    """POLLRDHUP: a client that has given up closed its side (exactly-once brief, section 8)."""
+    session.send(b"later")
+    await session.until(lambda: bool(session.server.waiting))
+    peer = session.server.opened[0].peer
+    assert peer is not None
+    assert not peer.has_hung_up()
+    session.writer.write_eof()
+    await session.until(peer.has_hung_up)

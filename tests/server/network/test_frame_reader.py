@@ -1,0 +1,100 @@
+"""Frames come out whole however their bytes come in, and memory follows what has arrived
+(H1-H4)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncelog_protocol.errors import ProtocolError
+from oncelog_server.network.frame_reader import EXACT_BYTES, FrameReader, SharedBuffer
+
+LIMIT = 64 << 20
+
+
+def framed(*bodies: bytes) -> bytes:
+    return b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
+
+
+def feed(reader: FrameReader, data: bytes, pieces: list[int]) -> list[bytes]:
+    """Hand `data` over in pieces as the loop would: never more than the buffer it was given."""
+    frames: list[bytes] = []
+    position = 0
+    sizes = iter(pieces)
+    while position < len(data):
+        buffer = reader.buffer()
+        assert len(buffer) > 0
+        size = min(next(sizes, len(data)), len(buffer), len(data) - position)
+        buffer[:size] = data[position : position + size]
+        position += size
+        frames += [bytes(frame) for frame in reader.received(size)]
+    return frames
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=300), min_size=1, max_size=8),
+    st.lists(st.integers(1, 400)),
+)
+def test_frames_are_whole_whatever_the_pieces(bodies: list[bytes], pieces: list[int]) -> None:
+    reader = FrameReader(SharedBuffer(256), LIMIT)
+    assert feed(reader, framed(*bodies), pieces) == bodies
+    assert not reader.is_within_frame
+
+
+def test_frames_byte_by_byte() -> None:
+    reader = FrameReader(SharedBuffer(64), LIMIT)
+    bodies = [b"a", b"b" * 100, b"c" * 3]
+    data = framed(*bodies)
+    assert feed(reader, data, [1] * len(data)) == bodies
+
+
+def test_a_frame_larger_than_the_shared_buffer_has_its_own() -> None:
+    reader = FrameReader(SharedBuffer(1024), LIMIT)
+    body = bytes(range(256)) * 100
+    assert feed(reader, framed(body, b"next"), []) == [body, b"next"]
+
+
+def test_a_huge_frame_grows_with_what_arrives() -> None:
+    """H3: a length of 60 MiB and then silence takes no 60 MiB."""
+    reader = FrameReader(SharedBuffer(), LIMIT)
+    announced = 60 << 20
+    feed(reader, announced.to_bytes(4, "big") + b"x" * 1000, [])
+    assert reader.is_within_frame
+    assert reader.held_bytes <= EXACT_BYTES
+
+
+def test_a_huge_frame_arrives() -> None:
+    reader = FrameReader(SharedBuffer(), LIMIT)
+    body = b"0123456789abcdef" * (EXACT_BYTES // 8)
+    assert feed(reader, framed(body), []) == [body]
+
+
+@pytest.mark.parametrize("length", [-1, -(2**31), 0, LIMIT + 1, 2**31 - 1])
+def test_h1_h2_a_length_no_frame_may_have_is_refused(length: int) -> None:
+    reader = FrameReader(SharedBuffer(), LIMIT)
+    with pytest.raises(ProtocolError):
+        feed(reader, length.to_bytes(4, "big", signed=True), [])
+
+
+def test_frames_before_a_refused_length_are_served() -> None:
+    reader = FrameReader(SharedBuffer(), LIMIT)
+    buffer = reader.buffer()
+    data = framed(b"good") + b"\xff\xff\xff\xff"
+    buffer[: len(data)] = data
+    frames = reader.received(len(data))
+    assert bytes(next(frames)) == b"good"
+    with pytest.raises(ProtocolError):
+        next(frames)
+
+
+def test_connections_share_one_buffer_without_mixing() -> None:
+    """A half frame of one connection is safe from the bytes of another."""
+    shared = SharedBuffer(256)
+    first, second = FrameReader(shared, LIMIT), FrameReader(shared, LIMIT)
+    one, two = framed(b"1" * 50), framed(b"2" * 50)
+    found: list[bytes] = []
+    for position in range(0, len(one), 7):
+        found += feed(first, one[position : position + 7], [])
+        found += feed(second, two[position : position + 7], [])
+    assert found == [b"1" * 50, b"2" * 50]

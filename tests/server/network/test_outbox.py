@@ -1,0 +1,97 @@
+"""Buffers and file ranges leave in order and whole, however slowly the peer reads."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from oncelog_server.log.results import FileRange
+from oncelog_server.network.outbox import SENDFILE_BYTES, Outbox, Part
+from oncelog_server.storage.files import File
+from oncelog_server.storage.os_files import OsFiles
+
+DEADLINE_S = 20
+FILE_BYTES = 4 << 20
+
+
+class Sender(asyncio.Protocol):
+    def __init__(self) -> None:
+        self.outbox: Outbox | None = None
+        self.ready = asyncio.Event()
+        self.lost = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.outbox = Outbox(transport, asyncio.get_running_loop())  # type: ignore[arg-type]
+        self.ready.set()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.outbox is not None:
+            self.outbox.close()
+        self.lost.set()
+
+
+@asynccontextmanager
+async def connected() -> AsyncIterator[tuple[Outbox, asyncio.StreamReader]]:
+    sender = Sender()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: sender, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    await sender.ready.wait()
+    assert sender.outbox is not None
+    yield sender.outbox, reader
+    writer.close()
+    server.close()
+    async with asyncio.timeout(DEADLINE_S):
+        await sender.lost.wait()
+
+
+@asynccontextmanager
+async def file_of(folder: Path, data: bytes) -> AsyncIterator[File]:
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(1) as executor:
+        files = OsFiles(str(folder), executor=executor, call_on_loop=loop.call_soon_threadsafe)
+        file = files.open("segment", create=True)
+        file.append(data)
+        yield file
+        files.close()
+
+
+async def test_parts_of_both_kinds_arrive_in_order(tmp_path: Path) -> None:
+    """Small buffers through the transport, small ranges read, large ones by sendfile, mixed at
+    random, to a reader that comes late: every byte is compared."""
+    data = os.urandom(FILE_BYTES)
+    draw = random.Random(7)
+    expected = []
+    async with file_of(tmp_path, data) as file, connected() as (outbox, reader):
+        for _ in range(150):
+            parts: list[Part] = []
+            for _ in range(draw.randrange(1, 5)):
+                size = draw.choice((1, 500, SENDFILE_BYTES - 1, SENDFILE_BYTES, 900_000))
+                start = draw.randrange(FILE_BYTES - size)
+                expected.append(data[start : start + size])
+                ranged = draw.random() < 0.6
+                parts.append(FileRange(file, start, size) if ranged else expected[-1])
+            outbox.send(parts)
+            if draw.random() < 0.3:
+                await asyncio.sleep(0)
+        async with asyncio.timeout(DEADLINE_S):
+            for piece in expected:
+                assert await reader.readexactly(len(piece)) == piece
+
+
+async def test_a_range_that_cannot_be_read_ends_the_connection(tmp_path: Path) -> None:
+    """Half an answer must not be followed by the next one."""
+    async with file_of(tmp_path, b"x" * SENDFILE_BYTES) as file, connected() as (outbox, reader):
+        outbox.send([b"head", FileRange(file, 0, 2 * SENDFILE_BYTES), b"tail"])
+        async with asyncio.timeout(DEADLINE_S):
+            try:
+                received = await reader.read(-1)
+            except ConnectionResetError:
+                received = b""
+    assert b"tail" not in received
