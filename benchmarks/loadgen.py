@@ -13,7 +13,8 @@ from pathlib import Path
 
 from benchmarks.machine import UnfitMachine, on_cores
 
-_SOURCE = Path(__file__).with_name("loadgen.c")
+_SOURCES = Path(__file__).with_name("native")
+_PROGRAM = _SOURCES / "loadgen.c"
 _FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra")
 _RUN_TIMEOUT_S = 300.0
 
@@ -24,7 +25,8 @@ class LoadFailed(Exception):
 
 def program() -> Path:
     """The compiled load generator. Raises UnfitMachine without a C compiler."""
-    digest = hashlib.sha256(_SOURCE.read_bytes() + " ".join(_FLAGS).encode()).hexdigest()[:16]
+    content = b"".join(path.read_bytes() for path in sorted(_SOURCES.glob("*.[ch]")))
+    digest = hashlib.sha256(content + " ".join(_FLAGS).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oncelog" / "bench"
     compiled = cache / f"loadgen-{digest}"
     cache.mkdir(parents=True, exist_ok=True)
@@ -40,7 +42,7 @@ def _compile(target: Path) -> None:
     if compiler is None:
         raise UnfitMachine("no C compiler (`cc`) on the PATH: the load generator is in C")
     unfinished = target.with_suffix(".compiling")
-    command = [compiler, *_FLAGS, "-o", str(unfinished), str(_SOURCE)]
+    command = [compiler, *_FLAGS, "-o", str(unfinished), str(_PROGRAM)]
     outcome = subprocess.run(command, capture_output=True, text=True, check=False)
     if outcome.returncode:
         raise UnfitMachine(f"{compiler} failed: {outcome.stderr}")

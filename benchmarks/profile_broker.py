@@ -31,7 +31,7 @@ class Profiled(Oncelog):
         return [python, "-m", "cProfile", "-o", str(self.figures), *rest]
 
 
-def profile(load: str, seconds: float, lines: int) -> None:
+def profile(load: str, seconds: float, sort: str, lines: int) -> None:
     """Print the functions in which the broker spends most time under this load."""
     (place,) = places([PINNED])
     with tempfile.TemporaryDirectory(prefix="oncelog-profile-") as name:
@@ -42,9 +42,8 @@ def profile(load: str, seconds: float, lines: int) -> None:
             with LOADS[load](bench) as run:
                 figures = run(place.load)
         print(f"\n{load}: " + ", ".join(f"{key} {value:,.0f}" for key, value in figures.items()))
-        pstats.Stats(str(broker.figures), stream=sys.stdout).sort_stats("tottime").print_stats(
-            lines
-        )
+        stats = pstats.Stats(str(broker.figures), stream=sys.stdout)
+        stats.strip_dirs().sort_stats(sort).print_stats(lines)
 
 
 def main() -> None:
@@ -52,10 +51,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.profile_broker")
     parser.add_argument("loads", nargs="+", choices=sorted(LOADS))
     parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--sort", choices=("tottime", "cumtime", "ncalls"), default="tottime")
     parser.add_argument("--lines", type=int, default=30)
     args = parser.parse_args()
     for load in args.loads:
-        profile(load, args.seconds, args.lines)
+        profile(load, args.seconds, args.sort, args.lines)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ _AN_ERROR = 0x5A5A
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One request; positions as in loadgen.c, `batch_at` 0 where no batch is to be patched."""
+    """One request; positions as in native/requests.h, `batch_at` 0 where no batch is patched."""
 
     request: bytes
     error_at: int

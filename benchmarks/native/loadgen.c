@@ -4,22 +4,15 @@
 //   loadgen steps  PORT FILE ...   connection i takes --steps requests from i * steps on, one after
 //                                  the other in lock step: one round of them is one transaction
 //
-// FILE is a sequence of entries, integers big-endian:
-//   uint32  where the int16 error code stands in the answer, counted from its size field
-//   uint32  where a record batch stands in the request, or 0: in `steps` its sequence is kept going
-//   uint32  size, and so many bytes: the request, without its own size field
-//
-// Prints one line of JSON. Exit code 1 and a line on stderr at the first error a broker answers.
+// requests.h says what is in FILE. Prints one line of JSON. Exit code 1 and a line on stderr at the first error a broker answers.
 
 #define _GNU_SOURCE
 #include <arpa/inet.h>
-#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,26 +23,18 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "requests.h"
+
 enum {
     CONCURRENT_TRANSACTIONS = 51,
     MAX_IN_FLIGHT = 1024,
     ANSWER_HEAD = 512,            // the error code stands within so many bytes of an answer
     READ_SIZE = 1 << 18,
     DISCARD_FROM = 1 << 15,       // answers with so much left to come are not even copied
-    TAPE_SIZE = 1 << 18,          // small requests are repeated on the tape: many leave in one write
     EVENTS = 256,
     DRAIN_SECONDS = 10,
     TICK_NS = 100,                // the latencies are counted in so fine steps ...
     TICKS = 20 * 1000 * 1000,     // ... up to two seconds
-    CORRELATION_AT = 8, REQUEST_SIZE_FIELD = 4,
-    BATCH_LENGTH_AT = 8, BATCH_CRC_AT = 17, BATCH_ATTRIBUTES_AT = 21, BATCH_SEQUENCE_AT = 53,
-    BATCH_OVERHEAD = 12,
-};
-
-struct entry {
-    uint32_t error_at, batch_at;
-    size_t size;
-    unsigned char *bytes;         // with the size field before it
 };
 
 struct connection {
@@ -72,25 +57,11 @@ static struct {
     const char *file;
 } option = {.connections = 1, .depth = 1, .seconds = 1, .settle_ns = 200000000, .pause_ns = 1000000};
 
-static struct entry *entries;
-static size_t entry_count;
-static unsigned char *tape;
-static size_t *frame_at, frame_count;          // frame i is tape[frame_at[i]] to tape[frame_at[i+1]]
 static struct connection *connections;
 static int poller, measuring, draining, waiting;
 static uint32_t *histogram;
 static uint64_t all_started, answers, all_answers, sent_bytes, all_bytes, received_bytes, retries, slowest;
 static unsigned char read_buffer[READ_SIZE];
-static uint32_t crc_table[256];
-
-static void fail(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    fprintf(stderr, "loadgen: ");
-    vfprintf(stderr, format, arguments);
-    fprintf(stderr, "\n");
-    exit(1);
-}
 
 static uint64_t now_ns(void) {
     struct timespec time;
@@ -98,74 +69,7 @@ static uint64_t now_ns(void) {
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-static uint32_t get32(const unsigned char *at) {
-    uint32_t value;
-    memcpy(&value, at, 4);
-    return be32toh(value);
-}
-
-static void put32(unsigned char *at, uint32_t value) {
-    value = htobe32(value);
-    memcpy(at, &value, 4);
-}
-
-static uint32_t crc32c(const unsigned char *at, size_t size) {
-    uint32_t crc = ~0u;
-    while (size--)
-        crc = crc_table[(crc ^ *at++) & 255] ^ crc >> 8;
-    return ~crc;
-}
-
-static void fill_crc_table(void) {
-    for (uint32_t i = 0; i < 256; i++) {
-        uint32_t crc = i;
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
-        crc_table[i] = crc;
-    }
-}
-
 // ── What is sent ─────────────────────────────────────────────────────────────────────────────────
-
-static void read_entries(void) {
-    FILE *file = fopen(option.file, "rb");
-    if (!file)
-        fail("%s: %s", option.file, strerror(errno));
-    unsigned char head[12];
-    for (size_t room = 0; fread(head, 1, sizeof head, file) == sizeof head; entry_count++) {
-        if (entry_count == room && !(entries = realloc(entries, (room = room * 2 + 16) * sizeof *entries)))
-            fail("out of memory");
-        size_t size = get32(head + 8);
-        unsigned char *bytes = malloc(size + REQUEST_SIZE_FIELD);
-        if (!bytes || fread(bytes + REQUEST_SIZE_FIELD, 1, size, file) != size)
-            fail("%s is cut off", option.file);
-        put32(bytes, (uint32_t)size);
-        entries[entry_count] = (struct entry){get32(head), get32(head + 4), size + REQUEST_SIZE_FIELD, bytes};
-    }
-    fclose(file);
-    size_t needed = option.is_steps ? (size_t)option.connections * (size_t)option.steps : 1;
-    if (entry_count < needed)
-        fail("%zu requests where %zu are needed", entry_count, needed);
-}
-
-static void make_tape(void) {
-    size_t once = 0;
-    for (size_t i = 0; i < entry_count; i++)
-        once += entries[i].size;
-    size_t times = once < TAPE_SIZE ? TAPE_SIZE / once : 1;
-    tape = malloc(once * times);
-    frame_at = malloc((entry_count * times + 1) * sizeof *frame_at);
-    if (!tape || !frame_at)
-        fail("out of memory");
-    size_t position = 0;
-    for (size_t i = 0; i < entry_count * times; i++) {
-        struct entry *entry = &entries[i % entry_count];
-        frame_at[frame_count++] = position;
-        memcpy(tape + position, entry->bytes, entry->size);
-        position += entry->size;
-    }
-    frame_at[frame_count] = position;
-}
 
 static void count_sent(size_t size) {
     all_bytes += size;
@@ -224,13 +128,7 @@ static void pump(struct connection *c) {
 
 static void send_step(struct connection *c) {
     struct entry *entry = &c->steps[c->step];
-    put32(entry->bytes + CORRELATION_AT, (uint32_t)++c->correlation_id);
-    if (entry->batch_at) {
-        unsigned char *batch = entry->bytes + REQUEST_SIZE_FIELD + entry->batch_at;
-        size_t size = get32(batch + BATCH_LENGTH_AT) + BATCH_OVERHEAD - BATCH_ATTRIBUTES_AT;
-        put32(batch + BATCH_SEQUENCE_AT, (uint32_t)c->sequence);
-        put32(batch + BATCH_CRC_AT, crc32c(batch + BATCH_ATTRIBUTES_AT, size));
-    }
+    patch(entry, ++c->correlation_id, c->sequence);
     if (c->step == 0 && !c->in_flight)
         started(c, now_ns());
     if (send(c->fd, entry->bytes, entry->size, MSG_NOSIGNAL) != (ssize_t)entry->size)
@@ -443,8 +341,10 @@ static void read_options(int count, char **words) {
 
 int main(int count, char **words) {
     read_options(count, words);
-    fill_crc_table();
-    read_entries();
+    read_entries(option.file);
+    size_t needed = option.is_steps ? (size_t)option.connections * (size_t)option.steps : 1;
+    if (entry_count < needed)
+        fail("%zu requests where %zu are needed", entry_count, needed);
     if (!option.is_steps)
         make_tape();
     histogram = calloc(TICKS, sizeof *histogram);
