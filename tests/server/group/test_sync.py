@@ -105,6 +105,16 @@ def test_a_rebalance_before_the_commit_makes_the_assignment_void() -> None:
     assert not newcomer(client_id="c").done
 
 
+def test_a_generation_without_an_assignment_shows_none() -> None:
+    driver = Driver()
+    _, (leader, follower) = driver.stable_group("a", "b")
+    driver.join(leader)
+    driver.join(follower)
+    driver.leave(follower)
+    (group,) = driver.run(driver.shard.describe_groups(["g"], driver.caller(5))).value
+    assert [member.member_assignment for member in group.members] == [b""]
+
+
 def test_a_leader_that_syncs_twice_writes_once() -> None:
     driver = Driver()
     (leader,) = joined(driver, "a")
