@@ -91,8 +91,10 @@ class Sender:
             for batch in self._accumulator.expire(now_ms):
                 self._fail(batch, TimedOutError(f"{batch.partition}: not delivered in time"))
             if await self._has_identity():
+                # One and the same time for both: what falls due between would be in neither.
+                now_ms = monotonic_ms()
                 self._send_ready(now_ms)
-            timeout_ms = self._idle_ms(monotonic_ms())
+            timeout_ms = self._idle_ms(now_ms)
             try:
                 async with asyncio.timeout(timeout_ms if timeout_ms is None else timeout_ms / 1000):
                     await self._awake.wait()
@@ -194,7 +196,7 @@ class Sender:
         )
 
     def _idle_ms(self, now_ms: float) -> float | None:
-        """How long nothing will happen by itself."""
+        """For how long after `now_ms`, when all that was due has been sent, nothing falls due."""
         accumulator, transaction = self._accumulator, self._transaction
         times = [
             self._cluster.backoff.initial_ms + now_ms
@@ -203,7 +205,7 @@ class Sender:
             for partition in accumulator.partitions()
             if transaction is None or transaction.may_send(partition)
         ]
-        # What is due already waits for a connection or a place in flight: both wake this up.
+        # What was due already waits for a connection or a place in flight: both wake this up.
         times = [time for time in times if time is not None and time > now_ms]
         times.append(accumulator.next_expiry_ms())
         due = min((time for time in times if time is not None), default=None)

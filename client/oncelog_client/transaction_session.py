@@ -207,11 +207,13 @@ class TransactionSession:
         try:
             identity = await self._end(committed=True, deadline_ms=self._deadline())
         except Unanswered as error:
+            core.maybe_committed = core.maybe_committed or error.maybe_done
             core.apply(Event.OUTCOME_UNKNOWN)
             message = f"{error.message}; call commit_transaction() again"
             raise CommitOutcomeUnknown(message) from None
         except Refused as refused:
-            if refused.maybe_done and refused.code != ErrorCode.TRANSACTION_ABORTABLE:
+            in_doubt = core.maybe_committed or refused.maybe_done
+            if in_doubt and refused.code != ErrorCode.TRANSACTION_ABORTABLE:
                 unknown = CommitOutcomeUnknown(
                     "refused after an attempt without an answer, which may have committed",
                     _code(refused.code),
@@ -220,6 +222,7 @@ class TransactionSession:
                 raise core.fail_fatal(unknown) from None
             raise await self._refused(refused) from None
         except BaseException:
+            core.maybe_committed = True
             core.apply(Event.OUTCOME_UNKNOWN)
             raise
         core.ended(Event.COMMITTED, identity)

@@ -154,6 +154,8 @@ _VERDICTS: Final[dict[ApiKey, dict[ErrorCode, Verdict]]] = {
         ErrorCode.INVALID_PRODUCER_ID_MAPPING: Verdict.ABORTABLE_BUMP,
     },
     ApiKey.END_TXN: {
+        # From transaction version 2 on this is how a broker may say that it has timed out.
+        ErrorCode.INVALID_TXN_STATE: Verdict.FENCED,
         ErrorCode.UNKNOWN_PRODUCER_ID: Verdict.ABORTABLE_BUMP,
         ErrorCode.INVALID_PRODUCER_ID_MAPPING: Verdict.ABORTABLE_BUMP,
     },
@@ -201,6 +203,8 @@ class ProducerTransaction:
         self.identity: ProducerIdentity = NO_IDENTITY
         self.version = 0
         self.bump_needed = False
+        # A commit has left and was never answered: whatever is refused after it, it may have won.
+        self.maybe_committed = False
         # Whether the coordinator may know of this transaction, so that it has to be ended there.
         self.started = False
         self._added: set[TopicPartition] = set()
@@ -233,6 +237,7 @@ class ProducerTransaction:
         self.apply(event)
         self.error = None
         self.bump_needed = False
+        self.maybe_committed = False
         self.started = False
         self._added.clear()
         self._to_add.clear()

@@ -184,7 +184,7 @@ VERDICTS = [
     (ApiKey.END_TXN, ErrorCode.PRODUCER_FENCED, Verdict.FENCED),
     (ApiKey.END_TXN, ErrorCode.TRANSACTION_ABORTABLE, Verdict.ABORTABLE),
     (ApiKey.END_TXN, ErrorCode.UNKNOWN_PRODUCER_ID, Verdict.ABORTABLE_BUMP),
-    (ApiKey.END_TXN, ErrorCode.INVALID_TXN_STATE, Verdict.FATAL),
+    (ApiKey.END_TXN, ErrorCode.INVALID_TXN_STATE, Verdict.FENCED),
     (ApiKey.END_TXN, ErrorCode.REQUEST_TIMED_OUT, Verdict.FIND_COORDINATOR),
 ]
 

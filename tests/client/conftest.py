@@ -1,0 +1,57 @@
+"""Running brokers for the client: oncelog, and Apache Kafka as the control."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+
+from oncelog_client import Admin, NewTopic, Producer
+from tests.broker import Oncelog
+from tests.kafka.kafka import Kafka
+
+# What a user may wait for, a test need not.
+QUICK = {
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+}
+
+
+@pytest.fixture(scope="session", params=["oncelog", "kafka"])
+def bootstrap(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The address of a broker: oncelog, then Apache Kafka."""
+    if request.param == "kafka":
+        kafka: Kafka = request.getfixturevalue("kafka")
+        yield kafka.address
+        return
+    with Oncelog(tmp_path_factory.mktemp("oncelog"), QUICK) as broker:
+        yield broker.address
+
+
+@pytest.fixture
+def name() -> str:
+    """A name nobody used before: of a topic, a group or a transactional id."""
+    return f"c-{uuid.uuid4().hex[:12]}"
+
+
+@pytest_asyncio.fixture
+async def admin(bootstrap: str) -> AsyncIterator[Admin]:
+    async with Admin(bootstrap) as client:
+        yield client
+
+
+@pytest_asyncio.fixture
+async def topic(admin: Admin, name: str) -> str:
+    """A new topic of two partitions."""
+    await admin.create_topics([NewTopic(name, 2, 1)])
+    return name
+
+
+@pytest_asyncio.fixture
+async def producer(bootstrap: str) -> AsyncIterator[Producer]:
+    async with Producer(bootstrap) as client:
+        yield client

@@ -1,0 +1,60 @@
+"""Reading with a deadline: what the tests of the client share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from oncelog_client import Consumer, ConsumerRecord, Producer, TopicPartition
+
+DEADLINE_S = 20.0
+
+
+async def eventually(condition: Callable[[], Awaitable[object]]) -> None:
+    """Return once the condition holds: what a broker answers may take a moment to be true."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            if await condition():
+                return
+            await asyncio.sleep(0.02)
+
+
+async def read(consumer: Consumer, count: int) -> list[ConsumerRecord]:
+    """The next `count` records; fails if fewer come in time."""
+    records: list[ConsumerRecord] = []
+    async with asyncio.timeout(DEADLINE_S):
+        while len(records) < count:
+            records += await consumer.poll(200)
+    return records
+
+
+async def read_values(bootstrap: str, topic: str, *, committed: bool) -> list[bytes | None]:
+    """All values of a topic that can be read now, partition by partition."""
+    level = "read_committed" if committed else "read_uncommitted"
+    async with Consumer(bootstrap, isolation_level=level) as consumer:  # type: ignore[arg-type]
+        partitions = await partitions_of(consumer, topic)
+        ends = await consumer.end_offsets(partitions)
+        await consumer.assign(partitions)
+        await consumer.seek_to_beginning()
+        records: list[ConsumerRecord] = []
+        async with asyncio.timeout(DEADLINE_S):
+            while any([await consumer.position(tp) < end for tp, end in ends.items()]):
+                records += await consumer.poll(200)
+    return [record.value for record in sorted(records, key=lambda r: (r.partition, r.offset))]
+
+
+async def partitions_of(client: Consumer | Producer, topic: str) -> list[TopicPartition]:
+    """All partitions of a topic."""
+    return [TopicPartition(topic, row.partition) for row in await client.partitions_for(topic)]
+
+
+async def poll_until(
+    consumers: Sequence[Consumer], condition: Callable[[], object]
+) -> list[ConsumerRecord]:
+    """Poll all in turn until `condition()`; what they read meanwhile."""
+    records: list[ConsumerRecord] = []
+    async with asyncio.timeout(DEADLINE_S):
+        while not condition():
+            for consumer in consumers:
+                records += await consumer.poll(50)
+    return records

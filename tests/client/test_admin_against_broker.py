@@ -1,0 +1,159 @@
+"""The admin client with a running broker: oncelog, and Apache Kafka as the control."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_client import (
+    Admin,
+    AlterConfigOp,
+    CommitFailedError,
+    ConfigResource,
+    Consumer,
+    KafkaError,
+    NewTopic,
+    OffsetAndMetadata,
+    Producer,
+    ResourceType,
+    TopicPartition,
+)
+from oncelog_client.admin import ConfigSource
+from oncelog_protocol.errors import ErrorCode
+from tests.client.reading import eventually, poll_until
+
+
+async def refused(call: object) -> ErrorCode:
+    """The error code of a call that has to fail."""
+    with pytest.raises(KafkaError) as caught:
+        await call  # type: ignore[misc]
+    return caught.value.code
+
+
+async def test_topics_are_created_listed_described_and_deleted(admin: Admin, name: str) -> None:
+    new = NewTopic(name, 3, 1, configs={"retention.ms": "1234567"})
+    await admin.create_topics([new], validate_only=True)
+    assert name not in await admin.list_topics()
+    await admin.create_topics([new])
+    assert await refused(admin.create_topics([new])) is ErrorCode.TOPIC_ALREADY_EXISTS
+    listing = (await admin.list_topics())[name]
+    description = (await admin.describe_topics([name]))[name]
+    assert listing.topic_id == description.topic_id != bytes(16)
+    assert [(row.partition, row.in_sync_replicas) for row in description.partitions] == [
+        (number, row.replicas) for number, row in enumerate(description.partitions)
+    ]
+    assert len(description.partitions) == 3
+    await admin.delete_topics([name])
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await refused(admin.delete_topics([name])) is unknown
+    await eventually(lambda: gone(admin, name))
+
+
+async def gone(admin: Admin, name: str) -> bool:
+    """Whether describing a topic says that it does not exist."""
+    try:
+        await admin.describe_topics([name])
+    except KafkaError as error:
+        return error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return False
+
+
+async def test_bad_topics_are_refused_with_kafkas_codes(admin: Admin, name: str) -> None:
+    invalid = ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert await refused(admin.create_topics(["no/slash"])) is invalid
+    none = NewTopic(name, 0, 1)
+    assert await refused(admin.create_topics([none])) is ErrorCode.INVALID_PARTITIONS
+    many = NewTopic(name, 1, 9)
+    assert await refused(admin.create_topics([many])) is ErrorCode.INVALID_REPLICATION_FACTOR
+    wrong = NewTopic(name, 1, 1, configs={"retention.ms": "soon"})
+    assert await refused(admin.create_topics([wrong])) is ErrorCode.INVALID_CONFIG
+
+
+async def test_partitions_can_be_added_and_not_taken_away(admin: Admin, topic: str) -> None:
+    await admin.create_partitions({topic: 4})
+    assert len((await admin.describe_topics([topic]))[topic].partitions) == 4
+    assert await refused(admin.create_partitions({topic: 3})) is ErrorCode.INVALID_PARTITIONS
+
+
+async def test_settings_are_described_and_altered_one_by_one(admin: Admin, topic: str) -> None:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    before = (await admin.describe_configs([resource]))[resource]
+    assert before["retention.ms"].is_default
+    await admin.alter_configs(
+        {
+            resource: [
+                AlterConfigOp("retention.ms", "60000"),
+                AlterConfigOp("cleanup.policy", "compact", "append"),
+            ]
+        }
+    )
+    after = (await admin.describe_configs([resource]))[resource]
+    changed = after["retention.ms"]
+    assert (changed.value, changed.source) == ("60000", ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    assert after["cleanup.policy"].value == "delete,compact"
+    await admin.alter_configs({resource: [AlterConfigOp("retention.ms", op="delete")]})
+    assert (await admin.describe_configs([resource]))[resource]["retention.ms"].is_default
+    wrong = {resource: [AlterConfigOp("segment.bytes", "many")]}
+    assert await refused(admin.alter_configs(wrong)) is ErrorCode.INVALID_CONFIG
+
+
+async def test_a_broker_tells_its_settings(admin: Admin) -> None:
+    (node,) = (await admin.describe_cluster()).nodes
+    resource = ConfigResource(ResourceType.BROKER, str(node.node_id))
+    settings = (await admin.describe_configs([resource]))[resource]
+    assert settings["transaction.max.timeout.ms"].value == "900000"
+
+
+async def test_a_group_is_described_while_it_lives_and_deleted_after(
+    bootstrap: str, admin: Admin, producer: Producer, topic: str, name: str
+) -> None:
+    tp = TopicPartition(topic, 0)
+    await (await producer.send(topic, b"v", partition=0))
+    async with Consumer(bootstrap, group_id=name, client_id="tester") as consumer:
+        await consumer.subscribe([topic])
+        await poll_until([consumer], consumer.assignment)
+        await consumer.commit({tp: 1})
+        described = (await admin.describe_groups([name]))[name]
+        assert (described.state, described.partition_assignor) == ("Stable", "range")
+        (member,) = described.members
+        assert member.member_id == consumer.group_metadata().member_id
+        assert member.client_id == "tester"
+        assert set(member.assignment) == {tp, TopicPartition(topic, 1)}
+        assert name in {group.group_id for group in await admin.list_groups(states=["Stable"])}
+        assert await refused(admin.delete_groups([name])) is ErrorCode.NON_EMPTY_GROUP
+        with pytest.raises(CommitFailedError):
+            await admin.alter_group_offsets(name, {tp: OffsetAndMetadata(0)})
+    assert (await admin.describe_groups([name]))[name].state == "Empty"
+    await admin.alter_group_offsets(name, {tp: OffsetAndMetadata(0, "again")})
+    assert (await admin.list_group_offsets(name))[tp] == OffsetAndMetadata(0, "again")
+    await admin.delete_group_offsets(name, [tp])
+    assert tp not in await admin.list_group_offsets(name)
+    await admin.delete_groups([name])
+    assert (await admin.describe_groups([name]))[name].state == "Dead"
+
+
+async def test_records_are_deleted_up_to_an_offset(
+    admin: Admin, producer: Producer, topic: str
+) -> None:
+    tp = TopicPartition(topic, 0)
+    for number in range(5):
+        await producer.send(topic, b"%d" % number, partition=0, timestamp_ms=100 - number)
+    await producer.flush()
+    assert await admin.delete_records({tp: 3}) == {tp: 3}
+    assert (await admin.list_offsets({tp: "earliest"}))[tp].offset == 3
+    assert (await admin.list_offsets({tp: "latest"}))[tp].offset == 5
+    assert (await admin.list_offsets({tp: "max_timestamp"}))[tp].timestamp_ms == 100
+    assert await admin.delete_records({tp: -1}) == {tp: 5}
+    assert await refused(admin.delete_records({tp: 6})) is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+async def test_the_cluster_and_its_directories(admin: Admin, topic: str) -> None:
+    cluster = await admin.describe_cluster()
+    assert cluster.cluster_id
+    assert cluster.controller in cluster.nodes
+
+    async def has_replica() -> bool:
+        directories = await admin.describe_log_dirs()
+        replicas = [row.replicas for rows in directories.values() for row in rows]
+        return any(TopicPartition(topic, 1) in found for found in replicas)
+
+    await eventually(has_replica)

@@ -1,0 +1,358 @@
+"""Transactions with a running broker: oncelog, and Apache Kafka as the control."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from oncelog_client import (
+    AbortableError,
+    Admin,
+    CommitOutcomeUnknown,
+    Consumer,
+    FatalError,
+    IllegalStateError,
+    NewTopic,
+    OffsetAndMetadata,
+    Producer,
+    ProducerFencedError,
+    TimedOutError,
+    TopicPartition,
+)
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from tests.broker import Oncelog
+from tests.client.conftest import QUICK
+from tests.client.proxy import Proxy
+from tests.client.reading import DEADLINE_S, poll_until, read, read_values
+from tests.kafka.kafka import Kafka, free_ports
+
+
+@pytest_asyncio.fixture
+async def transactional(bootstrap: str, name: str) -> AsyncIterator[Producer]:
+    async with Producer(bootstrap, transactional_id=name) as producer:
+        await producer.init_transactions()
+        yield producer
+
+
+async def test_committed_is_visible_and_aborted_is_not(
+    bootstrap: str, transactional: Producer, topic: str
+) -> None:
+    async with transactional.transaction():
+        await transactional.send(topic, b"one", partition=0)
+        await transactional.send(topic, b"two", partition=1)
+    await transactional.begin_transaction()
+    await (await transactional.send(topic, b"aborted", partition=0))
+    await transactional.abort_transaction()
+    await transactional.begin_transaction()
+    await transactional.send(topic, b"three", partition=0)
+    await transactional.commit_transaction()
+    assert await read_values(bootstrap, topic, committed=True) == [b"one", b"three", b"two"]
+    everything = await read_values(bootstrap, topic, committed=False)
+    assert everything == [b"one", b"aborted", b"three", b"two"]
+
+
+async def test_many_transactions_one_after_the_other(
+    bootstrap: str, transactional: Producer, topic: str
+) -> None:
+    for number in range(30):
+        await transactional.begin_transaction()
+        await transactional.send(topic, b"%d" % number, partition=0)
+        if number % 3:
+            await transactional.commit_transaction()
+        else:
+            await transactional.abort_transaction()
+    expected = [b"%d" % number for number in range(30) if number % 3]
+    assert await read_values(bootstrap, topic, committed=True) == expected
+
+
+async def test_empty_transactions_are_nothing(transactional: Producer) -> None:
+    for _ in range(3):
+        async with transactional.transaction():
+            pass
+    await transactional.begin_transaction()
+    await transactional.abort_transaction()
+
+
+async def test_the_end_for_committed_readers_is_the_last_stable_offset(
+    bootstrap: str, transactional: Producer, topic: str
+) -> None:
+    tp = TopicPartition(topic, 0)
+    async with transactional.transaction():
+        await transactional.send(topic, b"one", partition=0)
+    async with Consumer(bootstrap, isolation_level="read_committed") as consumer:
+        await consumer.assign([tp])
+        await consumer.seek_to_beginning()
+        await transactional.begin_transaction()
+        await (await transactional.send(topic, b"open", partition=0))
+        # One record and its marker are stable, the open transaction is not.
+        assert await consumer.end_offsets([tp]) == {tp: 2}
+        assert [record.value for record in await read(consumer, 1)] == [b"one"]
+        assert await consumer.poll(100) == []
+        assert await consumer.lag(tp) == {tp: 0}
+        await transactional.commit_transaction()
+        assert [record.value for record in await read(consumer, 1)] == [b"open"]
+        await consumer.seek_to_end(tp)
+        assert await consumer.position(tp) == 4
+    async with Consumer(bootstrap) as reader:
+        assert await reader.end_offsets([tp]) == {tp: 4}
+
+
+async def copy_once(consumer: Consumer, producer: Producer, out: str, count: int) -> None:
+    """Read `count` records and write them to `out`, with the offsets, in one transaction."""
+    records = await read(consumer, count)
+    async with producer.transaction():
+        for record in records:
+            await producer.send(out, record.value, partition=0)
+        offsets = {
+            record.topic_partition: OffsetAndMetadata(record.offset + 1) for record in records
+        }
+        await producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
+
+
+async def test_offsets_are_committed_with_the_transaction(
+    bootstrap: str, admin: Admin, transactional: Producer, producer: Producer, name: str
+) -> None:
+    await admin.create_topics([NewTopic(f"{name}-in", 1, 1), NewTopic(f"{name}-out", 1, 1)])
+    tp = TopicPartition(f"{name}-in", 0)
+    for number in range(6):
+        await producer.send(tp.topic, b"%d" % number)
+    await producer.flush()
+    async with Consumer(
+        bootstrap,
+        group_id=name,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        max_poll_records=2,
+    ) as consumer:
+        await consumer.subscribe([tp.topic])
+        await copy_once(consumer, transactional, f"{name}-out", 2)
+        records = await read(consumer, 2)
+        await transactional.begin_transaction()
+        await transactional.send_offsets_to_transaction({tp: OffsetAndMetadata(4)}, name)
+        await transactional.abort_transaction()
+        # The position is not rewound by an abort; this does it.
+        assert await consumer.position(tp) == records[-1].offset + 1
+        await consumer.reset_to_last_committed()
+        assert await consumer.position(tp) == 2
+        await copy_once(consumer, transactional, f"{name}-out", 2)
+        await copy_once(consumer, transactional, f"{name}-out", 2)
+        assert await consumer.committed(tp) == {tp: OffsetAndMetadata(6)}
+    copied = await read_values(bootstrap, f"{name}-out", committed=True)
+    assert copied == [b"%d" % number for number in range(6)]
+
+
+async def test_offsets_of_a_zombie_consumer_are_refused_and_the_producer_goes_on(
+    bootstrap: str, transactional: Producer, topic: str, name: str
+) -> None:
+    async with Consumer(bootstrap, group_id=name, heartbeat_interval_ms=100) as consumer:
+        await consumer.subscribe([topic])
+        await poll_until([consumer], consumer.assignment)
+        zombie = consumer.group_metadata()
+    offsets = {TopicPartition(topic, 0): OffsetAndMetadata(1)}
+    await transactional.begin_transaction()
+    await transactional.send(topic, b"zombie", partition=0)
+    with pytest.raises(AbortableError) as caught:
+        await transactional.send_offsets_to_transaction(offsets, zombie)
+    with pytest.raises(AbortableError):
+        await transactional.commit_transaction()
+    await transactional.abort_transaction()
+    assert caught.value.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+    async with transactional.transaction():
+        await transactional.send(topic, b"alive", partition=0)
+    assert await read_values(bootstrap, topic, committed=True) == [b"alive"]
+
+
+async def test_a_newer_producer_fences_the_older_one(
+    bootstrap: str, transactional: Producer, topic: str, name: str
+) -> None:
+    await transactional.begin_transaction()
+    await (await transactional.send(topic, b"old", partition=0))
+    async with Producer(bootstrap, transactional_id=name) as newer:
+        await newer.init_transactions()
+        async with newer.transaction():
+            await newer.send(topic, b"new", partition=0)
+        with pytest.raises(ProducerFencedError):
+            await transactional.commit_transaction()
+        for call in (transactional.begin_transaction, transactional.abort_transaction):
+            with pytest.raises(ProducerFencedError):
+                await call()
+        async with newer.transaction():
+            await newer.send(topic, b"still", partition=0)
+    assert await read_values(bootstrap, topic, committed=True) == [b"new", b"still"]
+
+
+async def test_a_fenced_producer_finds_out_by_sending(
+    bootstrap: str, transactional: Producer, topic: str, name: str
+) -> None:
+    async with transactional.transaction():
+        await transactional.send(topic, b"first", partition=0)
+    async with Producer(bootstrap, transactional_id=name) as newer:
+        await newer.init_transactions()
+        with pytest.raises(FatalError):
+            async with transactional.transaction():
+                await transactional.send(topic, b"zombie", partition=0)
+    assert await read_values(bootstrap, topic, committed=True) == [b"first"]
+
+
+async def test_a_transaction_the_coordinator_timed_out_is_not_committed(
+    bootstrap: str, topic: str, name: str
+) -> None:
+    settings: dict[str, Any] = {"transactional_id": name, "transaction_timeout_ms": 300}
+    async with Producer(bootstrap, **settings) as producer:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await (await producer.send(topic, b"late", partition=0))
+        async with Consumer(bootstrap, isolation_level="read_committed") as reader:
+            await aborted(reader, TopicPartition(topic, 0))
+        with pytest.raises((AbortableError, ProducerFencedError)) as caught:
+            await producer.commit_transaction()
+        if isinstance(caught.value, AbortableError):
+            # The epoch was the coordinator's to bump, not a newer producer's: this one goes on.
+            await producer.abort_transaction()
+            async with producer.transaction():
+                await producer.send(topic, b"in time", partition=0)
+    visible = await read_values(bootstrap, topic, committed=True)
+    assert visible == ([b"in time"] if isinstance(caught.value, AbortableError) else [])
+
+
+async def aborted(reader: Consumer, tp: TopicPartition) -> None:
+    """Wait until the marker of an open transaction is in the log."""
+    async with asyncio.timeout(DEADLINE_S):
+        await reader.assign([tp])
+        while (await reader.end_offsets([tp]))[tp] < 2:
+            await reader.poll(50)
+
+
+async def test_calls_out_of_order_are_refused(bootstrap: str, topic: str, name: str) -> None:
+    async with Producer(bootstrap, transactional_id=name) as producer:
+        with pytest.raises(IllegalStateError):
+            await producer.begin_transaction()
+        await producer.init_transactions()
+        with pytest.raises(IllegalStateError):
+            await producer.init_transactions()
+        with pytest.raises(IllegalStateError):
+            await producer.send(topic, b"outside")
+        with pytest.raises(IllegalStateError):
+            await producer.commit_transaction()
+        await producer.begin_transaction()
+        with pytest.raises(IllegalStateError):
+            await producer.begin_transaction()
+        await producer.abort_transaction()
+    assert await read_values(bootstrap, topic, committed=False) == []
+
+
+async def test_closing_aborts_an_open_transaction(bootstrap: str, topic: str, name: str) -> None:
+    async with Producer(bootstrap, transactional_id=name) as producer:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await (await producer.send(topic, b"open", partition=0))
+    async with Consumer(bootstrap, isolation_level="read_committed") as reader:
+        await aborted(reader, TopicPartition(topic, 0))
+    assert await read_values(bootstrap, topic, committed=True) == []
+
+
+# -- answers that get lost
+
+
+@pytest_asyncio.fixture(params=["oncelog", "kafka"])
+async def proxy(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Proxy]:
+    """A broker that tells its clients to come through a proxy."""
+    (port,) = free_ports(1)
+    advertised = {**QUICK, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    broker: Oncelog | Kafka
+    if request.param == "kafka":
+        request.getfixturevalue("kafka_jars")
+        broker = Kafka(tmp_path, advertised)
+    else:
+        broker = Oncelog(tmp_path, advertised)
+    with broker:
+        async with Proxy(port, ("127.0.0.1", broker.port)) as running:
+            yield running
+
+
+async def test_whatever_answer_is_lost_a_transaction_happens_once(proxy: Proxy) -> None:
+    async with (
+        Producer(proxy.address, transactional_id="lossy") as producer,
+        Admin(proxy.address) as admin,
+    ):
+        await admin.create_topics([NewTopic("out", 1, 1), NewTopic("in", 1, 1)])
+        proxy.to_lose[ApiKey.INIT_PRODUCER_ID] = 1
+        await producer.init_transactions()
+        losses = (
+            ApiKey.PRODUCE,
+            ApiKey.TXN_OFFSET_COMMIT,
+            ApiKey.END_TXN,
+            ApiKey.FIND_COORDINATOR,
+            ApiKey.METADATA,
+        )
+        for number, api in enumerate(losses):
+            proxy.to_lose[api] = 1
+            async with producer.transaction():
+                await producer.send("out", b"%d" % number)
+                offsets = {TopicPartition("in", 0): OffsetAndMetadata(number)}
+                await producer.send_offsets_to_transaction(offsets, "g")
+        assert proxy.lost >= 4
+        proxy.to_lose.clear()
+        assert await admin.list_group_offsets("g", require_stable=True) == {
+            TopicPartition("in", 0): OffsetAndMetadata(len(losses) - 1)
+        }
+        committed = await read_values(proxy.address, "out", committed=True)
+    assert committed == [b"%d" % number for number in range(len(losses))]
+
+
+async def init_patiently(producer: Producer) -> None:
+    """Until the coordinator has been set up, which the first call of all starts."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            with suppress(TimedOutError):
+                return await producer.init_transactions()
+
+
+async def test_an_unknown_outcome_is_told_never_aborted_and_can_be_asked_again(
+    proxy: Proxy,
+) -> None:
+    settings: dict[str, Any] = {"transactional_id": "patient", "max_block_ms": 1000}
+    async with Producer(proxy.address, **settings) as producer:
+        await init_patiently(producer)
+        async with producer.transaction():
+            await producer.send("out", b"first")
+        proxy.to_lose[ApiKey.END_TXN] = 1_000_000
+        with pytest.raises(CommitOutcomeUnknown) as caught:
+            async with producer.transaction():
+                await producer.send("out", b"second")
+        assert not caught.value.fatal
+        with pytest.raises(IllegalStateError):
+            await producer.abort_transaction()
+        with pytest.raises(IllegalStateError):
+            await producer.begin_transaction()
+        proxy.to_lose.clear()
+        await producer.commit_transaction()
+        async with producer.transaction():
+            await producer.send("out", b"third")
+        values = await read_values(proxy.address, "out", committed=True)
+    assert sorted(value or b"" for value in values) == [b"first", b"second", b"third"]
+
+
+async def test_fenced_while_the_outcome_is_unknown_is_told_as_unknown(proxy: Proxy) -> None:
+    settings: dict[str, Any] = {"transactional_id": "doubtful", "max_block_ms": 1000}
+    async with Producer(proxy.address, **settings) as producer:
+        await init_patiently(producer)
+        proxy.to_lose[ApiKey.END_TXN] = 1_000_000
+        with pytest.raises(CommitOutcomeUnknown):
+            async with producer.transaction():
+                await producer.send("out", b"decided")
+        async with Producer(proxy.address, transactional_id="doubtful") as newer:
+            await newer.init_transactions()
+        proxy.to_lose.clear()
+        with pytest.raises(CommitOutcomeUnknown) as caught:
+            await producer.commit_transaction()
+        assert caught.value.fatal
+    assert await read_values(proxy.address, "out", committed=True) == [b"decided"]
