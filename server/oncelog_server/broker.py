@@ -198,6 +198,7 @@ class Broker:
             self.directory,
             self._files,
         )
+        self.metadata.subscribe(self._upkeep.follow)
 
     async def _listen(self) -> None:
         """Bind, register under the addresses bound, and only then answer."""

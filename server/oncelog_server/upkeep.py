@@ -9,6 +9,8 @@ from typing import Final
 import structlog
 
 from oncelog_server.clock import Clock
+from oncelog_server.cluster.delta import ImageDelta
+from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.config import Settings
 from oncelog_server.coordination.timers import Timer, Timers
 from oncelog_server.coordination.transactions import TransactionCoordinator
@@ -31,8 +33,7 @@ FLUSH_CHECK_MS: Final = 1_000
 
 
 class Upkeep:
-    """One timer for each duty; each is re-armed when it has run, so that none runs twice at once.
-    """
+    """One timer for each duty; each is re-armed when it has run, so that none runs twice at once."""
 
     def __init__(
         self,
@@ -130,6 +131,12 @@ class Upkeep:
         now_ms = self._clock.now_ms()
         for partition in self._partitions:
             partition.log.producers.expire(now_ms)
+
+    def follow(self, _old: ClusterImage, _new: ClusterImage, delta: ImageDelta) -> None:
+        """The checkpoints of a deleted topic must not meet a new topic of its name after a crash:
+        they would cut it off, or take it for one that lost its records."""
+        if delta.topics_deleted:
+            self.checkpoint()
 
     def checkpoint(self) -> None:
         """How far each log is known to be on disk, where it starts, and what is committed."""
