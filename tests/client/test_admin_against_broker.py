@@ -70,7 +70,11 @@ async def test_bad_topics_are_refused_with_kafkas_codes(admin: Admin, name: str)
 
 async def test_partitions_can_be_added_and_not_taken_away(admin: Admin, topic: str) -> None:
     await admin.create_partitions({topic: 4})
-    assert len((await admin.describe_topics([topic]))[topic].partitions) == 4
+
+    async def has_four() -> bool:
+        return len((await admin.describe_topics([topic]))[topic].partitions) == 4
+
+    await eventually(has_four)
     assert await refused(admin.create_partitions({topic: 3})) is ErrorCode.INVALID_PARTITIONS
 
 
@@ -86,12 +90,21 @@ async def test_settings_are_described_and_altered_one_by_one(admin: Admin, topic
             ]
         }
     )
+
+    async def changed() -> bool:
+        after = (await admin.describe_configs([resource]))[resource]
+        return after["retention.ms"].value == "60000"
+
+    await eventually(changed)
     after = (await admin.describe_configs([resource]))[resource]
-    changed = after["retention.ms"]
-    assert (changed.value, changed.source) == ("60000", ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    assert after["retention.ms"].source is ConfigSource.DYNAMIC_TOPIC_CONFIG
     assert after["cleanup.policy"].value == "delete,compact"
     await admin.alter_configs({resource: [AlterConfigOp("retention.ms", op="delete")]})
-    assert (await admin.describe_configs([resource]))[resource]["retention.ms"].is_default
+
+    async def unset() -> bool:
+        return (await admin.describe_configs([resource]))[resource]["retention.ms"].is_default
+
+    await eventually(unset)
     wrong = {resource: [AlterConfigOp("segment.bytes", "many")]}
     assert await refused(admin.alter_configs(wrong)) is ErrorCode.INVALID_CONFIG
 
