@@ -69,11 +69,8 @@ class Kafka:
             raise KafkaFailed("not started")
         return self._process.pid
 
-    def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Start on the same ports and data as before, formatting at the first time.
-
-        Returns when the broker lists itself. Raises KafkaFailed after `timeout_s`.
-        """
+    def spawn(self) -> subprocess.Popen[bytes]:
+        """Start the process, formatting at the first time, without waiting for it to answer."""
         self.directory.mkdir(parents=True, exist_ok=True)
         lines = [f"{name}={value}" for name, value in self._settings.items()]
         self._properties.write_text("\n".join(lines) + "\n")
@@ -85,9 +82,17 @@ class Kafka:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
+        return self._process
+
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Start on the same ports and data as before.
+
+        Returns when the broker lists itself. Raises KafkaFailed after `timeout_s`.
+        """
+        process = self.spawn()
         deadline = time.monotonic() + timeout_s
         while not self._lists_itself():
-            if self._process.poll() is not None or time.monotonic() > deadline:
+            if process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 raise KafkaFailed(f"Apache Kafka did not start:\n{self._end_of_log()}")
             time.sleep(0.05)

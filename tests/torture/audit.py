@@ -1,0 +1,127 @@
+"""What must hold at the end: nothing doubled, nothing lost, offsets with outputs, nobody stuck."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from tests.torture.copier import GROUP, INPUT, OUTPUT
+from tests.torture.workload import PARTITIONS
+
+TIMEOUT_S = 30.0
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was counted, and every violation in a sentence."""
+
+    records: int = 0
+    duplicates: int = 0
+    losses: int = 0
+    violations: list[str] = field(default_factory=list)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether exactly once held."""
+        return not (self.duplicates or self.losses or self.violations)
+
+
+def end_offsets(admin: Any, topic: str, *, committed: bool) -> dict[int, int]:
+    """Last stable offsets, or high watermarks, by partition."""
+    isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+    wanted = {TopicPartition(topic, one): OffsetSpec.latest() for one in range(PARTITIONS)}
+    answers = admin.list_offsets(wanted, isolation_level=isolation, request_timeout=TIMEOUT_S)
+    return {place.partition: answer.result().offset for place, answer in answers.items()}
+
+
+def committed_offsets(consumer: Consumer) -> dict[int, int]:
+    """What the group of the copiers has committed, by partition."""
+    places = [TopicPartition(INPUT, partition) for partition in range(PARTITIONS)]
+    return {one.partition: one.offset for one in consumer.committed(places, TIMEOUT_S)}
+
+
+def audit(
+    address: str, written: Counter[str], read: Mapping[int, list[str]], verdict: Verdict
+) -> None:
+    """Compare what was fed, what a reader saw, what a new reader sees, and the offsets."""
+    admin = AdminClient({"bootstrap.servers": address})
+    consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP})
+    try:
+        committed = committed_offsets(consumer)
+    finally:
+        consumer.close()
+    for topic in (INPUT, OUTPUT):
+        stable = end_offsets(admin, topic, committed=True)
+        ends = end_offsets(admin, topic, committed=False)
+        if stable != ends:
+            verdict.violations.append(f"{topic}: LSO {stable} is not HW {ends}")
+        if topic == INPUT and committed != ends:
+            verdict.violations.append(f"committed {committed} is not the end {ends}")
+    source = read_all(address, INPUT)
+    sink = read_all(address, OUTPUT)
+    verdict.records = sum(map(len, sink.values()))
+    compare("input", written, source, verdict)
+    compare("output", written, sink, verdict)
+    for partition, values in sink.items():
+        if values != source[partition]:
+            verdict.violations.append(f"partition {partition}: another order than the input's")
+        if values != read[partition]:
+            verdict.violations.append(f"partition {partition}: the live reader saw other records")
+
+
+def compare(
+    name: str, written: Counter[str], found: Mapping[int, list[str]], verdict: Verdict
+) -> None:
+    """Count what is there more than once, and what is missing."""
+    counted = Counter(value for values in found.values() for value in values)
+    doubled = [value for value, times in counted.items() if times > 1]
+    missing = written.keys() - counted.keys()
+    unknown = counted.keys() - written.keys()
+    verdict.duplicates += len(doubled)
+    verdict.losses += len(missing)
+    for what, values in (("doubled", doubled), ("lost", missing), ("never fed", unknown)):
+        if values:
+            verdict.violations.append(f"{name}: {len(values)} {what}: {some(values)}")
+
+
+def some(values: Iterable[str]) -> str:
+    """The first few."""
+    return ", ".join(sorted(values)[:5])
+
+
+def read_all(address: str, topic: str) -> dict[int, list[str]]:
+    """All committed records of a topic by partition, from the start to the last stable offset.
+
+    Raises TimeoutError when the reader gets stuck before that.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "torture-audit",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 50,
+        }
+    )
+    found: dict[int, list[str]] = {partition: [] for partition in range(PARTITIONS)}
+    at_end: set[int] = set()
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in found])
+        while len(at_end) < PARTITIONS:
+            messages = consumer.consume(1000, TIMEOUT_S)
+            if not messages:
+                raise TimeoutError(f"a reader of {topic} is stuck; at the end of {at_end}")
+            for message in messages:
+                if message.error() is None:
+                    found[message.partition()].append(message.value().decode())
+                else:
+                    at_end.add(message.partition())
+    finally:
+        consumer.close()
+    return found

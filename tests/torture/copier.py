@@ -1,0 +1,132 @@
+"""One copier, a process to be killed: input to output in transactions, some aborted on purpose.
+
+`python -m tests.torture.copier ADDRESS NUMBER SEED`. It ends with code 3 when its producer cannot
+go on (fenced, or an error librdkafka calls fatal); its supervisor starts the next instance.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+INPUT, OUTPUT, GROUP = "torture-input", "torture-output", "torture-copiers"
+RECORDS_PER_TRANSACTION = 20
+ABORT_PROBABILITY = 0.1
+CALL_TIMEOUT_S = 5.0
+FATAL_EXIT_CODE = 3
+
+# A broker that is back is found at once: the default waits grow to 10 s.
+RECONNECT: Mapping[str, Any] = {
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 100,
+    "retry.backoff.ms": 20,
+    "retry.backoff.max.ms": 100,
+    "topic.metadata.refresh.interval.ms": 1000,
+    "log_level": 0,
+}
+
+
+class MustAbort(Exception):
+    """The transaction cannot be committed; the producer can go on after an abort."""
+
+
+def insist(call: Callable[..., Any], *arguments: Any) -> Any:
+    """Call until the broker has answered. Raises MustAbort; KafkaException where that is final."""
+    while True:
+        try:
+            return call(*arguments, CALL_TIMEOUT_S)
+        except KafkaException as error:
+            reason = error.args[0]
+            if reason.txn_requires_abort():
+                raise MustAbort(reason.str()) from error
+            if not reason.retriable():
+                raise
+
+
+class Copier:
+    """Copies every record of its partitions to the same partition of the output."""
+
+    def __init__(self, address: str, number: int, chance: random.Random) -> None:
+        self._chance = chance
+        common = {"bootstrap.servers": address, **RECONNECT}
+        self._consumer = Consumer(
+            {
+                **common,
+                "group.id": GROUP,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "session.timeout.ms": 3000,
+                "heartbeat.interval.ms": 200,
+                "fetch.wait.max.ms": 50,
+            }
+        )
+        self._producer = Producer(
+            {
+                **common,
+                "transactional.id": f"torture-copier-{number}",
+                "transaction.timeout.ms": 10_000,
+                "linger.ms": 1,
+                # Several batches of a transaction in flight, as in Kafka's own copier.
+                "batch.size": 512,
+            }
+        )
+
+    def run(self) -> None:
+        """Copy until killed. Raises KafkaException when this instance cannot go on."""
+        insist(self._producer.init_transactions)
+        self._consumer.subscribe([INPUT])
+        while True:
+            polled = self._consumer.consume(RECORDS_PER_TRANSACTION, 0.2)
+            messages = [message for message in polled if message.error() is None]
+            if messages:
+                self._copy(messages)
+
+    def _copy(self, messages: Sequence[Any]) -> None:
+        self._producer.begin_transaction()
+        try:
+            next_offsets: dict[int, int] = {}
+            for message in messages:
+                self._producer.produce(OUTPUT, message.value(), partition=message.partition())
+                next_offsets[message.partition()] = message.offset() + 1
+            if self._chance.random() < ABORT_PROBABILITY:
+                raise MustAbort("on purpose")
+            places = [TopicPartition(INPUT, *place) for place in next_offsets.items()]
+            metadata = self._consumer.consumer_group_metadata()
+            insist(self._producer.send_offsets_to_transaction, places, metadata)
+            insist(self._producer.commit_transaction)
+        except MustAbort:
+            insist(self._producer.abort_transaction)
+            self._rewind()
+
+    def _rewind(self) -> None:
+        """Read again from what is committed: an abort does not move the consumer back."""
+        assigned = self._consumer.assignment()
+        while assigned:
+            try:
+                for place in self._consumer.committed(assigned, CALL_TIMEOUT_S):
+                    place.offset = max(place.offset, 0)
+                    self._consumer.seek(place)
+                return
+            except KafkaException:
+                # The broker is away, or a rebalance took the partition: what is left is rewound.
+                self._consumer.poll(0)
+                assigned = self._consumer.assignment()
+
+
+def main() -> int:
+    """The process."""
+    address, number, seed = sys.argv[1:]
+    try:
+        Copier(address, int(number), random.Random(seed)).run()
+    except KafkaException as error:
+        sys.stderr.write(f"copier {number}: {error}\n")
+    return FATAL_EXIT_CODE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

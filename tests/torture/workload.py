@@ -1,0 +1,181 @@
+"""What runs while the broker is killed: a feeder, copiers and a reader."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tests.torture.copier import INPUT, OUTPUT, RECONNECT
+
+PARTITIONS = 4
+FLUSH_TIMEOUT_S = 60.0
+
+
+class Broker(Protocol):
+    """What is killed and started again."""
+
+    @property
+    def address(self) -> str: ...
+
+    def spawn(self) -> object: ...
+
+    def start(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+class _Thread:
+    """A loop in a thread until told to stop; what it raises is raised again by `stop`."""
+
+    def __init__(self, name: str) -> None:
+        self._stopping = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._turn()
+            self._end()
+        except BaseException as error:
+            self._error = error
+
+    def _turn(self) -> None:
+        raise NotImplementedError
+
+    def _end(self) -> None:
+        """What is left to do once told to stop."""
+
+
+class Feeder(_Thread):
+    """Writes unique values, idempotently; `written` are the values the broker acknowledged."""
+
+    def __init__(self, address: str, records_per_s: int) -> None:
+        super().__init__("feeder")
+        self.written: Counter[str] = Counter()
+        self.failures: list[str] = []
+        self._number = 0
+        self._pause_s = 1 / records_per_s
+        self._producer = Producer(
+            {
+                "bootstrap.servers": address,
+                "enable.idempotence": True,
+                "linger.ms": 2,
+                "message.timeout.ms": 0,  # for ever: a value is written once, or the run ends
+                **RECONNECT,
+            }
+        )
+
+    def _turn(self) -> None:
+        value = f"{self._number:07}"
+        partition = self._number % PARTITIONS
+        self._number += 1
+        self._producer.produce(INPUT, value, partition=partition, on_delivery=self._delivered)
+        self._producer.poll(0)
+        self._stopping.wait(self._pause_s)
+
+    def _end(self) -> None:
+        if self._producer.flush(FLUSH_TIMEOUT_S):
+            self.failures.append(f"not acknowledged within {FLUSH_TIMEOUT_S} s")
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self.failures.append(str(error))
+        else:
+            self.written[message.value().decode()] += 1
+
+
+class Reader(_Thread):
+    """Reads the output as read_committed all the while; `read` are the values in its order."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__("reader")
+        self.read: dict[int, list[str]] = {partition: [] for partition in range(PARTITIONS)}
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": address,
+                "group.id": "torture-reader",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "fetch.wait.max.ms": 50,
+                **RECONNECT,
+            }
+        )
+        places = [TopicPartition(OUTPUT, partition, 0) for partition in self.read]
+        self._consumer.assign(places)
+
+    @property
+    def count(self) -> int:
+        """How many records were read so far."""
+        return sum(map(len, self.read.values()))
+
+    def _turn(self) -> None:
+        for message in self._consumer.consume(500, 0.1):
+            if message.error() is None:
+                self.read[message.partition()].append(message.value().decode())
+
+    def _end(self) -> None:
+        self._consumer.close()
+
+
+class Copiers:
+    """The copier processes: started again when they give up or are killed."""
+
+    def __init__(self, address: str, count: int, chance: random.Random, log: Path) -> None:
+        self._address = address
+        self._chance = chance
+        self._log = log
+        self._processes: list[subprocess.Popen[bytes] | None] = [None] * count
+        self.restarts = 0
+
+    def supervise(self) -> None:
+        """Start every copier that does not run."""
+        for number, process in enumerate(self._processes):
+            if process is not None and process.poll() is None:
+                continue
+            self.restarts += process is not None
+            seed = str(self._chance.random())
+            command = [sys.executable, "-m", "tests.torture.copier"]
+            with self._log.open("ab") as log:
+                self._processes[number] = subprocess.Popen(
+                    [*command, self._address, str(number), seed], stdout=log, stderr=log
+                )
+
+    def kill_one(self) -> None:
+        """SIGKILL to one of them, in the middle of whatever it does."""
+        process = self._chance.choice(self._processes)
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def __enter__(self) -> Copiers:
+        self.supervise()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for process in self._processes:
+            if process is not None:
+                process.kill()
+                process.wait()
