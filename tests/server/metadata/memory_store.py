@@ -45,6 +45,10 @@ class MemoryStore:
             raise self.fail_next.pop()
         if not all(map(self._holds, compare)):
             return TxnResult(False, self.feed.revision)
+        return self.apply(operations)
+
+    def apply(self, operations: Sequence[Operation]) -> TxnResult:
+        """Do it at once, whatever the loop is about to do."""
         revision = self.feed.revision + 1
         events = [event for one in operations if (event := self._operate(one, revision))]
         if events:

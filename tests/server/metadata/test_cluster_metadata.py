@@ -13,8 +13,8 @@ from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
-from oncelog_server.cluster.store import Put
-from oncelog_server.cluster.topics import CreatedTopic, NewPartitions, NewTopic
+from oncelog_server.cluster.store import Delete, Operation, Put
+from oncelog_server.cluster.topics import CreatedTopic, NewPartitions, NewTopic, topic_put
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata, random_uuid
 from oncelog_server.metadata.sqlite_store import SqliteStore
 from oncelog_server.refusal import Refused
@@ -200,3 +200,24 @@ def test_random_ids_are_no_options_of_a_command_line() -> None:
     texts = {uuid_to_string(random_uuid()) for _ in range(500)}
     assert len(texts) == 500
     assert not any(text.startswith("-") for text in texts)
+
+
+async def test_an_image_that_fell_too_far_behind_is_read_anew() -> None:
+    store = MemoryStore(kept=2)
+    metadata = ClusterMetadata(store, Settings())
+    await metadata.start(HERE)
+    await metadata.create_topics([NewTopic("gone"), NewTopic("kept")])
+    told: list[ImageDelta] = []
+    metadata.subscribe(lambda old, new, delta: told.append(delta))
+    kept = metadata.image.topics["kept"]
+    operations: list[Operation] = [Put("elsewhere", b"%d" % number) for number in range(5)]
+    operations.insert(0, Delete(records.topic_key("gone")))
+    operations.append(topic_put(kept, settings={"flush.ms": "1"}))
+    # One after the other, without a turn of the loop in between that would let the watch follow.
+    for operation in operations:
+        store.apply([operation])
+    await metadata.create_topics([NewTopic("new")])
+    assert set(metadata.image.topics) == {"kept", "new"}
+    assert [topic.name for delta in told for topic in delta.topics_deleted] == ["gone"]
+    assert [topic.name for delta in told for topic in delta.settings_changed] == ["kept"]
+    await metadata.stop()

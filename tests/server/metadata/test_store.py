@@ -20,6 +20,7 @@ from oncelog_server.cluster.store import (
     Event,
     MetadataStore,
     Put,
+    Snapshot,
     Written,
 )
 from oncelog_server.metadata.sqlite_store import SqliteStore
@@ -242,3 +243,22 @@ async def test_a_closed_store_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="closed"):
         await store.get("a")
     executor.shutdown()
+
+
+async def test_a_transaction_that_does_not_fit_the_disk_changes_nothing(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "metadata.sqlite")
+    before = await store.txn((), [Put("a", b"1")])
+    connection = store._database._connection
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count={pages}")
+    with pytest.raises(OSError, match="full"):
+        await store.txn((), [Put("a", b"2"), Put("b", bytes(100_000))])
+    assert await store.range("") == Snapshot(
+        before.revision, (Entry("a", b"1", before.revision, before.revision),)
+    )
+    connection.execute("PRAGMA max_page_count=100000")
+    after = await store.txn((), [Put("b", bytes(100_000))])
+    assert after.revision == before.revision + 1
+    (changes,) = await collect(store, "", after.revision, 1)
+    assert [event.key for event in changes.events] == ["b"]
+    await store.close()
