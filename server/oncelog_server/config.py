@@ -89,7 +89,7 @@ def load_settings(
         given.append(Assignment("listeners", f"PLAINTEXT://:{port}", "--port"))
     if data is not None:
         given.append(Assignment("log.dirs", data, "--data"))
-    return settings_of(given, unreadable)
+    return settings_of(_without_stale_advertised(given), unreadable)
 
 
 def settings_of(given: Sequence[Assignment], unreadable: Sequence[SettingProblem] = ()) -> Loaded:
@@ -197,6 +197,17 @@ def _problem(assignment: Assignment, reason: str) -> SettingProblem:
     hidden = row is not None and row.kind is Kind.PASSWORD
     text = "[hidden]" if hidden else assignment.text
     return SettingProblem(assignment.name, text, assignment.source, reason)
+
+
+def _without_stale_advertised(given: list[Assignment]) -> list[Assignment]:
+    """A file's `advertised.listeners` go with its `listeners`: where the environment or an option
+    sets others, they are not those that were advertised. So Kafka's image does with its defaults.
+    """
+    *earlier, last = ["", *(one.source for one in given if one.name == "listeners")]
+    replaced = set(earlier) - {last}
+    return [
+        one for one in given if one.name != "advertised.listeners" or one.source not in replaced
+    ]
 
 
 def _read(file: Path) -> list[Assignment]:
