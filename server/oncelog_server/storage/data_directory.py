@@ -97,8 +97,7 @@ class DataDirectory:
         return self._offsets(LOG_START_CHECKPOINT)
 
     def _offsets(self, name: str) -> Offsets:
-        """A checkpoint that is missing or broken counts as empty: everything is scanned then (S8).
-        """
+        """A missing or broken checkpoint counts as empty: everything is scanned then (S8)."""
         try:
             return decode_offsets((self.path / name).read_bytes())
         except FileNotFoundError:
