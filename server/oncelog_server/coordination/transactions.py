@@ -129,7 +129,8 @@ class TransactionCoordinator:
         return self._run(index, shard, command.transactional_id, decision)
 
     def abort_overdue(self, at_most: int) -> list[str]:
-        """Abort transactions that are past their time-out; their ids, for the log. `at_most`: each
+        """Abort transactions that are past their time-out; their ids, less those
+        whose record could not be appended: the next scan finds them. `at_most`: each
         takes time on the loop, so that many are aborted in several turns (T9)."""
         aborted: list[str] = []
         for index, shard in self.runtime.shards():
@@ -141,7 +142,9 @@ class TransactionCoordinator:
             )
             for transactional_id, decision in overdue:
                 self._run(index, shard, transactional_id, decision)
-                aborted.append(transactional_id)
+                live = shard.ongoing.get(transactional_id)
+                if live is None or live.pending is not None:
+                    aborted.append(transactional_id)
         return aborted
 
     def _run(
