@@ -30,11 +30,10 @@ RESULTS = Path(__file__).with_name("results")
 def main() -> int:
     """Run what the command line says; exit code 1 if a `must` is missed, 2 if it cannot run."""
     args = arguments()
-    console = Console(stderr=True, highlight=False)
     begin = time.monotonic()
 
     def say(text: str) -> None:
-        console.print(f"[dim]{time.monotonic() - begin:6.0f} s[/dim]  {text}")
+        print(f"{time.monotonic() - begin:6.0f} s  {text}", file=sys.stderr, flush=True)
 
     try:
         machine.require_linux()
@@ -59,7 +58,8 @@ def main() -> int:
     for place, found in tables.items():
         show(place, found, as_markdown=args.markdown)
     write(args, tables, measured)
-    return int(any(found.reaches(found.row.must) is False for found in tables.get(PINNED, [])))
+    missed = [found for found in tables.get(PINNED, []) if found.reaches(found.row.must) is False]
+    return int(bool(missed) and not args.quick)
 
 
 def arguments() -> argparse.Namespace:

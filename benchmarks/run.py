@@ -50,10 +50,10 @@ class Plan:
 def places(names: Sequence[str]) -> list[Place]:
     """Pinned: broker on the first core, load on the second. Raises UnfitMachine on one core."""
     cores = sorted(machine.all_cores())
-    if len(cores) < 2:
-        raise machine.UnfitMachine("the bench needs two cores: one for a broker, one for the load")
+    if PINNED in names and len(cores) < 2:
+        raise machine.UnfitMachine("two cores are needed: one for a broker, one for the load")
     every = {
-        PINNED: Place(PINNED, {cores[0]}, {cores[1]}),
+        PINNED: Place(PINNED, set(cores[:1]), set(cores[1:2])),
         UNPINNED: Place(UNPINNED, set(cores), set(cores)),
     }
     return [every[name] for name in names]
