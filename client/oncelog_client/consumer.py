@@ -15,19 +15,15 @@ from .cluster import Cluster
 from .config import ConsumerConfig, ConsumerSettings, OffsetReset, consumer_config
 from .errors import (
     ClosedError,
-    CommitFailedError,
     IllegalStateError,
-    KafkaError,
-    NoOffsetForPartitionError,
-    RebalanceInProgressError,
     RetriableError,
     TimedOutError,
 )
 from .fetcher import Fetcher
-from .group_offsets import commit_offsets, fetch_offsets
 from .group_session import GroupSession, RebalanceListener
 from .log_offsets import EARLIEST, LATEST, list_offsets
-from .subscription import Assigned, Mode, Subscription
+from .positions import Positions
+from .subscription import Mode, Subscription
 from .values import (
     ConsumerGroupMetadata,
     ConsumerRecord,
@@ -36,8 +32,6 @@ from .values import (
     PartitionInfo,
     TopicPartition,
 )
-
-_RESETS: dict[OffsetReset, int] = {"earliest": EARLIEST, "latest": LATEST}
 
 
 class Consumer:
@@ -55,6 +49,7 @@ class Consumer:
         self._cluster = Cluster(self.config, auto_create=self.config.allow_auto_create_topics)
         self._subscription = Subscription()
         self._fetcher = Fetcher(self._cluster, self.config, self._subscription, self._wake)
+        self._positions = Positions(self._cluster, self.config, self._subscription)
         self._group: GroupSession | None = None
         self._awake = asyncio.Event()
         self._next_commit_ms = math.inf
@@ -79,8 +74,9 @@ class Consumer:
                 self.config,
                 self._subscription,
                 wake=self._wake,
-                commit=self._commit_consumed,
+                commit=self._positions.commit_consumed,
             )
+            self._positions.membership = self._group.membership
             self._cluster.on_metadata.append(self._group.metadata_changed)
             self._cluster.spawn(self._group.heartbeats())
         if self.config.enable_auto_commit:
@@ -168,8 +164,7 @@ class Consumer:
         if self._group is not None and self._subscription.uses_group:
             await self._group.leave(reason)
         elif self._subscription.mode is Mode.MANUAL and self.config.enable_auto_commit:
-            with suppress(KafkaError):
-                await self._commit_consumed()
+            await self._positions.commit_quietly()
 
     def subscription(self) -> frozenset[str]:
         """The topics subscribed to."""
@@ -230,7 +225,7 @@ class Consumer:
             self._commit_in_background(now_ms)
         if any(self._subscription.without_position()):
             try:
-                await self._find_positions(max(deadline_ms - monotonic_ms(), 100))
+                await self._positions.find(max(deadline_ms - monotonic_ms(), 100))
             except RetriableError:
                 # Not now; the next round of poll tries again.
                 if monotonic_ms() < deadline_ms:
@@ -261,15 +256,10 @@ class Consumer:
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Go on at `offset` with the next poll."""
-        state = self._subscription[partition]
-        if isinstance(offset, OffsetAndMetadata):
-            epoch = -1 if offset.leader_epoch is None else offset.leader_epoch
-            offset = offset.offset
-        else:
-            epoch = -1
-        if offset < 0:
-            raise IllegalStateError(f"there is no offset {offset}")
-        state.jump(offset, epoch)
+        to = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+        if to.offset < 0:
+            raise IllegalStateError(f"there is no offset {to.offset}")
+        self._subscription[partition].jump(to.offset, to.known_epoch)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go on at the first offset of the partitions (of all without arguments)."""
@@ -284,7 +274,7 @@ class Consumer:
         for state in self._subscription.chosen(partitions):
             state.jump(None)
             state.reset = reset
-        await self._find_positions(self.config.default_api_timeout_ms)
+        await self._positions.find(self.config.default_api_timeout_ms)
 
     async def reset_to_last_committed(self, *partitions: TopicPartition) -> None:
         """Go back to the committed offsets, after a transaction was aborted: what was read in it is
@@ -292,57 +282,17 @@ class Consumer:
         self._check_open()
         for state in self._subscription.chosen(partitions):
             state.jump(None)
-        await self._find_positions(self.config.default_api_timeout_ms)
+        await self._positions.find(self.config.default_api_timeout_ms)
 
     async def position(self, partition: TopicPartition) -> int:
         """The offset of the next record `poll` will give. Raises TimedOutError while unknown."""
         self._check_open()
         state = self._subscription[partition]
         if state.position is None:
-            await self._find_positions(self.config.default_api_timeout_ms)
+            await self._positions.find(self.config.default_api_timeout_ms)
         if state.position is None:
             raise TimedOutError(f"no position for {partition}")
         return state.position
-
-    async def _find_positions(self, timeout_ms: float) -> None:
-        """Committed offsets first, then `auto_offset_reset`, for partitions without a position."""
-        deadline_ms = monotonic_ms() + timeout_ms
-        states = self._subscription.without_position()
-        committed = [state for state in states if state.reset is None]
-        if committed and self.config.group_id is not None:
-            jumps = {state: state.jumps for state in committed}
-            offsets = await self._fetch_committed(
-                [state.partition for state in committed], timeout_ms
-            )
-            for state in committed:
-                offset = offsets.get(state.partition)
-                if offset is not None and state.jumps == jumps[state] and state.reset is None:
-                    epoch = -1 if offset.leader_epoch is None else offset.leader_epoch
-                    state.jump(offset.offset, epoch)
-        resets: dict[Assigned, int] = {}
-        for state in states:
-            if state.position is None:
-                reset = state.reset or self.config.auto_offset_reset
-                if reset == "none":
-                    raise NoOffsetForPartitionError(str(state.partition))
-                state.reset = reset
-                resets[state] = _RESETS[reset]
-        if resets:
-            await self._apply_resets(resets, max(deadline_ms - monotonic_ms(), 0))
-        self._fetcher.pump()
-
-    async def _apply_resets(self, resets: Mapping[Assigned, int], timeout_ms: float) -> None:
-        jumps = {state: state.jumps for state in resets}
-        found = await list_offsets(
-            self._cluster,
-            {state.partition: timestamp for state, timestamp in resets.items()},
-            timeout_ms,
-            read_committed=self.config.read_committed,
-        )
-        for state in resets:
-            answer = found.get(state.partition)
-            if answer is not None and state.jumps == jumps[state]:
-                state.jump(answer.offset, -1)
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Give no records of the partitions (of all without arguments) until `resume`."""
@@ -372,57 +322,19 @@ class Consumer:
         """
         self._check_open()
         if offsets is None:
-            await self._commit_consumed()
+            await self._positions.commit_consumed()
         else:
-            await self._commit_offsets(
+            await self._positions.commit(
                 {
                     partition: OffsetAndMetadata(offset) if isinstance(offset, int) else offset
                     for partition, offset in offsets.items()
                 }
             )
 
-    def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        return {
-            partition: OffsetAndMetadata(
-                state.position, "", None if state.leader_epoch < 0 else state.leader_epoch
-            )
-            for partition, state in self._subscription.consumed().items()
-            if state.position is not None
-        }
-
-    async def _commit_consumed(self) -> None:
-        await self._commit_offsets(self._consumed())
-
-    async def _commit_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        if self._group is None:
-            raise IllegalStateError("committing needs a group_id")
-        if not offsets:
-            return
-        membership = self._group.membership
-        group = membership.metadata
-        if not self._subscription.uses_group:
-            group = ConsumerGroupMetadata(group.group_id)
-        elif group.generation_id < 0:
-            raise CommitFailedError("this consumer is not a member of its group (any more)")
-        try:
-            await commit_offsets(self._cluster, group, offsets, self.config.default_api_timeout_ms)
-        except RebalanceInProgressError:
-            membership.require_rejoin("a commit was refused during a rebalance")
-            raise
-        except CommitFailedError:
-            if membership.metadata == group and self._subscription.uses_group:
-                membership.start_over()
-            raise
-
     def _commit_in_background(self, now_ms: float) -> None:
         self._next_commit_ms = now_ms + self.config.auto_commit_interval_ms
         if self._committing is None or self._committing.done():
-            self._committing = self._cluster.spawn(self._commit_quietly())
-
-    async def _commit_quietly(self) -> None:
-        # The next interval, or the rebalance, commits again.
-        with suppress(KafkaError):
-            await self._commit_consumed()
+            self._committing = self._cluster.spawn(self._positions.commit_quietly())
 
     async def committed(
         self, *partitions: TopicPartition
@@ -430,21 +342,8 @@ class Consumer:
         """The group's committed offsets of the partitions (of the assigned without arguments)."""
         self._check_open()
         wanted = list(partitions) or sorted(self._subscription.partitions)
-        found = await self._fetch_committed(wanted, self.config.default_api_timeout_ms)
+        found = await self._positions.committed(wanted, self.config.default_api_timeout_ms)
         return {partition: found.get(partition) for partition in wanted}
-
-    async def _fetch_committed(
-        self, partitions: Iterable[TopicPartition], timeout_ms: float
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        if self.config.group_id is None:
-            raise IllegalStateError("committed offsets need a group_id")
-        return await fetch_offsets(
-            self._cluster,
-            self.config.group_id,
-            partitions,
-            timeout_ms,
-            require_stable=self.config.read_committed,
-        )
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition]

@@ -47,7 +47,7 @@ async def commit_offsets(
             OffsetCommitRequestPartition(
                 partition_index=partition,
                 committed_offset=offset.offset,
-                committed_leader_epoch=-1 if offset.leader_epoch is None else offset.leader_epoch,
+                committed_leader_epoch=offset.known_epoch,
                 committed_metadata=offset.metadata,
             )
         )

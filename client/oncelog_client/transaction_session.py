@@ -5,12 +5,9 @@ What an answer means is in `transactions`; here are deadlines, backoff and the o
 
 from __future__ import annotations
 
-import asyncio
-import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from oncelog_protocol.apis import API_OF_REQUEST, ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.features import TRANSACTION_VERSION
 from oncelog_protocol.messages.add_offsets_to_txn import (
@@ -34,51 +31,25 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 
-from .backoff import Backoff
 from .batch import NO_IDENTITY, ProducerIdentity
 from .clock import monotonic_ms
 from .cluster import Cluster, CoordinatorType
 from .config import ProducerConfig
 from .connection import ANY_VERSION
+from .coordinator_calls import Refused, Unanswered, ask, known_code
 from .errors import (
     CommitOutcomeUnknown,
-    DisconnectedError,
     KafkaError,
     ProducerFencedError,
-    RetriableError,
     TimedOutError,
 )
-from .transactions import Event, ProducerTransaction, Verdict, fenced, verdict
+from .transactions import Event, ProducerTransaction, Verdict, fenced
 from .values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 R = TypeVar("R")
 
-# Where the broker would take the request as adding to the transaction, or would bump the epoch.
-_BEFORE_VERSION_2 = {ApiKey.TXN_OFFSET_COMMIT: range(0, 5), ApiKey.END_TXN: range(0, 5)}
 # KIP-447: before v3 a TxnOffsetCommit cannot say whose offsets it commits.
 _WITH_MEMBER = range(3, 1 << 15)
-# The coordinator is about to finish the transaction before: that takes no 100 ms.
-_CONCURRENT_BACKOFF = Backoff(5, 100)
-
-
-class Unanswered(Exception):
-    """Time ran out. `maybe_done`: an attempt left for the coordinator and was never answered."""
-
-    def __init__(self, message: str, *, maybe_done: bool) -> None:
-        super().__init__(message)
-        self.message = message
-        self.maybe_done = maybe_done
-
-
-class Refused(Exception):
-    """The coordinator gave an answer that ends the call. `maybe_done` as in Unanswered."""
-
-    def __init__(self, api: ApiKey, code: int, message: str, *, maybe_done: bool) -> None:
-        super().__init__(api, code, message)
-        self.api = api
-        self.code = code
-        self.message = message
-        self.maybe_done = maybe_done
 
 
 class TransactionSession:
@@ -126,16 +97,15 @@ class TransactionSession:
             topics.setdefault(topic, []).append(partition)
         identity = self._core.identity
 
-        def request() -> AddPartitionsToTxnRequest:
-            return AddPartitionsToTxnRequest(
-                v3_and_below_transactional_id=self._id,
-                v3_and_below_producer_id=identity.producer_id,
-                v3_and_below_producer_epoch=identity.producer_epoch,
-                v3_and_below_topics=[
-                    AddPartitionsToTxnTopic(name=name, partitions=numbers)
-                    for name, numbers in topics.items()
-                ],
-            )
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self._id,
+            v3_and_below_producer_id=identity.producer_id,
+            v3_and_below_producer_epoch=identity.producer_epoch,
+            v3_and_below_topics=[
+                AddPartitionsToTxnTopic(name=name, partitions=numbers)
+                for name, numbers in topics.items()
+            ],
+        )
 
         def codes(response: AddPartitionsToTxnResponse) -> Iterable[int]:
             return [
@@ -145,7 +115,7 @@ class TransactionSession:
             ]
 
         try:
-            await self._ask_own(request, AddPartitionsToTxnResponse, codes, self._deadline())
+            await self._ask(request, AddPartitionsToTxnResponse, codes, self._deadline())
         except Unanswered as error:
             self._core.fail_abortable(TimedOutError(f"adding partitions: {error.message}"))
         except Refused as refused:
@@ -164,8 +134,8 @@ class TransactionSession:
         identity = self._core.identity
         try:
             if self._core.needs_group(group.group_id):
-                await self._ask_own(
-                    lambda: AddOffsetsToTxnRequest(
+                await self._ask(
+                    AddOffsetsToTxnRequest(
                         transactional_id=self._id,
                         producer_id=identity.producer_id,
                         producer_epoch=identity.producer_epoch,
@@ -176,10 +146,12 @@ class TransactionSession:
                     deadline_ms,
                 )
             self._core.group_added(group.group_id)
-            await self._ask(
+            await ask(
+                self._cluster,
+                self._core,
                 CoordinatorType.GROUP,
                 group.group_id,
-                lambda: self._txn_offset_commit(offsets, group, identity),
+                self._txn_offset_commit(offsets, group, identity),
                 TxnOffsetCommitResponse,
                 lambda response: [
                     row.error_code for topic in response.topics for row in topic.partitions
@@ -216,7 +188,7 @@ class TransactionSession:
             if in_doubt and refused.code != ErrorCode.TRANSACTION_ABORTABLE:
                 unknown = CommitOutcomeUnknown(
                     "refused after an attempt without an answer, which may have committed",
-                    _code(refused.code),
+                    known_code(refused.code),
                     fatal=True,
                 )
                 raise core.fail_fatal(unknown) from None
@@ -239,7 +211,7 @@ class TransactionSession:
                 try:
                     identity = await self._end(committed=False, deadline_ms=deadline_ms)
                 except Refused as refused:
-                    match verdict(refused.api, refused.code):
+                    match refused.verdict:
                         case Verdict.FENCED | Verdict.ABORTABLE_BUMP:
                             # The coordinator has ended it by itself; or it was a newer producer,
                             # which the next call finds out.
@@ -258,8 +230,8 @@ class TransactionSession:
 
     async def _end(self, *, committed: bool, deadline_ms: float) -> ProducerIdentity | None:
         identity = self._core.identity
-        response = await self._ask_own(
-            lambda: EndTxnRequest(
+        response = await self._ask(
+            EndTxnRequest(
                 transactional_id=self._id,
                 producer_id=identity.producer_id,
                 producer_epoch=identity.producer_epoch,
@@ -276,8 +248,8 @@ class TransactionSession:
     async def _init_producer_id(
         self, identity: ProducerIdentity, deadline_ms: float
     ) -> ProducerIdentity:
-        response = await self._ask_own(
-            lambda: InitProducerIdRequest(
+        response = await self._ask(
+            InitProducerIdRequest(
                 transactional_id=self._id,
                 transaction_timeout_ms=self._config.transaction_timeout_ms,
                 producer_id=identity.producer_id,
@@ -302,9 +274,7 @@ class TransactionSession:
                 TxnOffsetCommitRequestPartition(
                     partition_index=partition,
                     committed_offset=offset.offset,
-                    committed_leader_epoch=-1
-                    if offset.leader_epoch is None
-                    else offset.leader_epoch,
+                    committed_leader_epoch=offset.known_epoch,
                     committed_metadata=offset.metadata,
                 )
             )
@@ -319,71 +289,17 @@ class TransactionSession:
             topics=list(topics.values()),
         )
 
-    async def _ask_own(
-        self,
-        request: Callable[[], object],
-        response: type[R],
-        codes: Callable[[R], Iterable[int]],
-        deadline_ms: float,
-    ) -> R:
-        return await self._ask(
-            CoordinatorType.TRANSACTION, self._id, request, response, codes, deadline_ms
-        )
-
     async def _ask(
         self,
-        kind: CoordinatorType,
-        key: str,
-        request: Callable[[], object],
+        request: object,
         response: type[R],
         codes: Callable[[R], Iterable[int]],
         deadline_ms: float,
-        versions: range = ANY_VERSION,
     ) -> R:
-        """Ask a coordinator until it gives an answer that ends the call.
-
-        Raises Unanswered at the deadline and Refused for an answer that is neither success nor a
-        reason to ask again.
-        """
-        maybe_done = False
-        failures = 0
-        reason = "no coordinator"
-        while True:
-            message = request()
-            api = API_OF_REQUEST[type(message)].key
-            allowed = versions
-            if not self._core.implicit and api in _BEFORE_VERSION_2:
-                allowed = range(versions[0], _BEFORE_VERSION_2[api][-1] + 1)
-            backoff = self._cluster.backoff
-            try:
-                answer = await self._cluster.call_coordinator(
-                    kind, key, message, response, versions=allowed
-                )
-            except RetriableError as error:
-                reason = str(error)
-                unsent = isinstance(error, DisconnectedError) and not error.sent
-                maybe_done = maybe_done or not unsent
-            except KafkaError as error:
-                raise Refused(
-                    ApiKey.FIND_COORDINATOR, error.code, str(error), maybe_done=maybe_done
-                ) from error
-            else:
-                code = _worst(api, codes(answer))
-                outcome = verdict(api, code)
-                if outcome is Verdict.DONE:
-                    return answer
-                if outcome is Verdict.FIND_COORDINATOR:
-                    self._cluster.forget_coordinator(kind, key)
-                elif outcome is not Verdict.RETRY:
-                    raise Refused(api, code, f"{api.name} of {key}", maybe_done=maybe_done)
-                if code == ErrorCode.CONCURRENT_TRANSACTIONS:
-                    backoff = _CONCURRENT_BACKOFF
-                reason = _code(code).name
-            failures += 1
-            delay_ms = backoff.delay_ms(failures, random.random())
-            if monotonic_ms() + delay_ms >= deadline_ms:
-                raise Unanswered(f"{api.name}: {reason}", maybe_done=maybe_done)
-            await asyncio.sleep(delay_ms / 1000)
+        kind = CoordinatorType.TRANSACTION
+        return await ask(
+            self._cluster, self._core, kind, self._id, request, response, codes, deadline_ms
+        )
 
     def _deadline(self) -> float:
         return monotonic_ms() + self._config.max_block_ms
@@ -393,7 +309,7 @@ class TransactionSession:
     async def _refused(self, refused: Refused) -> KafkaError:
         """Tell the core, and return what to raise. A fenced epoch is looked into first: if the
         coordinator has timed the transaction out, this producer may go on with a new epoch."""
-        if verdict(refused.api, refused.code) is not Verdict.FENCED:
+        if refused.verdict is not Verdict.FENCED:
             return self._raise_refused(refused)
         try:
             identity = await self._init_producer_id(self._core.identity, self._deadline())
@@ -404,30 +320,9 @@ class TransactionSession:
         self._core.identity = identity
         self._core.started = False
         return self._core.fail_abortable(
-            TimedOutError("the coordinator has aborted the transaction", _code(refused.code))
+            TimedOutError("the coordinator has aborted the transaction", known_code(refused.code))
         )
 
     def _raise_refused(self, refused: Refused) -> KafkaError:
         error = self._core.refused(refused.api, refused.code, refused.message)
         return fenced(error.message) if isinstance(error, ProducerFencedError) else error
-
-
-def _worst(api: ApiKey, codes: Iterable[int]) -> int:
-    """The code that decides the answer: one that ends the call before one that asks for another."""
-    order = (Verdict.DONE, Verdict.RETRY, Verdict.FIND_COORDINATOR, Verdict.ABORTABLE)
-
-    def rank(code: int) -> int:
-        outcome = verdict(api, code)
-        if code == ErrorCode.OPERATION_NOT_ATTEMPTED:
-            # Only says that another partition is the reason.
-            return 1
-        return order.index(outcome) if outcome in order else len(order)
-
-    return max(codes, key=rank, default=ErrorCode.NONE)
-
-
-def _code(code: int) -> ErrorCode:
-    try:
-        return ErrorCode(code)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR

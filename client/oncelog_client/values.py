@@ -29,6 +29,11 @@ class OffsetAndMetadata(NamedTuple):
     metadata: str = ""
     leader_epoch: int | None = None
 
+    @property
+    def known_epoch(self) -> int:
+        """The leader epoch as it goes on the wire: -1 for none."""
+        return -1 if self.leader_epoch is None else self.leader_epoch
+
 
 class OffsetAndTimestamp(NamedTuple):
     """Answer of a look-up by time: the first record at or after it."""

@@ -1,0 +1,124 @@
+"""One call to a coordinator on behalf of a transaction, repeated until its answer is clear."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+from oncelog_protocol.apis import API_OF_REQUEST, ApiKey
+from oncelog_protocol.errors import ErrorCode
+
+from .backoff import Backoff
+from .clock import monotonic_ms
+from .cluster import Cluster, CoordinatorType
+from .connection import ANY_VERSION
+from .errors import DisconnectedError, KafkaError, RetriableError
+from .transactions import ProducerTransaction, Verdict, verdict
+
+R = TypeVar("R")
+
+# Where the broker would take the request as adding to the transaction, or would bump the epoch.
+_BEFORE_VERSION_2: Final = {ApiKey.TXN_OFFSET_COMMIT: range(0, 5), ApiKey.END_TXN: range(0, 5)}
+
+# The coordinator is about to finish the transaction before: that takes no 100 ms.
+_CONCURRENT_BACKOFF: Final = Backoff(5, 100)
+
+
+class Unanswered(Exception):
+    """Time ran out. `maybe_done`: an attempt left for the coordinator and was never answered."""
+
+    def __init__(self, message: str, *, maybe_done: bool) -> None:
+        super().__init__(message)
+        self.message = message
+        self.maybe_done = maybe_done
+
+
+class Refused(Exception):
+    """The coordinator gave an answer that ends the call. `maybe_done` as in Unanswered."""
+
+    def __init__(self, api: ApiKey, code: int, message: str, *, maybe_done: bool) -> None:
+        super().__init__(api, code, message)
+        self.api = api
+        self.code = code
+        self.message = message
+        self.maybe_done = maybe_done
+
+    @property
+    def verdict(self) -> Verdict:
+        return verdict(self.api, self.code)
+
+
+async def ask(
+    cluster: Cluster,
+    transaction: ProducerTransaction,
+    kind: CoordinatorType,
+    key: str,
+    request: object,
+    response: type[R],
+    codes: Callable[[R], Iterable[int]],
+    deadline_ms: float,
+    versions: range = ANY_VERSION,
+) -> R:
+    """Ask until the answer is success. `codes` are the error codes in an answer.
+
+    Raises Unanswered at the deadline, and Refused for an answer that is neither success nor a
+    reason to ask again.
+    """
+    api = API_OF_REQUEST[type(request)].key
+    if not transaction.implicit and api in _BEFORE_VERSION_2:
+        versions = range(versions[0], _BEFORE_VERSION_2[api][-1] + 1)
+    maybe_done = False
+    failures = 0
+    while True:
+        backoff = cluster.backoff
+        try:
+            answer = await cluster.call_coordinator(kind, key, request, response, versions=versions)
+        except RetriableError as error:
+            reason = str(error)
+            unsent = isinstance(error, DisconnectedError) and not error.sent
+            maybe_done = maybe_done or not unsent
+        except KafkaError as error:
+            # Not even the coordinator could be found.
+            api = ApiKey.FIND_COORDINATOR
+            raise Refused(api, error.code, str(error), maybe_done=maybe_done) from error
+        else:
+            code = _worst(api, codes(answer))
+            outcome = verdict(api, code)
+            if outcome is Verdict.DONE:
+                return answer
+            if outcome is Verdict.FIND_COORDINATOR:
+                cluster.forget_coordinator(kind, key)
+            elif outcome is not Verdict.RETRY:
+                raise Refused(api, code, f"{api.name} of {key}", maybe_done=maybe_done)
+            if code == ErrorCode.CONCURRENT_TRANSACTIONS:
+                backoff = _CONCURRENT_BACKOFF
+            reason = known_code(code).name
+        failures += 1
+        delay_ms = backoff.delay_ms(failures, random.random())
+        if monotonic_ms() + delay_ms >= deadline_ms:
+            raise Unanswered(f"{api.name}: {reason}", maybe_done=maybe_done)
+        await asyncio.sleep(delay_ms / 1000)
+
+
+def _worst(api: ApiKey, codes: Iterable[int]) -> int:
+    """The code that decides the answer: one that ends the call before one that asks for another."""
+    order = (Verdict.DONE, Verdict.RETRY, Verdict.FIND_COORDINATOR, Verdict.ABORTABLE)
+
+    def rank(code: int) -> int:
+        outcome = verdict(api, code)
+        if code == ErrorCode.OPERATION_NOT_ATTEMPTED:
+            # Only says that another partition is the reason.
+            return 1
+        return order.index(outcome) if outcome in order else len(order)
+
+    return max(codes, key=rank, default=ErrorCode.NONE)
+
+
+def known_code(code: int) -> ErrorCode:
+    """The error code of a number, UNKNOWN_SERVER_ERROR for one of the future."""
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
