@@ -22,6 +22,8 @@ NONE: Final = -1
 # KIP-1228).
 _EPOCH_BUMPING_VERSION: Final = 2
 _MAX_SEQUENCE: Final = (1 << 31) - 1
+# More than this between two sweeps is not time that passed, but a clock that was set.
+_LONGEST_PAUSE_MS: Final = 3_600_000
 
 
 class BatchMetadata(NamedTuple):
@@ -97,6 +99,7 @@ class Producers:
 
     def __init__(self, id_expiration_ms: int) -> None:
         self._id_expiration_ms = id_expiration_ms
+        self._swept_ms = NONE
         self._entries: dict[int, ProducerEntry] = {}
         # By first offset; both only ever grow at the end, so the first key is the smallest.
         self._ongoing: dict[int, OngoingTransaction] = {}
@@ -292,7 +295,14 @@ class Producers:
 
     def expire(self, now_ms: int) -> int:
         """Forget producers that wrote nothing for `id_expiration_ms` of the broker's time and have
-        no open transaction; how many."""
+        no open transaction; how many. To be called every few minutes: a clock that jumps expires
+        nobody, and one that was ahead keeps nobody for ever."""
+        jump_ms = 0
+        if self._swept_ms != NONE:
+            jump_ms = max(now_ms - self._swept_ms - _LONGEST_PAUSE_MS, 0)
+        self._swept_ms = now_ms
+        for entry in self._entries.values():
+            entry.updated_ms = min(entry.updated_ms + jump_ms, now_ms)
         before = now_ms - self._id_expiration_ms
         expired = [
             entry.producer_id

@@ -41,7 +41,7 @@ from oncelog_server.storage.layout import (
 )
 
 # How far after a cut a valid batch is looked for.
-_SEARCHED_BYTES: Final = 4 << 20
+_SEARCHED_BYTES: Final = 1 << 20
 
 
 @dataclass(slots=True)

@@ -209,3 +209,29 @@ def test_retention_of_its_records_does_not_forget_a_producer(driver: Driver) -> 
         assert answer.duplicate
         assert answer.base_offset == 0
     assert not driver.send(1, 2, 1).duplicate
+
+
+def test_a_clock_that_jumps_expires_nobody(driver: Driver) -> None:
+    sweep_ms = 600_000
+    driver.send(1, 0, 1)
+    driver.log.producers.expire(driver.now_ms)
+    driver.now_ms += 8 * driver.expiration_ms
+    assert driver.log.producers.expire(driver.now_ms) == 0
+    assert driver.send(1, 0, 1).duplicate
+    expired_after = 0
+    while not driver.log.producers.expire(driver.now_ms):
+        driver.now_ms += sweep_ms
+        expired_after += sweep_ms
+    assert abs(expired_after - driver.expiration_ms) <= 3_600_000 + sweep_ms
+
+
+def test_a_clock_set_back_keeps_nobody_for_ever(driver: Driver) -> None:
+    driver.now_ms += 100 * driver.expiration_ms
+    driver.send(1, 0, 1)
+    driver.now_ms -= 100 * driver.expiration_ms
+    assert driver.log.producers.expire(driver.now_ms) == 0
+    expired_after = 0
+    while not driver.log.producers.expire(driver.now_ms):
+        driver.now_ms += 600_000
+        expired_after += 600_000
+    assert expired_after <= driver.expiration_ms
