@@ -79,7 +79,6 @@ class ClassicGroup:
     def start_next_generation(self, wall_ms: int) -> None:
         """The join phase is over: a new generation, with the protocol most members like best."""
         self.generation_id += 1
-        self.pending_sync_members.clear()
         self.protocol_name = self.select_protocol() if self.members else None
         self.subscribed_topics = self.compute_subscribed_topics()
         self.transition(GroupEvent.JOINED if self.members else GroupEvent.EMPTIED, wall_ms)

@@ -163,6 +163,6 @@ class OffsetsOfGroups(RuleBasedStateMachine):
 
 
 OffsetsOfGroups.TestCase.settings = settings(
-    max_examples=200, stateful_step_count=40, deadline=None
+    max_examples=120, stateful_step_count=40, deadline=None
 )
 TestAfterAnySequence = OffsetsOfGroups.TestCase

@@ -314,7 +314,7 @@ class GroupOfClients(RuleBasedStateMachine):
 
 
 GroupOfClients.TestCase.settings = settings(
-    max_examples=200,
+    max_examples=120,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
