@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 import pytest
 
@@ -108,6 +109,10 @@ async def session() -> AsyncIterator[Session]:
         await server.closed.wait()
 
 
+def _has(waiting: list[Deferred[Parts]], count: int) -> bool:
+    return len(waiting) == count
+
+
 async def test_answers_in_order_of_requests(session: Session) -> None:
     session.send(b"now 1", b"none", b"now 2", b"now 3")
     await session.expect(b"now 1;now 2;now 3;")
@@ -133,9 +138,10 @@ async def test_an_ordered_wait_lets_the_next_be_served_but_not_overtake(session:
 
 async def test_requests_behind_several_parked_ones_are_all_answered(session: Session) -> None:
     session.send(*[b"later", b"now 1"] * 5)
+    waiting = session.server.waiting
     for count in range(1, 6):
-        await session.until(lambda count=count: len(session.server.waiting) == count)
-        session.server.waiting[-1].complete([b"late;"])
+        await session.until(partial(_has, waiting, count))
+        waiting[-1].complete([b"late;"])
     await session.expect(b"late;now 1;" * 5)
 
 

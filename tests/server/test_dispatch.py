@@ -1,0 +1,138 @@
+"""Which handler serves what; what becomes of requests that none serves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from oncelog_protocol.apis import APIS, ApiKey
+from oncelog_protocol.errors import ErrorCode, ProtocolError
+from oncelog_protocol.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
+from oncelog_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from oncelog_protocol.requests import Requests
+from oncelog_server.deferred import Deferred
+from oncelog_server.dispatch import Dispatch
+from oncelog_server.handlers import all_handlers
+from oncelog_server.network.connection import Answer, Parts
+from oncelog_server.network.request_context import Peer, RequestContext
+from oncelog_server.node import Node
+from oncelog_server.security.authorizer import ANONYMOUS
+
+PEER = Peer(ANONYMOUS, "/127.0.0.1", "PLAINTEXT", lambda: False)
+
+
+class Session:
+    """One connection's worth of requests to a Dispatch, without a socket."""
+
+    def __init__(self, *handlers: ModuleType) -> None:
+        self.node = cast(Node, SimpleNamespace(versions={}))
+        self.dispatch = Dispatch(self.node, handlers)
+        self.requests = Requests("test")
+
+    def serve(self, request: Any, version: int) -> Answer:
+        _, parts = self.requests.send(request, version)
+        frame = b"".join(bytes(part) for part in parts)[4:]
+        return self.dispatch.serve(memoryview(frame), PEER)
+
+    def read(self, answer: Answer) -> Any:
+        assert isinstance(answer, list)
+        data = b"".join(bytes(part) for part in cast("list[bytes]", answer))
+        (message,) = list(self.requests.receive_data(data))
+        return message.message
+
+
+def module(api: ApiKey, versions: range, handle: Any) -> ModuleType:
+    return cast(ModuleType, SimpleNamespace(API=api, VERSIONS=versions, handle=handle))
+
+
+def beat(node: Node, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=request.generation_id)
+
+
+def api_versions(node: Node, context: RequestContext, request: object) -> ApiVersionsResponse:
+    code = ErrorCode.NONE if request is not None else ErrorCode.UNSUPPORTED_VERSION
+    return ApiVersionsResponse(error_code=code)
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    yield Session(
+        module(ApiKey.HEARTBEAT, range(1, 5), beat),
+        module(ApiKey.API_VERSIONS, range(0, 6), api_versions),
+    )
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_every_version_is_answered_in_its_own_form(session: Session, version: int) -> None:
+    answer = session.serve(HeartbeatRequest(group_id="g", generation_id=27), version)
+    assert session.read(answer) == HeartbeatResponse(error_code=27)
+
+
+def test_a_version_that_is_not_served_closes_the_connection(session: Session) -> None:
+    with pytest.raises(ProtocolError):
+        session.serve(HeartbeatRequest(), 0)
+
+
+def test_an_api_that_is_not_served_closes_the_connection(session: Session) -> None:
+    with pytest.raises(ProtocolError):
+        session.dispatch.serve(memoryview(b"\x00\x0b\x00\x00\x00\x00\x00\x01\xff\xff"), PEER)
+
+
+def test_api_versions_of_an_unknown_version_is_answered_in_version_0(session: Session) -> None:
+    """KIP-511: the client learns what it may ask."""
+    header = b"\x00\x12\x00\x63\x00\x00\x00\x07\x00\x01c\x00"
+    answer = session.dispatch.serve(memoryview(header), PEER)
+    data = b"".join(cast("list[bytes]", answer))
+    assert data[4:10] == b"\x00\x00\x00\x07" + ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+
+
+def test_what_comes_later_is_encoded_then(session: Session) -> None:
+    later: Deferred[HeartbeatResponse] = Deferred(ordered=True)
+    session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: later))
+    answer = session.serve(HeartbeatRequest(), 3)
+    assert isinstance(answer, Deferred)
+    assert answer.ordered
+    given: list[Parts] = []
+    answer.on_complete(given.append)
+    later.complete(HeartbeatResponse(error_code=16))
+    assert session.read(given[0]).error_code == 16
+
+
+def test_a_handler_may_give_no_answer(session: Session) -> None:
+    session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: None))
+    assert session.serve(HeartbeatRequest(), 3) is None
+
+
+def test_a_request_cut_off_is_a_protocol_error(session: Session) -> None:
+    _, parts = session.requests.send(HeartbeatRequest(group_id="group"), 3)
+    frame = b"".join(bytes(part) for part in parts)[4:]
+    for size in range(len(frame) - 1):
+        with pytest.raises(ProtocolError):
+            session.dispatch.serve(memoryview(frame[:size]), PEER)
+
+
+def test_two_handlers_for_one_api_are_a_mistake() -> None:
+    with pytest.raises(ValueError, match="HEARTBEAT"):
+        Session(
+            module(ApiKey.HEARTBEAT, range(1, 2), beat), module(ApiKey.HEARTBEAT, range(1, 2), beat)
+        )
+
+
+def test_every_api_of_the_protocol_is_served_in_all_its_versions() -> None:
+    served = {handler.API: handler.VERSIONS for handler in map(_declared, all_handlers())}
+    assert served == {key: api.versions for key, api in APIS.items()}
+
+
+def _declared(handler: ModuleType) -> Any:
+    return handler
+
+
+def test_an_api_versions_request_is_what_clients_send_first(session: Session) -> None:
+    request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+    assert session.read(session.serve(request, 3)).error_code == 0

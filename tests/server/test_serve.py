@@ -1,0 +1,161 @@
+"""`oncelog serve` as a process: one line at the start, one owner of the data, a clean stop."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.messages.api_versions import ApiVersionsRequest
+from oncelog_protocol.messages.metadata import MetadataRequest
+from tests.broker import Oncelog
+from tests.conformance.wire import Wire
+
+CLEAN_STOP_S = 2.0
+CLEAN_MARK = ".kafka_cleanshutdown"
+
+
+class WithListeners(Oncelog):
+    """Its settings say where it listens: --port would hold over them."""
+
+    def command(self) -> list[str]:
+        command = super().command()
+        place = command.index("--port")
+        return command[:place] + command[place + 2 :]
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Oncelog:
+    return Oncelog(tmp_path)
+
+
+def start_refused(broker: Oncelog) -> tuple[int, str]:
+    """Exit code and what was printed by a process that must not start."""
+    process = broker.spawn()
+    code = process.wait(20)
+    return code, broker.said()
+
+
+def test_one_line_says_address_data_and_version(broker: Oncelog) -> None:
+    with broker:
+        lines = broker.output.read_text().splitlines()
+        assert lines == [
+            f"oncelog {broker.version} listening on localhost:{broker.port}, data in {broker.data}"
+        ]
+        with Wire(broker.address) as wire:
+            assert wire.call(ApiVersionsRequest(), 2).error_code == 0
+
+
+def test_a_second_process_on_the_same_data_is_refused(broker: Oncelog, tmp_path: Path) -> None:
+    with broker:
+        second = Oncelog(tmp_path)
+        second.output, second.log = tmp_path / "second.out", tmp_path / "second.err"
+        code, said = start_refused(second)
+        assert code == 1
+        assert "another process uses the data directory" in said
+        assert str(broker.data) in said
+        with Wire(broker.address) as wire:
+            assert wire.call(ApiVersionsRequest(), 2).error_code == 0
+
+
+def test_sigterm_leaves_a_clean_mark_in_under_two_seconds(broker: Oncelog) -> None:
+    broker.start()
+    with Wire(broker.address):
+        began = time.monotonic()
+        assert broker.stop() == 0
+        assert time.monotonic() - began < CLEAN_STOP_S
+    assert (broker.data / CLEAN_MARK).exists()
+    broker.start()
+    assert not (broker.data / CLEAN_MARK).exists(), "from now on the stop is not clean"
+    broker.kill()
+    assert not (broker.data / CLEAN_MARK).exists()
+
+
+def test_a_second_sigterm_ends_at_once(broker: Oncelog) -> None:
+    """A client that never takes its answer holds the first stop back for a second; the next
+    signal does not wait."""
+    broker.start()
+    process = broker._running()
+    with Wire(broker.address):
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(CLEAN_STOP_S) is not None
+
+
+def test_the_log_is_json_lines_where_nobody_watches(broker: Oncelog) -> None:
+    with broker:
+        pass
+    events = [json.loads(line) for line in broker.log.read_text().splitlines()]
+    assert [event["event"] for event in events] == ["broker started", "broker stopped"]
+
+
+def test_nothing_is_logged_for_a_request(broker: Oncelog) -> None:
+    with broker:
+        before = broker.log.read_text()
+        with Wire(broker.address) as wire:
+            for _ in range(20):
+                wire.call(MetadataRequest())
+        assert broker.log.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("num.partition", "3", "did you mean num.partitions?"),
+        ("num.partitions", "none", "num.partitions=none"),
+        ("log.segment.bytes", "5", "log.segment.bytes=5"),
+        ("listeners", "SSL://:9093", "SSL"),
+    ],
+)
+def test_a_bad_setting_is_named_with_its_value(
+    tmp_path: Path, name: str, value: str, complaint: str
+) -> None:
+    code, said = start_refused(WithListeners(tmp_path, {name: value}))
+    assert code == 2
+    assert complaint in said
+    assert "Traceback" not in said
+
+
+def test_settings_come_from_kafkas_environment_and_ours(tmp_path: Path) -> None:
+    broker = Oncelog(
+        tmp_path,
+        environment={"KAFKA_NUM_PARTITIONS": "4", "ONCELOG_AUTO_CREATE_TOPICS_ENABLE": "true"},
+    )
+    with broker, Wire(broker.address) as wire:
+        wire.call(_create("made"), 7)
+        (topic,) = wire.call(MetadataRequest(topics=None)).topics
+        assert (topic.name, len(topic.partitions)) == ("made", 4)
+
+
+def _create(name: str) -> object:
+    from oncelog_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+    topic = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+    return CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
+
+
+def test_listeners_by_name_are_answered_with_their_own_address(tmp_path: Path) -> None:
+    """Clients of a listener are told that listener's advertised address (cluster brief, seam 8)."""
+    broker = WithListeners(
+        tmp_path,
+        {
+            "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
+            "advertised.listeners": "INSIDE://inside.example:1111,OUTSIDE://outside.example:2222",
+            "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+            "inter.broker.listener.name": "INSIDE",
+        },
+    )
+    with broker, Wire(broker.address) as wire:
+        one = wire.call(MetadataRequest()).brokers[0]
+        assert (one.host, one.port) == ("inside.example", 1111)
+
+
+def test_help_says_what_serve_does() -> None:
+    command = Oncelog(Path("unused")).command()[:4]
+    said = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True).stdout
+    for option in ("--port", "--data", "--config", "--set"):
+        assert option in said
