@@ -266,7 +266,7 @@ class World:
             member_id="",
             topics=[
                 TxnOffsetCommitRequestTopic(
-                    "in", [TxnOffsetCommitRequestPartition(0, committed_offset=offset)]
+                    "in", partitions=[TxnOffsetCommitRequestPartition(0, offset)]
                 )
             ],
         )
