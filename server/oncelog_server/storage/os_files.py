@@ -6,7 +6,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Final, Protocol
@@ -130,6 +130,30 @@ class OsFile:
             self._close_wanted = True
         elif self._descriptor >= 0:
             self._files._close_descriptor(self)
+
+    def _unpin(self) -> None:
+        self._pins -= 1
+        if self._close_wanted and not self._pins:
+            self._close_wanted = False
+            self.close()
+
+
+def _sync_all(files: Mapping[OsFile, int], directories: Iterable[str]) -> StorageError | None:
+    """In the executor: the data of the files, then the names they have."""
+    path = ""
+    try:
+        for file, descriptor in files.items():
+            path = file.path
+            _sync_data(descriptor)
+        for directory in directories:
+            path = directory
+            with suppress(
+                FileNotFoundError
+            ):  # renamed or removed meanwhile, with all that is in it
+                _sync_directory(directory)
+    except OSError as error:
+        return _refused("sync", path, error)
+    return None
 
 
 class OsFiles:
@@ -258,26 +282,18 @@ class OsFiles:
     def _sync_from(self, files: Sequence[File], start: int, done: Done) -> None:
         """Sync a group of files in the executor, then the next."""
         group = [file for file in files[start : start + _SYNC_GROUP] if isinstance(file, OsFile)]
-        if start >= len(files):
-            self._call_on_loop(lambda: done(None))
-            return
         try:
-            descriptors = [file.fileno() for file in group]
+            pinned = self._pin(group)
         except StorageError as error:
             failure = error
             self._call_on_loop(lambda: done(failure))
             return
-        directories = self._directories_of(file for file in group if file._new)
-        for file in group:
-            file._pins += 1
+        directories = self._directories_of(file for file in pinned if file._new)
 
         def synced(error: StorageError | None) -> None:
-            for file in group:
-                file._pins -= 1
+            for file in pinned:
                 file._new = file._new and error is not None
-                if file._close_wanted and not file._pins:
-                    file._close_wanted = False
-                    file.close()
+                file._unpin()
             if error is not None:
                 done(error)
             elif start + _SYNC_GROUP >= len(files):
@@ -286,20 +302,28 @@ class OsFiles:
                 self._sync_from(files, start + _SYNC_GROUP, done)
 
         def work() -> None:
-            path = ""
-            outcome: StorageError | None = None
-            try:
-                for descriptor, file in zip(descriptors, group, strict=True):
-                    path = file.path
-                    _sync_data(descriptor)
-                for directory in directories:
-                    path = directory
-                    _sync_directory(directory)
-            except OSError as error:
-                outcome = _refused("sync", path, error)
+            outcome = _sync_all(pinned, directories)
             self._call_on_loop(lambda: synced(outcome))
 
         self._executor.submit(work)
+
+    def _pin(self, files: Iterable[OsFile]) -> dict[OsFile, int]:
+        """Descriptors that stay open until `_unpin`. Files that are not there any more were deleted
+        meanwhile: nothing of them needs to last. Raises StorageError, and none is pinned."""
+        pinned: dict[OsFile, int] = {}
+        for file in files:
+            if file in pinned:
+                continue
+            try:
+                pinned[file] = file.fileno()
+                file._pins += 1
+            except StorageError:
+                if not os.path.exists(file._full_path):
+                    continue
+                for other in pinned:
+                    other._unpin()
+                raise
+        return pinned
 
     def _directories_of(self, files: Iterable[OsFile]) -> Iterable[str]:
         """Those that name the files, and those that name these directories, up to the root."""

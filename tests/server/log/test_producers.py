@@ -72,6 +72,15 @@ def test_a_new_epoch_begins_at_sequence_0(driver: Driver) -> None:
     assert driver.send(1, 0, 1, epoch=1).duplicate
 
 
+def test_a_batch_of_an_older_epoch_is_no_repetition(driver: Driver) -> None:
+    driver.send(1, 0, 1)
+    driver.plain()
+    driver.send(1, 0, 1, epoch=1)
+    assert driver.send(1, 0, 1, epoch=1).base_offset == 2
+    driver.mark(1, epoch=2)
+    assert driver.send(1, 0, 1, epoch=2).base_offset == 4
+
+
 def test_an_older_epoch_is_fenced_even_for_a_batch_it_sent(driver: Driver) -> None:
     sent(driver)
     driver.send(1, 0, 1, epoch=1)

@@ -51,6 +51,17 @@ def test_the_first_of_several_transactions_counts(driver: Driver) -> None:
     assert unstable(driver) is None
 
 
+def test_after_a_restart_the_first_transaction_counts_whoever_came_first(driver: Driver) -> None:
+    driver.send(1, 0, 1)
+    driver.send(2, 0, 1, transactional=True)
+    driver.send(1, 1, 1, transactional=True)
+    driver.restart()
+    assert unstable(driver) == 1
+    driver.mark(2, committed=False)
+    assert unstable(driver) == 2
+    assert driver.log.aborted_transactions(0, MANY)[0].last_stable_offset == 2
+
+
 def test_a_decision_counts_once_it_is_below_the_high_watermark(driver: Driver) -> None:
     driver.send(1, 0, 1, transactional=True)
     driver.mark(1)

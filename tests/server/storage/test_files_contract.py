@@ -169,3 +169,30 @@ def test_a_descriptor_in_a_sync_survives_close_and_the_cache(disk: Disk) -> None
     assert outcome == [None]
     files[0].append(b"x")
     assert files[0].read(0, 1) == b"x"
+
+
+def test_a_file_deleted_before_its_sync_needs_none(disk: Disk) -> None:
+    """A topic may go while its log waits for the disk: the others are synced as without it."""
+    disk.files.make_directory("d")
+    gone = [disk.files.open(f"d/{n}", create=True) for n in range(3)]
+    kept = disk.files.open("kept", create=True)
+    for file in gone:
+        file.append(b"x")
+        file.close()
+    disk.files.rename("d", "e")
+    outcome: list[StorageError | None] = []
+    disk.files.sync([*gone, kept, kept], outcome.append)
+    while not outcome:
+        disk.run_one()
+    assert outcome == [None]
+
+
+def test_a_directory_renamed_during_a_sync_harms_nobody(disk: Disk) -> None:
+    disk.files.make_directory("d")
+    files = [disk.files.open(f"d/{n}", create=True) for n in range(5)]
+    outcome: list[StorageError | None] = []
+    disk.files.sync(files, outcome.append)
+    disk.files.rename("d", "e")
+    while not outcome:
+        disk.run_one()
+    assert outcome == [None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -82,3 +83,33 @@ def test_a_replace_that_fails_leaves_the_old_file_and_no_other(
     with largest_file(2), pytest.raises(StorageError):
         files.replace("f", b"a new one")
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("f", b"old")]
+
+
+def test_a_sync_holds_its_descriptors_whatever_the_limit(tmp_path: Path) -> None:
+    """More files than descriptors allowed: each is synced by its own descriptor."""
+    synced: list[StorageError | None] = []
+    with ThreadPoolExecutor(1) as executor:
+        files = OsFiles(
+            str(tmp_path), executor=executor, call_on_loop=lambda done: done(), descriptor_limit=2
+        )
+        handles = [files.open(f"f{n}", create=True) for n in range(10)]
+        pinned = files._pin(handles)
+        numbers = {os.fstat(descriptor).st_ino for descriptor in pinned.values()}
+        assert numbers == {(tmp_path / f"f{n}").stat().st_ino for n in range(10)}
+        for handle in handles:
+            handle._unpin()
+        files.sync(handles, synced.append)
+    assert synced == [None]
+    files.close()
+
+
+def test_a_file_that_cannot_be_opened_fails_its_sync(tmp_path: Path) -> None:
+    synced: list[StorageError | None] = []
+    with ThreadPoolExecutor(1) as executor:
+        files = OsFiles(str(tmp_path), executor=executor, call_on_loop=lambda done: done())
+        handle = files.open("f", create=True)
+        handle.close()
+        (tmp_path / "f").unlink()
+        (tmp_path / "f").mkdir()
+        files.sync([handle], synced.append)
+    assert [type(outcome) for outcome in synced] == [StorageError]
