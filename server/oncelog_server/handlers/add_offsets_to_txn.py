@@ -13,6 +13,7 @@ from oncelog_protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnResponse,
 )
 from oncelog_server.coordination.error_versions import code_for_version
+from oncelog_server.coordination.routing import CONSUMER_OFFSETS
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
@@ -28,6 +29,10 @@ VERSIONS = range(0, 5)
 def handle(
     node: Node, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse | Deferred[AddOffsetsToTxnResponse]:
+    if CONSUMER_OFFSETS not in node.metadata.image.topics:
+        # Nobody has asked for a group's coordinator yet: answered with COORDINATOR_NOT_AVAILABLE,
+        # for which every client asks again.
+        node.spawn(node.metadata.create_missing_topic(CONSUMER_OFFSETS))
     try:
         result = _add(node, context, request)
     except Refused as refused:
