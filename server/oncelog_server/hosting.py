@@ -85,12 +85,14 @@ class Hosting:
         self._coordinators = {TRANSACTION_STATE: transactions, CONSUMER_OFFSETS: groups}
 
     def open_all(self, image: ClusterImage) -> None:
-        """At the start: every partition the image puts on this broker. Raises StorageError."""
+        """At the start: every partition the image puts on this broker. Nobody leads yet: that comes
+        with the registration, in a new leader epoch. Raises StorageError."""
         for name, aside in put_strays_aside(self._files, image, self._broker_id, self._new_uuid):
             log.warning("partition of no topic put aside", directory=name, now=aside)
         for topic in image.topics.values():
             for partition in topic.partitions:
-                self._host(topic, partition)
+                if self._broker_id in partition.replicas:
+                    self._open(topic, TopicPartition(topic.name, partition.partition))
         self._loading = False
 
     def follow(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:

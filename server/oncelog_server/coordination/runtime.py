@@ -121,20 +121,45 @@ class ShardRuntime(Generic[S]):
 
         `on_committed` is called then, after the records' replay and before the answer.
         """
-        if not decision.records:
-            return decision.response
         loaded = self._shards[index]
+        if not decision.records:
+            return self._once_state_is_committed(loaded, decision.response)
         try:
             end_offset = self._append(loaded, decision)
         except Refused as refused:
             return self._failed(decision, refused.code)
+        if loaded.partition.high_watermark >= end_offset:
+            return self._committed(loaded, decision, end_offset, on_committed)
         parked: Deferred[R] = Deferred()
 
         def settled(code: ErrorCode) -> None:
-            self._settled(loaded, decision, end_offset, code, parked, on_committed)
+            if code is ErrorCode.NONE:
+                response = self._committed(loaded, decision, end_offset, on_committed)
+            else:
+                # Not committed, and never will be while this broker leads.
+                response = self._failed(decision, code)
+            _pass_on(response, parked)
 
         loaded.partition.when_committed(end_offset, settled)
-        return parked.value if parked.done else parked
+        return parked
+
+    def _once_state_is_committed(
+        self, loaded: LoadedShard[S], response: R | Deferred[R]
+    ) -> R | Deferred[R]:
+        """An answer out of state that was replayed at its append must not leave before that append
+        is committed: it might show what a crash takes back."""
+        partition = loaded.partition
+        if (
+            self._replay_at is ReplayAt.COMMIT
+            or partition.high_watermark >= partition.log.log_end_offset
+            or isinstance(response, Deferred)
+        ):
+            return response
+        parked: Deferred[R] = Deferred()
+        partition.when_committed(
+            partition.log.log_end_offset, lambda code: parked.complete(response)
+        )
+        return parked
 
     def _append(self, loaded: LoadedShard[S], decision: Decision[R]) -> int:
         now_ms = self._wall_ms()
@@ -162,29 +187,26 @@ class ShardRuntime(Generic[S]):
             return decision.response
         return decision.on_failure(code)
 
-    def _settled(
+    def _committed(
         self,
         loaded: LoadedShard[S],
         decision: Decision[R],
         end_offset: int,
-        code: ErrorCode,
-        parked: Deferred[R],
         on_committed: Callable[[], None] | None,
-    ) -> None:
-        """The high watermark passed the decision's records, or never will while this broker
-        leads."""
-        if code is not ErrorCode.NONE:
-            response = self._failed(decision, code)
-        else:
-            if self._replay_at is ReplayAt.COMMIT:
-                self._replay(loaded, decision, end_offset - len(decision.records))
-            if decision.on_committed is not None:
-                decision.on_committed()
-            if on_committed is not None:
-                on_committed()
-            response = decision.response
-        if isinstance(response, Deferred):
-            response.on_complete(parked.complete)
-            parked.on_cancel(response.cancel)
-        else:
-            parked.complete(response)
+    ) -> R | Deferred[R]:
+        """The high watermark has passed the decision's records."""
+        if self._replay_at is ReplayAt.COMMIT:
+            self._replay(loaded, decision, end_offset - len(decision.records))
+        if decision.on_committed is not None:
+            decision.on_committed()
+        if on_committed is not None:
+            on_committed()
+        return decision.response
+
+
+def _pass_on(response: R | Deferred[R], parked: Deferred[R]) -> None:
+    if isinstance(response, Deferred):
+        response.on_complete(parked.complete)
+        parked.on_cancel(response.cancel)
+    else:
+        parked.complete(response)

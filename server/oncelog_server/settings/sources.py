@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import javaproperties
-
 KAFKA_PREFIX = "KAFKA_"
 OUR_PREFIX = "ONCELOG_"
 
@@ -43,6 +41,8 @@ class UnreadableSource(ValueError):
 
 def from_properties(text: str, source: str) -> list[Assignment]:
     """A server.properties (escapes and continued lines as in Java). Raises UnreadableSource."""
+    import javaproperties  # not needed by a start without a file, and slow to import
+
     try:
         values = javaproperties.loads(text)
     except ValueError as error:
