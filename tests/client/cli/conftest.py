@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from oncelog_client.cli import oncelog
 from tests.broker import Oncelog
 from tests.kafka.kafka import Kafka
 
+SETTLE_TIMEOUT_S = 10.0
 QUICK = {"group.initial.rebalance.delay.ms": "0"}
 
 
@@ -38,6 +40,22 @@ class CommandLine:
     def json(self, *arguments: str, lines: str = "") -> Any:
         """The same with `--json`, parsed."""
         return json.loads(self.text(*arguments, "--json", lines=lines))
+
+    def settled(self, promise: Callable[[Any], bool], *arguments: str) -> Any:
+        """What a call says once the promise holds: brokers learn of a change a little later."""
+        deadline = time.monotonic() + SETTLE_TIMEOUT_S
+        while True:
+            result = self.call(*arguments, "--json")
+            answer = json.loads(result.stdout) if result.exit_code == 0 else None
+            if answer is not None and promise(answer):
+                return answer
+            assert time.monotonic() < deadline, result.output
+            time.sleep(0.05)
+
+    def create(self, topic: str, *, partitions: int = 1) -> None:
+        """Create a topic, and wait until all its partitions are led."""
+        self.text("topics", "--create", "--topic", topic, "--partitions", str(partitions))
+        self.settled(led(partitions), "topics", "--describe", "--topic", topic)
 
     def values(self, topic: str, *arguments: str, count: int) -> list[str]:
         """The values of `count` records of a topic, from its beginning, sorted."""
@@ -74,5 +92,10 @@ def name() -> str:
 @pytest.fixture
 def topic(command_line: CommandLine, name: str) -> str:
     """A new topic of two partitions."""
-    command_line.text("topics", "--create", "--topic", name, "--partitions", "2")
+    command_line.create(name, partitions=2)
     return name
+
+
+def led(count: int) -> Callable[[Any], bool]:
+    """A description of so many partitions, all with a leader."""
+    return lambda rows: [row["leader"] is not None for row in rows] == [True] * count

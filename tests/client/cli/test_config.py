@@ -7,27 +7,28 @@ import pytest
 from tests.client.cli.conftest import CommandLine
 
 
-def settings(command_line: CommandLine, topic: str, *flags: str) -> dict[str, str]:
-    shown = command_line.json("config", "--describe", "--topic", topic, *flags)
-    return {row["name"]: row["value"] for row in shown}
+def settle(command_line: CommandLine, topic: str, expected: dict[str, str]) -> None:
+    """Wait until these are the settings of the topic, and no others."""
+    command_line.settled(
+        lambda rows: {row["name"]: row["value"] for row in rows} == expected,
+        *("config", "--describe", "--topic", topic),
+    )
 
 
 def test_only_what_was_set_is_shown_unless_all_is_asked_for(
     command_line: CommandLine, topic: str
 ) -> None:
-    assert settings(command_line, topic) == {}
-    assert "retention.ms" in settings(command_line, topic, "--all")
+    settle(command_line, topic, {})
+    shown = command_line.json("config", "--describe", "--topic", topic, "--all")
+    assert "retention.ms" in {row["name"] for row in shown}
 
 
 def test_settings_are_added_and_deleted(command_line: CommandLine, topic: str) -> None:
     alter = ("config", "--alter", "--entity-type", "topics", "--entity-name", topic)
     command_line.text(*alter, "--add-config", "retention.ms=1000,cleanup.policy=[compact,delete]")
-    assert settings(command_line, topic) == {
-        "retention.ms": "1000",
-        "cleanup.policy": "compact,delete",
-    }
+    settle(command_line, topic, {"retention.ms": "1000", "cleanup.policy": "compact,delete"})
     command_line.text(*alter, "--delete-config", "retention.ms,cleanup.policy")
-    assert settings(command_line, topic) == {}
+    settle(command_line, topic, {})
 
 
 def test_a_bad_value_is_refused_with_the_brokers_reason(

@@ -12,7 +12,7 @@ from tests.client.cli.conftest import CommandLine
 @pytest.fixture
 def group(command_line: CommandLine, name: str) -> str:
     """A group that has read two of three records of the topic of the same name."""
-    command_line.text("topics", "--create", "--topic", name, "--partitions", "1")
+    command_line.create(name)
     command_line.text("produce", "--topic", name, lines="a\nb\nc\n")
     assert command_line.values(name, "--group", name, count=2) == ["a", "b"]
     return name

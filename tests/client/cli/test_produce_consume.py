@@ -58,14 +58,14 @@ def test_an_aborted_transaction_is_not_read_committed(
 
 
 def test_one_partition_is_read_from_an_offset(command_line: CommandLine, name: str) -> None:
-    command_line.text("topics", "--create", "--topic", name, "--partitions", "1")
+    command_line.create(name)
     command_line.text("produce", "--topic", name, lines="a\nb\nc\n")
     flags = ("--partition", "0", "--offset", "1", "--max-messages", "2")
     assert command_line.text("consume", "--topic", name, *flags) == "b\nc\n"
 
 
 def test_a_group_goes_on_where_it_was(command_line: CommandLine, name: str) -> None:
-    command_line.text("topics", "--create", "--topic", name, "--partitions", "1")
+    command_line.create(name)
     command_line.text("produce", "--topic", name, lines="a\nb\nc\n")
     assert command_line.values(name, "--group", name, count=2) == ["a", "b"]
     assert command_line.values(name, "--group", name, count=1) == ["c"]
@@ -86,7 +86,7 @@ def test_an_offset_without_a_partition_is_a_usage_error(
 
 def test_a_signal_ends_a_reader_in_good_order(command_line: CommandLine, name: str) -> None:
     """What was printed is committed, and the group does not wait for a member that is gone."""
-    command_line.text("topics", "--create", "--topic", name, "--partitions", "1")
+    command_line.create(name)
     command_line.text("produce", "--topic", name, lines="a\nb\n")
     flags = ("consume", "--topic", name, "--group", name, "--from-beginning")
     reader = subprocess.Popen(

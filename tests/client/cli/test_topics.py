@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog_client.cli.topics import topic_pattern
-from tests.client.cli.conftest import CommandLine
+from tests.client.cli.conftest import CommandLine, led
 
 
 def test_a_topic_is_created_described_altered_and_deleted(
@@ -17,10 +17,10 @@ def test_a_topic_is_created_described_altered_and_deleted(
     assert all(row["isr"] == row["replicas"] == [row["leader"]] for row in described)
 
     command_line.text("topics", "--alter", "--topic", topic, "--partitions", "3")
-    assert len(command_line.json("topics", "--describe", "--topic", topic)) == 3
+    command_line.settled(led(3), "topics", "--describe", "--topic", topic)
 
     command_line.text("topics", "--delete", "--topic", topic)
-    assert {"topic": topic} not in command_line.json("topics", "--list")
+    command_line.settled(lambda rows: {"topic": topic} not in rows, "topics", "--list")
 
 
 def test_for_a_pipe_columns_are_aligned_under_a_heading(
@@ -33,8 +33,11 @@ def test_for_a_pipe_columns_are_aligned_under_a_heading(
 
 def test_a_setting_is_given_at_creation(command_line: CommandLine, name: str) -> None:
     command_line.text("topics", "--create", "--topic", name, "--config", "retention.ms=60000")
-    shown = command_line.json("config", "--describe", "--topic", name)
-    assert {row["name"]: row["value"] for row in shown}["retention.ms"] == "60000"
+    set_by_us = [("retention.ms", "60000")]
+    command_line.settled(
+        lambda rows: [(row["name"], row["value"]) for row in rows] == set_by_us,
+        *("config", "--describe", "--topic", name),
+    )
 
 
 def test_an_existing_topic_is_refused_unless_it_will_do(
