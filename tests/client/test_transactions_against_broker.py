@@ -25,6 +25,7 @@ from oncelog_client import (
     TimedOutError,
     TopicPartition,
 )
+from oncelog_client.transaction_session import TransactionSession
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from tests.broker import Oncelog
@@ -257,6 +258,30 @@ async def test_closing_aborts_an_open_transaction(bootstrap: str, topic: str, na
     async with Consumer(bootstrap, isolation_level="read_committed") as reader:
         await aborted(reader, TopicPartition(topic, 0))
     assert await read_values(bootstrap, topic, committed=True) == []
+
+
+async def test_before_version_2_partitions_and_groups_are_added_by_the_client(
+    bootstrap: str, topic: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As a cluster that has not finalized transaction.version 2 tells it.
+    monkeypatch.setattr(TransactionSession, "cluster_version", 1)
+    tp = TopicPartition(topic, 0)
+    async with Producer(bootstrap, transactional_id=name) as producer, Admin(bootstrap) as admin:
+        await producer.init_transactions()
+        for number in range(8):
+            await producer.begin_transaction()
+            for partition in (0, 1):
+                await producer.send(topic, b"%d" % number, partition=partition)
+            await producer.send_offsets_to_transaction({tp: OffsetAndMetadata(number)}, name)
+            if number % 2:
+                await producer.commit_transaction()
+            else:
+                await producer.abort_transaction()
+        assert await admin.list_group_offsets(name, require_stable=True) == {
+            tp: OffsetAndMetadata(7)
+        }
+    committed = await read_values(bootstrap, topic, committed=True)
+    assert committed == [b"1", b"3", b"5", b"7"] * 2
 
 
 # -- answers that get lost
