@@ -1,0 +1,224 @@
+"""The coordinator's pure core and what a runtime does around it, in a few lines: an append that may
+fail, a commit that may be late, a crash. Time is two numbers.
+
+`log` is what is on the disk: committed records first, then those on their way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.coordination.shard import CoordinatorRecord, Decision
+from oncelog_server.deferred import Deferred
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.add_partitions import AddPartitions, decide_add_partitions
+from oncelog_server.transaction.end_txn import EndTxn, decide_end_txn
+from oncelog_server.transaction.fencing import abort_overdue
+from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
+from oncelog_server.transaction.markers import MarkerWork
+from oncelog_server.transaction.metadata import TransactionMetadata, to_record
+from oncelog_server.transaction.results import TransactionResult
+from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
+from oncelog_server.transaction.states import State
+
+WALL_MS = 1_700_000_000_000
+ID = "t"
+P0, P1, P2 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+
+Answer = Deferred[TransactionResult]
+
+
+@dataclass
+class Driver:
+    """`holds_commits`: appended decisions are on their way until `release`."""
+
+    now_ms: int = 1_000
+    log: list[CoordinatorRecord] = field(default_factory=list)
+    committed: int = 0
+    next_producer_id: int = 1_000
+    append_error: ErrorCode | None = None
+    holds_commits: bool = False
+    # Markers are written and transactions completed as soon as they are decided.
+    finishes: bool = True
+    markers: list[tuple[MarkerWork, TopicPartition]] = field(default_factory=list)
+    max_timeout_ms: int = 900_000
+
+    def __post_init__(self) -> None:
+        self._held: list[tuple[Callable[[], None], Callable[[], None]]] = []
+        self.shard = TransactionShard(0, max_timeout_ms=self.max_timeout_ms)
+
+    @property
+    def wall_ms(self) -> int:
+        return WALL_MS + self.now_ms
+
+    def new_producer_id(self) -> int:
+        self.next_producer_id += 1
+        return self.next_producer_id - 1
+
+    # --- what a runtime does
+
+    def run(self, decision: Decision[TransactionResult], transactional_id: str) -> Answer:
+        answer: Answer = Deferred()
+
+        def fail(code: ErrorCode) -> None:
+            assert decision.on_failure is not None
+            response = decision.on_failure(code)
+            assert isinstance(response, TransactionResult)
+            answer.complete(response)
+
+        if decision.records and self.append_error is not None:
+            fail(self.append_error)
+            return answer
+        self.log += decision.records
+
+        def commit() -> None:
+            for record in decision.records:
+                self.shard.replay(record, offset=self.committed, transaction=None)
+                self.committed += 1
+            if self.finishes and decision.records:
+                self.finish(transactional_id)
+            if isinstance(decision.response, Deferred):
+                decision.response.on_complete(answer.complete)
+            else:
+                answer.complete(decision.response)
+
+        if decision.records and self.holds_commits:
+            self._held.append((commit, lambda: fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)))
+        else:
+            commit()
+        return answer
+
+    def release(self) -> None:
+        """Everything on its way is committed."""
+        while self._held:
+            self._held.pop(0)[0]()
+
+    def crash(self, *, keeps: int | None = None, down_ms: int = 0) -> None:
+        """Another shard from the log, of which `keeps` uncommitted records have survived."""
+        del self.log[self.committed + (len(self.log) if keeps is None else keeps) :]
+        self.committed = len(self.log)
+        self._held.clear()
+        self.now_ms += down_ms
+        self.shard = loaded(self.log, self.shard.coordinator_epoch + 1, self.max_timeout_ms)
+        self.shard.on_loaded(now_ms=self.now_ms, wall_ms=self.wall_ms)
+        if self.finishes:
+            for transactional_id in list(self.shard.prepared):
+                self.finish(transactional_id)
+
+    def write_markers(self, transactional_id: str, at_most: int = 100) -> None:
+        work = self.shard.marker_work(transactional_id)
+        if work is None:
+            return
+        for partition in work.partitions[:at_most]:
+            self.markers.append((work, partition))
+            self.shard.marker_written(work, partition)
+
+    def finish(self, transactional_id: str) -> None:
+        """All markers, and COMPLETE."""
+        self.write_markers(transactional_id)
+        decision = self.shard.complete(transactional_id, self.wall_ms, lambda: None)
+        if decision is None:
+            return
+        if self.append_error is not None:
+            assert decision.on_failure is not None
+            decision.on_failure(self.append_error)
+            return
+        self.log += decision.records
+
+        def commit() -> None:
+            for record in decision.records:
+                self.shard.replay(record, offset=self.committed, transaction=None)
+                self.committed += 1
+
+        if self.holds_commits:
+            self._held.append((commit, lambda: None))
+        else:
+            commit()
+
+    # --- commands
+
+    def init(
+        self, producer_id: int = -1, producer_epoch: int = -1, *, timeout_ms: int = 60_000,
+        transactional_id: str = ID,
+    ) -> Answer:  # fmt: skip
+        decision = decide_init_producer_id(
+            self.shard,
+            InitProducerId(transactional_id, timeout_ms, producer_id, producer_epoch),
+            wall_ms=self.wall_ms,
+            new_producer_id=self.new_producer_id,
+        )
+        return self.run(decision, transactional_id)
+
+    def add(
+        self, producer_id: int, producer_epoch: int, *partitions: TopicPartition,
+        transactional_id: str = ID, verify_only: bool = False, version: int = 2,
+    ) -> Answer:  # fmt: skip
+        command = AddPartitions(
+            transactional_id, producer_id, producer_epoch, frozenset(partitions), version, verify_only
+        )  # fmt: skip
+        decision = decide_add_partitions(
+            self.shard, command, now_ms=self.now_ms, wall_ms=self.wall_ms
+        )
+        return self.run(decision, transactional_id)
+
+    def end(
+        self, producer_id: int, producer_epoch: int, committed: bool, *, bumps_epoch: bool = True,
+        transactional_id: str = ID,
+    ) -> Answer:  # fmt: skip
+        decision = decide_end_txn(
+            self.shard,
+            EndTxn(transactional_id, producer_id, producer_epoch, committed, bumps_epoch),
+            wall_ms=self.wall_ms,
+            new_producer_id=self.new_producer_id,
+        )
+        return self.run(decision, transactional_id)
+
+    def abort_overdue(self) -> list[str]:
+        overdue = abort_overdue(
+            self.shard, now_ms=self.now_ms, wall_ms=self.wall_ms, at_most=100
+        )
+        for transactional_id, decision in overdue:
+            self.run(decision, transactional_id)
+        return [transactional_id for transactional_id, _ in overdue]
+
+    # --- states, as if they had been reached long ago
+
+    def put(self, state: State, **values: object) -> None:
+        """The id as a record of the log says it."""
+        fields = {
+            "producer_id": 77,
+            "producer_epoch": 5,
+            "timeout_ms": 60_000,
+            "last_producer_epoch": 4,
+            "start_ms": self.wall_ms,
+            "last_update_ms": self.wall_ms,
+            "client_transaction_version": 2,
+            "partitions": frozenset({P0})
+            if state in (State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT)
+            else frozenset(),
+        } | values
+        self.log.append(to_record(TransactionMetadata(ID, state=state, **fields)))  # type: ignore[arg-type]
+        self.crash()
+
+    @property
+    def live(self) -> LiveTransaction:
+        found = self.shard.get(ID)
+        assert found is not None
+        return found
+
+    @property
+    def metadata(self) -> TransactionMetadata:
+        return self.live.metadata
+
+    @property
+    def state(self) -> State:
+        return self.metadata.state
+
+
+def loaded(log: list[CoordinatorRecord], epoch: int, max_timeout_ms: int) -> TransactionShard:
+    shard = TransactionShard(epoch, max_timeout_ms=max_timeout_ms)
+    for offset, record in enumerate(log):
+        shard.replay(record, offset=offset, transaction=None)
+    return shard
