@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from oncelog_client.cli.options import connection_options, json_option, read_properties, run
 from oncelog_client.cli.output import show
@@ -110,19 +111,33 @@ async def _states(
 
 
 @click.group()
-def transactions() -> None:
-    """List and describe transactional ids."""
+@connection_options
+def transactions(bootstrap_server: str, command_config: Path | None) -> None:
+    """List and describe transactional ids. Options stand before or after `list` and `describe`."""
+
+
+def _connection() -> tuple[str, dict[str, Any]]:
+    """Server and settings: those after the verb, or those before it."""
+    context = click.get_current_context()
+    assert context.parent is not None
+    found = {
+        name: (
+            context.params[name]
+            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+            else context.parent.params[name]
+        )
+        for name in ("bootstrap_server", "command_config")
+    }
+    return found["bootstrap_server"], read_properties(found["command_config"])
 
 
 @transactions.command("list")
 @connection_options
 @click.option("--state", "states", multiple=True, help="Only these states, such as Ongoing.")
 @json_option
-def list_(
-    bootstrap_server: str, command_config: Path | None, states: tuple[str, ...], as_json: bool
-) -> None:
+def list_(*, states: tuple[str, ...], as_json: bool, **_: object) -> None:
     """Every transactional id with its producer id and state."""
-    found = run(_states(bootstrap_server, read_properties(command_config)))
+    found = run(_states(*_connection()))
     wanted = {state.lower() for state in states}
     rows = [
         (one.transactional_id, one.partition, one.value.producer_id, one.state)
@@ -136,11 +151,9 @@ def list_(
 @connection_options
 @click.option("--transactional-id", required=True, help="Which one.")
 @json_option
-def describe(
-    bootstrap_server: str, command_config: Path | None, transactional_id: str, as_json: bool
-) -> None:
+def describe(*, transactional_id: str, as_json: bool, **_: object) -> None:
     """One transactional id: epoch, state, timeout and the partitions of its transaction."""
-    found = run(_states(bootstrap_server, read_properties(command_config)))
+    found = run(_states(*_connection()))
     if transactional_id not in found:
         raise click.ClickException(f"no transactional id {transactional_id!r}")
     one = found[transactional_id]

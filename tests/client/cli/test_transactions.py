@@ -63,3 +63,10 @@ def test_an_unknown_transactional_id_is_said_to_be_unknown(
 ) -> None:
     arguments = ("transactions", "describe", "--transactional-id", name)
     assert name in command_line.refused(*arguments)
+
+
+def test_options_may_stand_before_the_verb_as_in_kafkas_tool(command_line: CommandLine) -> None:
+    server = ("--bootstrap-server", command_line.address)
+    for arguments in ((*server, "list"), ("list", *server)):
+        nowhere = CommandLine("localhost:1")
+        assert isinstance(nowhere.json("transactions", *arguments), list)
