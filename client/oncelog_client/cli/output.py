@@ -78,13 +78,13 @@ def _draw(columns: Sequence[str], texts: list[list[str]], rows: Sequence[Row], t
 
 
 class Progress:
-    """A count and a rate on standard error while something long runs; nothing unless it is a
-    terminal, nor while `stream`, the records themselves, is one."""
+    """A count and the time on standard error while something long runs; nothing unless it is a
+    terminal, nor while `stream`, where the records themselves come or go, is one."""
 
-    def __init__(self, what: str, stream: TextIO, total: int | None = None) -> None:
+    def __init__(self, what: str, stream: TextIO | None, total: int | None = None) -> None:
         self._what = what
         self._total = total
-        self._wanted = sys.stderr.isatty() and not stream.isatty()
+        self._wanted = sys.stderr.isatty() and not (stream is not None and stream.isatty())
         self._drawn: tuple[RichProgress, TaskID] | None = None
 
     def __enter__(self) -> Self:

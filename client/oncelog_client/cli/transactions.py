@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from oncelog_client.cli.options import connection_options, json_option, read_properties, run
-from oncelog_client.cli.output import show
+from oncelog_client.cli.output import Progress, show
 from oncelog_client.cli.topic_lookup import find_partitions
 from oncelog_client.consumer import Consumer
 from oncelog_client.errors import KafkaError
@@ -105,8 +105,10 @@ async def _states(
         await consumer.assign(partitions)
         await consumer.seek_to_beginning()
         ends = await consumer.end_offsets(partitions)
-        while any([await consumer.position(one) < end for one, end in ends.items()]):
-            records += await consumer.poll(POLL_MS)
+        with Progress("states read", None) as progress:
+            while any([await consumer.position(one) < end for one, end in ends.items()]):
+                records += await consumer.poll(POLL_MS)
+                progress.advance(len(records))
     return latest_states(records)
 
 
