@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -111,13 +112,13 @@ def read_all(address: str, topic: str) -> dict[int, list[str]]:
     )
     found: dict[int, list[str]] = {partition: [] for partition in range(PARTITIONS)}
     at_end: set[int] = set()
+    deadline = time.monotonic() + TIMEOUT_S
     try:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in found])
         while len(at_end) < PARTITIONS:
-            messages = consumer.consume(1000, TIMEOUT_S)
-            if not messages:
+            if time.monotonic() > deadline:
                 raise TimeoutError(f"a reader of {topic} is stuck; at the end of {at_end}")
-            for message in messages:
+            for message in consumer.consume(1000, 0.2):
                 if message.error() is None:
                     found[message.partition()].append(message.value().decode())
                 else:

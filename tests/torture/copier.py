@@ -26,6 +26,9 @@ RECONNECT: Mapping[str, Any] = {
     "retry.backoff.ms": 20,
     "retry.backoff.max.ms": 100,
     "topic.metadata.refresh.interval.ms": 1000,
+    # One broker that comes back at its address needs no new bootstrap (KIP-899): by it librdkafka
+    # 2.16 loses the connection that the offsets of a transaction wait for.
+    "metadata.recovery.strategy": "none",
     "log_level": 0,
 }
 
