@@ -213,9 +213,11 @@ class World:
 
     def producer(self, transactional_id: str = "t", **settings: int) -> tuple[int, int]:
         """A producer that has been initialised: its id and epoch."""
-        answer = self.init(transactional_id, **settings)
-        self.settle()
-        result = value_of(answer)
+        result = None
+        while result is None or result.code is ErrorCode.CONCURRENT_TRANSACTIONS:
+            answer = self.init(transactional_id, **settings)
+            self.settle()
+            result = value_of(answer)
         assert result.code is ErrorCode.NONE
         return result.producer_id, result.producer_epoch
 

@@ -1,0 +1,71 @@
+"""Rebuilding a shard from its log: whole, in pieces, or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.record import NewRecord
+from oncelog_server.coordination import loading
+from oncelog_server.log.results import Origin
+from oncelog_server.refusal import Refused
+from tests.server.coordination.world import A0, TXN_LOG, World, value_of
+
+
+def used(transactions: int = 30) -> World:
+    world = World()
+    for number in range(transactions):
+        producer = world.producer(f"t{number % 7}")
+        world.add(producer, A0, transactional_id=f"t{number % 7}")
+        if number % 3:
+            value_of(world.end(producer, True, transactional_id=f"t{number % 7}"))
+    return world
+
+
+def states(world: World) -> dict[str, object]:
+    (_, shard), = world.transactions.runtime.shards()
+    return {name: live.metadata for name, live in shard.transactions.items()}
+
+
+@pytest.mark.parametrize("piece", [1, 77, 400, 1_000, 4_096])
+def test_a_log_is_loaded_in_pieces_of_any_size(
+    piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = used()
+    monkeypatch.setattr(loading, "LOAD_BYTES", piece)
+    assert states(world.crash()) == states(world)
+
+
+def broken(world: World) -> World:
+    """A life in which the transaction log cannot be read, though its partition serves."""
+    files = world.files.after_kill()
+    loading = World(files, leader_epoch=1, leads=False)
+    return loading
+
+
+def refused(world: World) -> None:
+    with pytest.raises(ValueError):
+        world.transactions.lead(world.partitions[TXN_LOG])
+    with pytest.raises(Refused) as error:
+        world.init("t1")
+    assert error.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_S14_a_disk_that_cannot_be_read_refuses_the_shard_until_it_can() -> None:
+    world = broken(used())
+    world.files.fail_reads("__transaction_state-0/")
+    refused(world)
+    world.files.fail_reads("")
+    world.partitions[TXN_LOG].become_leader(0, 2, (0,), (0,))
+    world.transactions.lead(world.partitions[TXN_LOG])
+    assert states(world)
+
+
+@pytest.mark.parametrize("key", [b"\x00\x00\x00\x02t1", None], ids=["no value", "no key"])
+def test_S14_a_record_that_cannot_be_read_refuses_the_whole_shard(key: bytes | None) -> None:
+    world = broken(used())
+    world.partitions[TXN_LOG].append(
+        build_batch([NewRecord(0, key, b"\x00\x07")]), now_ms=0, origin=Origin.COORDINATOR
+    )
+    refused(world)

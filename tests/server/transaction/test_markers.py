@@ -1,0 +1,23 @@
+"""What an answer to a marker means: a table, and for everything else another attempt."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.transaction.markers import MARKER_OUTCOMES, MarkerOutcome, marker_outcome
+
+
+def test_only_two_codes_say_that_no_marker_is_needed_any_more() -> None:
+    written = {code for code, one in MARKER_OUTCOMES.items() if one is MarkerOutcome.WRITTEN}
+    assert written == {ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH}
+
+
+def test_only_a_newer_coordinator_makes_this_one_stop() -> None:
+    stale = {code for code, one in MARKER_OUTCOMES.items() if one is MarkerOutcome.STALE}
+    assert stale == {ErrorCode.TRANSACTION_COORDINATOR_FENCED}
+
+
+@pytest.mark.parametrize("code", sorted(set(ErrorCode) - set(MARKER_OUTCOMES)))
+def test_I8_no_other_code_leaves_a_transaction_unfinished(code: ErrorCode) -> None:
+    assert marker_outcome(code) is MarkerOutcome.RETRY

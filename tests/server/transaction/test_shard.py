@@ -1,0 +1,68 @@
+"""Replay: what a log may hold, and what is refused rather than served half (S14, S15)."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.coordination.shard import CoordinatorRecord
+from oncelog_server.transaction.metadata import TransactionMetadata, to_record
+from oncelog_server.transaction.shard import TransactionShard
+from oncelog_server.transaction.states import State
+from tests.server.transaction.driver import ID, P0, Driver
+
+
+def replay(shard: TransactionShard, record: CoordinatorRecord) -> None:
+    shard.replay(record, offset=0, transaction=None)
+
+
+def test_S15_a_record_of_a_later_kind_is_passed_over() -> None:
+    shard = TransactionShard(0, max_timeout_ms=1)
+    replay(shard, CoordinatorRecord(b"\x00\x09later", b"whatever"))
+    assert not shard.transactions
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5, 20])
+def test_S14_a_value_that_cannot_be_read_is_an_error(cut: int) -> None:
+    record = to_record(TransactionMetadata("t", 1, 0, 1_000))
+    assert record.value is not None
+    with pytest.raises(ValueError):
+        replay(TransactionShard(0, max_timeout_ms=1), record.__class__(record.key, record.value[:cut]))
+
+
+def test_S14_a_state_that_is_none_is_an_error() -> None:
+    record = to_record(TransactionMetadata("t", 1, 0, 1_000, 9))  # type: ignore[arg-type]
+    with pytest.raises(ValueError):
+        replay(TransactionShard(0, max_timeout_ms=1), record)
+
+
+def test_a_control_record_in_the_transaction_log_is_an_error() -> None:
+    with pytest.raises(ValueError):
+        TransactionShard(0, max_timeout_ms=1).replay_marker(1, 0, committed=True)
+
+
+@pytest.mark.parametrize("state", [State.ONGOING, State.PREPARE_ABORT, State.COMPLETE_COMMIT])
+def test_a_tombstone_forgets_the_id_whatever_its_state(state: State) -> None:
+    driver = Driver(finishes=False)
+    driver.put(state)
+    replay(driver.shard, CoordinatorRecord(driver.log[0].key, None))
+    assert driver.shard.get(ID) is None
+    assert not driver.shard.ongoing
+    assert not driver.shard.prepared
+    assert driver.add(77, 5, P0).value.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+def test_C_what_was_decided_before_the_crash_owes_its_markers_in_the_order_of_decisions() -> None:
+    driver = Driver(finishes=False)
+    for name in ("x", "y"):
+        result = driver.init(transactional_id=name).value
+        driver.add(result.producer_id, 0, P0, transactional_id=name)
+    for name, producer_id in (("y", 1_001), ("x", 1_000)):
+        driver.end(producer_id, 0, name == "x", transactional_id=name)
+    driver.crash()
+    assert list(driver.shard.prepared) == ["y", "x"]
+    for name in ("x", "y"):
+        work = driver.shard.marker_work(name)
+        assert work is not None
+        assert (work.committed, work.partitions, work.producer_epoch) == (name == "x", (P0,), 1)
+        assert work.coordinator_epoch == 1
