@@ -321,3 +321,27 @@ def test_snapshots_do_not_pile_up_with_restarts() -> None:
     bases = {f"{segment.base_offset:020d}.snapshot" for segment in driver.log.segments[1:]}
     assert bases < set(snapshots)
     assert len(snapshots) == len(bases) + 1
+
+
+def test_leader_epochs_end_with_the_log() -> None:
+    driver = busy()
+    epochs = list(driver.log.leader_epochs)
+    driver.log.assign_leader_epoch(9)
+    assert driver.log.leader_epochs.latest_epoch == 9
+    driver.kill()
+    assert list(driver.log.leader_epochs) == epochs
+    driver.leader_epoch = 12
+    start = driver.log.active.size
+    driver.plain()
+    driver.files.nodes[active_path(driver)].data[start + 70] ^= 1
+    driver.kill()
+    assert list(driver.log.leader_epochs) == epochs
+
+
+def test_only_segments_from_the_recovery_point_on_are_scanned() -> None:
+    driver = busy()
+    driver.log.roll(driver.now_ms)
+    driver.plain()
+    driver.files.settle()
+    assert driver.log.recovery_point == driver.log.active.base_offset
+    assert driver.kill().recovery.segments_scanned == 1

@@ -190,12 +190,16 @@ def test_readers_bounded_by_an_open_transaction_get_all_before_it(driver: Driver
         driver.plain(2)
         if n == 25:
             driver.send(1, 0, 1, transactional=True)
-    limit = unstable(driver)
-    assert limit == 52
-    for offset in range(limit):
-        answer = driver.log.read(offset, 1 << 20, limit=limit)
-        assert answer.records is not None
-        headers = [header for _, header in split_batches(answer.records.read())]
-        assert headers[0].base_offset <= offset <= headers[0].last_offset
-        assert headers[-1].next_offset <= limit
-    assert driver.log.read(limit, 1 << 20, limit=limit).records is None
+    for life in (lambda: None, driver.restart, driver.kill):
+        life()
+        limit = unstable(driver)
+        assert limit == 52
+        for offset in range(limit):
+            answer = driver.log.read(offset, 1 << 20, limit=limit)
+            assert answer.records is not None
+            headers = [header for _, header in split_batches(answer.records.read())]
+            assert headers[0].base_offset <= offset <= headers[0].last_offset
+            assert headers[-1].next_offset <= limit
+            ends = {limit, *(segment.base_offset for segment in driver.log.segments)}
+            assert headers[-1].next_offset in ends
+        assert driver.log.read(limit, 1 << 20, limit=limit).records is None
