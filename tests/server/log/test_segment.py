@@ -187,3 +187,13 @@ def test_only_few_files_stay_open(tmp_path: Path) -> None:
         assert files.open_descriptors <= 2
         log.close(clean=True)
         assert files.open_descriptors == 0
+
+
+def test_the_last_entry_of_a_timeindex_is_the_latest_time_also_between_entries() -> None:
+    driver = Driver(DEFAULT)
+    driver.plain(3)
+    driver.plain(1)
+    driver.stop()
+    assert content(driver, 0, ".index") == b""
+    rows = list(struct.iter_unpack(">qi", content(driver, 0, ".timeindex")))
+    assert rows == [(NOW_MS + 2, 2)]
