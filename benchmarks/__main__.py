@@ -46,7 +46,7 @@ def main() -> int:
             pace=QUICK if args.quick else FULL,
             rounds=args.rounds or (1 if args.quick else 3),
             warm_s=0 if args.quick else args.warm,
-            again_s=0 if args.quick else args.warm / 3,
+            again_s=0 if args.quick else args.warm / 4,
             say=say,
         )
         with tempfile.TemporaryDirectory(prefix="oncelog-bench-", dir=args.directory) as folder:

@@ -60,7 +60,7 @@ def places(names: Sequence[str]) -> list[Place]:
 
 
 def run(plan: Plan, folder: Path) -> dict[str, Measured]:
-    """All loads of the plan in all its places, by the name of the place."""
+    """All loads of the plan in all its places, by the name of the place; growth in the first."""
     measured: dict[str, Measured] = {place.name: {} for place in plan.places}
     for place in plan.places:
         if START in plan.loads:
@@ -70,12 +70,12 @@ def run(plan: Plan, folder: Path) -> dict[str, Measured]:
     warm = [name for name in plan.loads if name in LOADS]
     if warm:
         _run_loads(plan, warm, folder / "loads", measured)
-    for place in plan.places:
-        for name in [name for name in plan.loads if name in GROWTH]:
-            plan.say(f"{place.name}: {name}")
-            measured[place.name][name] = measure_growth(
-                name, plan.targets, folder / place.name, plan.pace, place.broker, place.load
-            )
+    place = plan.places[0]
+    for name in [name for name in plan.loads if name in GROWTH]:
+        plan.say(f"{place.name}: {name}")
+        measured[place.name][name] = measure_growth(
+            name, plan.targets, folder / place.name, plan.pace, place.broker, place.load
+        )
     return measured
 
 
