@@ -79,6 +79,21 @@ def test_retention_bytes_keeps_at_least_that_much() -> None:
     assert driver.log.apply_retention(driver.now_ms, MANY) == 0
 
 
+@pytest.mark.parametrize(("excess", "deleted"), [(-1, 2), (0, 2), (1, 1)])
+def test_as_many_bytes_as_retention_bytes_are_enough(excess: int, deleted: int) -> None:
+    driver = days(Driver(replace(DEFAULT, retention_ms=-1)), 6)
+    limit = 4 * driver.log.segments[0].size + excess
+    driver.log.reconfigure(replace(driver.config, retention_ms=-1, retention_bytes=limit))
+    assert driver.log.apply_retention(driver.now_ms, MANY) == deleted
+
+
+@pytest.mark.parametrize(("age_ms", "deleted"), [(DAY_MS, 0), (DAY_MS + 1, 1)])
+def test_a_record_as_old_as_retention_ms_stays(age_ms: int, deleted: int) -> None:
+    driver = Driver(replace(DEFAULT, retention_ms=DAY_MS))
+    driver.plain(1)
+    assert driver.log.apply_retention(NOW_MS + age_ms, MANY) == deleted
+
+
 def test_without_limits_and_in_compacted_topics_everything_stays() -> None:
     driver = days(Driver(replace(DEFAULT, retention_ms=-1)), 3)
     assert driver.log.apply_retention(driver.now_ms + 999 * DAY_MS, MANY) == 0

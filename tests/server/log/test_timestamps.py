@@ -29,7 +29,10 @@ def test_the_latest_timestamp_and_the_first_record_at_a_time_are_found() -> None
             first = next((n for n, stamp in enumerate(stamps) if stamp >= wanted), None)
             found = log.offset_for_timestamp(wanted, MANY)
             assert found == (None if first is None else (stamps[first], first, 0))
-        assert log.offset_for_timestamp(NOW_MS + 300, 10) is None
+        first = stamps.index(NOW_MS + 300)
+        for limit in range(len(stamps)):
+            found = log.offset_for_timestamp(NOW_MS + 300, limit)
+            assert found == (None if first >= limit else (NOW_MS + 300, first, 0))
 
 
 def test_times_below_the_log_s_start_are_not_found() -> None:
