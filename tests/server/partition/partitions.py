@@ -1,0 +1,56 @@
+"""A partition over a disk in memory, in few words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oncelog_server.log.config import LogConfig
+from oncelog_server.log.log import PartitionLog
+from oncelog_server.partition.group_flush import GroupFlush
+from oncelog_server.partition.partition import Partition
+from oncelog_server.storage.layout import partition_directory
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.log.driver import NOW_MS
+from tests.server.storage.memory_files import MemoryFiles
+
+NAME = TopicPartition("topic", 0)
+
+
+def partition(
+    files: MemoryFiles | None = None,
+    name: TopicPartition = NAME,
+    *,
+    flush: GroupFlush | None = None,
+    flush_on_ack: bool = False,
+    isr: tuple[int, ...] = (0,),
+    replicas: tuple[int, ...] = (0,),
+    **config: Any,
+) -> Partition:
+    """Leader in epoch 0. Syncs of the disk end in `files.settle()`."""
+    files = files or MemoryFiles()
+    log = PartitionLog.open(
+        files,
+        partition_directory(*name),
+        LogConfig(**config),
+        topic_id=bytes(16),
+        now_ms=NOW_MS,
+        clean_shutdown=False,
+        recovery_point=0,
+        log_start_offset=0,
+        producer_id_expiration_ms=86_400_000,
+    )
+    flush = flush or GroupFlush(files)
+    found = Partition(name, bytes(16), log, flush.request, flush_on_ack=flush_on_ack)
+    found.become_leader(0, 0, isr, replicas)
+    return found
+
+
+def mark(
+    partition: Partition, producer_id: int, *, epoch: int = 0, committed: bool = True,
+    coordinator_epoch: int = 0, version: int = 1,
+) -> int:  # fmt: skip
+    """The offset of the marker."""
+    return partition.append_marker(
+        producer_id, epoch, committed=committed, coordinator_epoch=coordinator_epoch,
+        transaction_version=version, now_ms=NOW_MS,
+    ).last_offset  # fmt: skip

@@ -1,0 +1,52 @@
+"""One fsync for everybody who waits."""
+
+from __future__ import annotations
+
+from oncelog_server.partition.group_flush import GroupFlush
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.log.driver import NOW_MS, batch
+from tests.server.partition.partitions import partition
+from tests.server.storage.memory_files import MemoryFiles
+
+
+def test_what_comes_while_a_round_runs_shares_the_next_one() -> None:
+    files = MemoryFiles()
+    flush = GroupFlush(files)
+    ones = [
+        partition(files, TopicPartition("topic", n), flush=flush, flush_on_ack=True)
+        for n in range(5)
+    ]
+    for one in ones:
+        one.append(batch(), now_ms=NOW_MS)
+    assert len(files.pending) == 1
+    files.pending.pop(0)()
+    assert [one.high_watermark for one in ones] == [1, 0, 0, 0, 0]
+    assert len(files.pending) == 1
+    files.pending.pop(0)()
+    assert [one.high_watermark for one in ones] == [1] * 5
+    assert not files.pending
+
+
+def test_what_is_appended_while_its_round_runs_is_not_acknowledged_by_it() -> None:
+    files = MemoryFiles()
+    one = partition(files, flush_on_ack=True)
+    one.append(batch(), now_ms=NOW_MS)
+    sync = files.pending.pop(0)
+    one.append(batch(), now_ms=NOW_MS)
+    sync()
+    assert (one.high_watermark, one.log.recovery_point) == (1, 1)
+    files.settle()
+    assert (one.high_watermark, one.log.recovery_point) == (2, 2)
+
+
+def test_after_a_failure_the_next_round_serves_those_who_came_later() -> None:
+    files = MemoryFiles()
+    flush = GroupFlush(files)
+    first = partition(files, TopicPartition("a", 0), flush=flush, flush_on_ack=True)
+    second = partition(files, TopicPartition("b", 0), flush=flush, flush_on_ack=True)
+    first.append(batch(), now_ms=NOW_MS)
+    second.append(batch(), now_ms=NOW_MS)
+    files.fail_sync()
+    files.settle()
+    assert first.offline is not None
+    assert (second.offline, second.high_watermark) == (None, 1)

@@ -1,0 +1,52 @@
+"""Which partitions are here, and what is wrong with those that are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.refusal import Refused
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.partition.partitions import NAME, partition
+
+
+def code_of(partitions: Partitions, name: TopicPartition) -> ErrorCode:
+    with pytest.raises(Refused) as refused:
+        partitions.require(*name)
+    return refused.value.code
+
+
+def test_a_partition_is_found_until_it_is_removed() -> None:
+    partitions = Partitions()
+    one = partition()
+    partitions.add(one)
+    assert partitions.require(*NAME) is partitions.get(NAME) is one
+    assert list(partitions) == [one]
+    assert len(partitions) == 1
+    for unknown in (TopicPartition("topic", 1), TopicPartition("other", 0)):
+        assert code_of(partitions, unknown) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert partitions.remove(NAME) is one
+    assert partitions.remove(NAME) is None
+    assert len(partitions) == 0
+    assert code_of(partitions, NAME) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_S3_what_could_not_be_opened_is_a_storage_error_and_no_unknown_topic() -> None:
+    partitions = Partitions()
+    partitions.add_offline(NAME, "corrupt")
+    assert code_of(partitions, NAME) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert partitions.offline_reason(NAME) == "corrupt"
+    assert partitions.offline() == {NAME: "corrupt"}
+    partitions.remove(NAME)
+    assert partitions.offline() == {}
+
+
+def test_what_failed_while_it_served_is_offline_too() -> None:
+    partitions = Partitions()
+    one = partition()
+    partitions.add(one)
+    assert partitions.offline_reason(NAME) is None
+    one.fail("fsync")
+    assert partitions.offline_reason(NAME) == "fsync"
+    assert partitions.offline() == {NAME: "fsync"}

@@ -1,0 +1,25 @@
+"""Guards are compared by identity: an equal one made later proves nothing (ABA, R12)."""
+
+from __future__ import annotations
+
+from oncelog_server.partition.verification import VerificationGuards
+
+
+def test_a_guard_made_after_the_end_is_another_one() -> None:
+    guards = VerificationGuards()
+    old = guards.begin(1)
+    guards.clear(1)
+    new = guards.begin(1)
+    assert new is not old
+    assert not guards.holds(1, old)
+    assert guards.holds(1, new)
+
+
+def test_producers_have_their_own_guards() -> None:
+    guards = VerificationGuards()
+    first, second = guards.begin(1), guards.begin(2)
+    guards.clear(1)
+    assert not guards.holds(1, first)
+    assert guards.holds(2, second)
+    guards.end(2, second)
+    assert len(guards) == 0

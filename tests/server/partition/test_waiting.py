@@ -1,0 +1,54 @@
+"""Who waits on a partition is told once, in order, and by nobody else."""
+
+from __future__ import annotations
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.partition.waiting import CommitWaiters, ReadWaiters
+
+
+def test_those_who_wait_for_a_commit_are_told_in_order_and_once() -> None:
+    told: list[tuple[int, ErrorCode]] = []
+    waiters = CommitWaiters()
+    for offset in (3, 3, 5, 9):
+        waiters.wait(offset, lambda code, offset=offset: told.append((offset, code)))  # type: ignore[misc]
+    waiters.advance(2)
+    assert told == []
+    waiters.advance(5)
+    waiters.advance(5)
+    assert told == [(3, ErrorCode.NONE), (3, ErrorCode.NONE), (5, ErrorCode.NONE)]
+    waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert told[3:] == [(9, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+    assert len(waiters) == 0
+
+
+def test_one_that_waits_again_while_it_is_told_waits_for_what_comes_next() -> None:
+    waiters = CommitWaiters()
+    told: list[ErrorCode] = []
+    waiters.wait(1, lambda code: waiters.wait(2, told.append))
+    waiters.advance(1)
+    assert told == []
+    waiters.advance(2)
+    assert told == [ErrorCode.NONE]
+
+
+def test_readers_are_poked_in_the_order_they_came_until_they_leave() -> None:
+    poked: list[str] = []
+    waiters = ReadWaiters()
+    assert not waiters
+
+    def first() -> None:
+        poked.append("first")
+        waiters.discard(second)
+
+    def second() -> None:
+        poked.append("second")
+
+    waiters.add(first)
+    waiters.add(second)
+    waiters.poke_all()
+    waiters.poke_all()
+    assert poked == ["first", "second", "first"]
+    waiters.discard(first)
+    waiters.discard(first)
+    assert not waiters
