@@ -7,7 +7,7 @@ v0, or v1 with tagged fields. `client_id` keeps its int16 length in all of them.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from oncelog_protocol.apis import APIS, request_header_version, response_header_version
 from oncelog_protocol.codecs import Buffer
@@ -18,8 +18,7 @@ _START = struct.Struct(">hhih")
 _CORRELATION_ID = struct.Struct(">i")
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHeader:
+class RequestHeader(NamedTuple):
     """What stands before every request. `client_id` is None if the client gave none."""
 
     api_key: int

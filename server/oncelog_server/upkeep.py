@@ -33,7 +33,7 @@ FLUSH_CHECK_MS: Final = 1_000
 
 
 class Upkeep:
-    """One timer for each duty; each is re-armed when it has run, so that none runs twice at once."""
+    """One timer for each duty, armed again when it has run: none runs twice at once."""
 
     def __init__(
         self,

@@ -3,6 +3,7 @@ computes it)."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
@@ -10,6 +11,7 @@ TRANSACTION_STATE: Final = "__transaction_state"
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 
 
+@lru_cache(maxsize=16_384)
 def java_string_hash(text: str) -> int:
     """`String.hashCode()` as a signed 32-bit number, over UTF-16 code units."""
     value = 0

@@ -64,8 +64,8 @@ def handle(
         _close_on_error(appends)
         return None
     if later is None:
-        return _response(context, topics)
-    return then(later, lambda _: _response(context, topics))
+        return _response(topics)
+    return then(later, lambda _: _response(topics))
 
 
 def _appends(node: Node, context: RequestContext, topic: TopicProduceData) -> list[PartitionAppend]:
@@ -111,26 +111,25 @@ def _close_on_error(appends: list[PartitionAppend]) -> None:
             raise ProtocolError(f"Produce with acks=0 failed: {one.code.name}")
 
 
-def _response(context: RequestContext, topics: list[Topic]) -> ProduceResponse:
+def _response(topics: list[Topic]) -> ProduceResponse:
     return ProduceResponse(
         [
-            TopicProduceResponse(
-                topic.name, topic.topic_id, [_partition(context, one) for one in appends]
-            )
+            TopicProduceResponse(topic.name, topic.topic_id, [_partition(one) for one in appends])
             for topic, appends in topics
         ]
     )
 
 
-def _partition(context: RequestContext, one: PartitionAppend) -> PartitionProduceResponse:
-    if one.code is not ErrorCode.NONE:
+def _partition(one: PartitionAppend) -> PartitionProduceResponse:
+    appended, partition = one.appended, one.partition
+    if one.code is not ErrorCode.NONE or appended is None or partition is None:
         return PartitionProduceResponse(
             one.index, one.code, base_offset=-1, error_message=one.message
         )
     return PartitionProduceResponse(
         one.index,
         ErrorCode.NONE,
-        one.base_offset,
-        one.log_append_time_ms,
-        one.log_start_offset,
+        appended.base_offset,
+        appended.log_append_time_ms,
+        partition.log.log_start_offset,
     )

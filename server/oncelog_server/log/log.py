@@ -134,7 +134,10 @@ class PartitionLog:
         """
         self._raise_failure()
         from_client = origin is Origin.CLIENT
-        header, records = self._rules.check(records, now_ms, from_client=from_client)
+        if from_client:
+            header, records = self._rules.check(records, now_ms)
+        else:
+            header = self._rules.check_own(records, now_ms)
         has_producer = header.producer_id > -1
         if has_producer:
             repeated = self.producers.check_data(header, from_client=from_client)

@@ -289,6 +289,8 @@ class Producers:
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Forget the transactions whose markers are committed."""
+        if not self._decided:
+            return
         done = [first for first, last in self._decided.items() if last < high_watermark]
         for first in done:
             del self._decided[first]

@@ -105,22 +105,21 @@ class Segment:
     ) -> bool:
         """Must a batch of `size` bytes go to a new segment (LogSegment.shouldRoll)? Time is that of
         the records if they have one, else the broker's."""
-        if self.log.size > config.segment_bytes - size:
-            return True
+        filled = self.log.size
         index, times = self._offset_index, self._time_index
         assert index is not None
         assert times is not None
         if (
-            len(index) >= config.segment_index_bytes // OFFSET_ENTRY_SIZE
+            filled > config.segment_bytes - size
+            or len(index) >= config.segment_index_bytes // OFFSET_ENTRY_SIZE
             or len(times) >= config.segment_index_bytes // TIME_ENTRY_SIZE - 1
             or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
         ):
             return True
         first = self.first_timestamp
-        waited = (
-            max_timestamp - first if first is not None and first >= 0 else now_ms - self.created_ms
-        )
-        return waited > config.segment_ms - self.jitter_ms and self.log.size > 0
+        if first is None or first < 0:
+            max_timestamp, first = now_ms, self.created_ms
+        return max_timestamp - first > config.segment_ms - self.jitter_ms and filled > 0
 
     def append(
         self, buffer: Buffer, base_offset: int, last_offset: int, max_timestamp: int, interval: int

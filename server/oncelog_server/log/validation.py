@@ -76,10 +76,10 @@ class BatchRules:
         )
 
     def check(
-        self, records: bytearray | memoryview, now_ms: int, *, from_client: bool
+        self, records: bytearray | memoryview, now_ms: int
     ) -> tuple[BatchHeader, bytearray | memoryview]:
-        """The header, and the bytes to append: `records` itself, unless it had to be compressed
-        anew.
+        """A client's batch: the header, and the bytes to append, which are `records` itself unless
+        it had to be compressed anew.
 
         LogAppendTime is patched in place. Raises AppendError with MESSAGE_TOO_LARGE,
         RECORD_LIST_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE or
@@ -87,6 +87,32 @@ class BatchRules:
         """
         header = _one_batch(records)
         size = header.batch_length + LENGTH_OVERHEAD
+        self._check_size(size)
+        if compute_crc(records, 0, size) != header.crc:
+            raise AppendError(ErrorCode.CORRUPT_MESSAGE, "the CRC of the batch is wrong")
+        _check_fields(header)
+        if not self.log_append_time:
+            self._check_latest_timestamp(header, now_ms)
+        codec = self._codec
+        if self._walks or (codec is not None and codec != header.attributes & COMPRESSION_MASK):
+            walked = self._walk(records, header, now_ms)
+            if codec is not None and codec != header.attributes & COMPRESSION_MASK:
+                records = self._recompress(walked, header, codec)
+                header = read_header(records)
+        if self.log_append_time:
+            patch_max_timestamp_and_log_append(records, 0, now_ms)
+            header = read_header(records)
+        return header, records
+
+    def check_own(self, records: bytearray | memoryview, now_ms: int) -> BatchHeader:
+        """The header of a batch that this broker has just made: only its size can be wrong. Raises
+        AppendError as `check` does."""
+        self._check_size(len(records))
+        if self.log_append_time:
+            patch_max_timestamp_and_log_append(records, 0, now_ms)
+        return read_header(records)
+
+    def _check_size(self, size: int) -> None:
         if size > self.max_bytes:
             raise AppendError(
                 ErrorCode.MESSAGE_TOO_LARGE,
@@ -97,24 +123,6 @@ class BatchRules:
                 ErrorCode.RECORD_LIST_TOO_LARGE,
                 f"a batch of {size} bytes in segments of {self.segment_bytes}",
             )
-        if compute_crc(records, 0, size) != header.crc:
-            raise AppendError(ErrorCode.CORRUPT_MESSAGE, "the CRC of the batch is wrong")
-        _check_fields(header, from_client=from_client)
-        if from_client and not self.log_append_time:
-            self._check_latest_timestamp(header, now_ms)
-        codec = self._codec
-        # What a coordinator appends was made by this broker: there is nothing in it to be checked.
-        if from_client and (
-            self._walks or (codec is not None and codec != header.attributes & COMPRESSION_MASK)
-        ):
-            walked = self._walk(records, header, now_ms)
-            if codec is not None and codec != header.attributes & COMPRESSION_MASK:
-                records = self._recompress(walked, header, codec)
-                header = read_header(records)
-        if self.log_append_time:
-            patch_max_timestamp_and_log_append(records, 0, now_ms)
-            header = read_header(records)
-        return header, records
 
     def _check_latest_timestamp(self, header: BatchHeader, now_ms: int) -> None:
         latest = header.max_timestamp
@@ -187,7 +195,7 @@ def _one_batch(records: bytearray | memoryview) -> BatchHeader:
     return header
 
 
-def _check_fields(header: BatchHeader, *, from_client: bool) -> None:
+def _check_fields(header: BatchHeader) -> None:
     attributes = header.attributes
     if header.records_count <= 0 or header.records_count != header.last_offset_delta + 1:
         raise _invalid(
@@ -201,20 +209,19 @@ def _check_fields(header: BatchHeader, *, from_client: bool) -> None:
     if attributes & ~_KNOWN_FLAGS:
         raise _invalid(f"unknown attributes {attributes:#x}")
     if header.producer_id > NO_PRODUCER_ID:
-        if header.producer_epoch < 0 or (from_client and header.base_sequence < 0):
+        if header.producer_epoch < 0 or header.base_sequence < 0:
             raise _invalid(
                 f"producer {header.producer_id} with epoch {header.producer_epoch} and sequence"
                 f" {header.base_sequence}"
             )
     elif attributes & TRANSACTIONAL_FLAG:
         raise _invalid("a transactional batch without a producer id")
-    if from_client:
-        if attributes & CONTROL_FLAG:
-            raise _invalid("clients do not write control records")
-        if header.timestamp_type == LOG_APPEND_TIME:
-            raise AppendError(
-                ErrorCode.INVALID_TIMESTAMP, "only the broker sets the type LogAppendTime"
-            )
+    if attributes & CONTROL_FLAG:
+        raise _invalid("clients do not write control records")
+    if header.timestamp_type == LOG_APPEND_TIME:
+        raise AppendError(
+            ErrorCode.INVALID_TIMESTAMP, "only the broker sets the type LogAppendTime"
+        )
 
 
 def _invalid(message: str) -> AppendError:

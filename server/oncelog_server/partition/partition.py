@@ -207,7 +207,8 @@ class Partition:
     ) -> Appended:
         """Exactly one batch, which is patched in place. Raises Refused with the partition's error
         code."""
-        self.check_leader()
+        if not self.is_leader or self.offline is not None:
+            self.check_leader()
         try:
             appended = self.log.append(
                 records, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin

@@ -13,8 +13,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG, read_header
+from oncelog_protocol.records.batch import (
+    HEADER_SIZE,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    read_header,
+)
 from oncelog_server.deferred import Deferred
+from oncelog_server.log.results import Appended
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.verification import VerificationGuard
 from oncelog_server.refusal import Refused
@@ -48,13 +54,15 @@ class PartitionAppend:
     partition: Partition | None
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
-    base_offset: int = -1
-    end_offset: int = -1
-    log_append_time_ms: int = -1
-    log_start_offset: int = -1
+    appended: Appended | None = None
     guard: VerificationGuard | None = None
-    producer_id: int = -1
-    producer_epoch: int = -1
+    # Of a transactional batch.
+    header: BatchHeader | None = None
+
+    @property
+    def end_offset(self) -> int:
+        """What the high watermark must reach before the append is committed; -1 without append."""
+        return -1 if self.appended is None else self.appended.last_offset + 1
 
     def refuse(self, code: ErrorCode, message: str = "") -> None:
         self.code = code
@@ -97,11 +105,10 @@ class Produce:
         """All batches of a request belong to one transaction, which it names (Z17, H48)."""
         for one in transactional:
             assert one.records is not None
-            header = read_header(one.records)
-            one.producer_id, one.producer_epoch = header.producer_id, header.producer_epoch
+            one.header = read_header(one.records)
         if self.transactional_id is None:
             self._refuse_all(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        elif len({one.producer_id for one in transactional}) > 1:
+        elif len({_header(one).producer_id for one in transactional}) > 1:
             self._refuse_all(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         else:
             return True
@@ -119,7 +126,7 @@ class Produce:
             for one in transactional
             if one.partition is not None
             and one.code is ErrorCode.NONE
-            and not one.partition.has_open_transaction(one.producer_id, one.producer_epoch)
+            and not one.partition.has_open_transaction(*_producer(one))
         ]
 
     def _ask_first(self, unknown: list[PartitionAppend]) -> Deferred[None] | None:
@@ -127,14 +134,13 @@ class Produce:
         assert self.transactional_id is not None
         command = AddPartitions(
             self.transactional_id,
-            first.producer_id,
-            first.producer_epoch,
+            *_producer(first),
             frozenset(_topic_partition(one) for one in unknown),
             TRANSACTION_VERSION_2,
         )
         for one in unknown:
             assert one.partition is not None
-            one.guard = one.partition.begin_verification(one.producer_id)
+            one.guard = one.partition.begin_verification(_header(one).producer_id)
         try:
             answer = self.add_to_transaction(command)
         except Refused as refused:
@@ -168,7 +174,7 @@ class Produce:
         for one in unknown:
             assert one.partition is not None
             assert one.guard is not None
-            one.partition.end_verification(one.producer_id, one.guard)
+            one.partition.end_verification(_header(one).producer_id, one.guard)
         return waiting
 
     # --- append and wait
@@ -194,17 +200,12 @@ class Produce:
             return
         try:
             if one.guard is not None:
-                partition.check_guard(one.producer_id, one.guard)
+                partition.check_guard(_header(one).producer_id, one.guard)
             if self.acks == ACKS_ALL:
                 partition.check_in_sync_replicas()
-            appended = partition.append(one.records, now_ms=self.now_ms)
+            one.appended = partition.append(one.records, now_ms=self.now_ms)
         except Refused as refused:
             one.refuse(refused.code, refused.message)
-            return
-        one.base_offset = appended.base_offset
-        one.end_offset = appended.last_offset + 1
-        one.log_append_time_ms = appended.log_append_time_ms
-        one.log_start_offset = partition.log.log_start_offset
 
 
 class _AllCommitted:
@@ -227,6 +228,16 @@ class _AllCommitted:
                 self.done.complete(None)
 
         return settled
+
+
+def _header(one: PartitionAppend) -> BatchHeader:
+    assert one.header is not None
+    return one.header
+
+
+def _producer(one: PartitionAppend) -> tuple[int, int]:
+    header = _header(one)
+    return header.producer_id, header.producer_epoch
 
 
 def _topic_partition(one: PartitionAppend) -> TopicPartition:

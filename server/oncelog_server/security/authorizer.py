@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class Operation(IntEnum):
@@ -33,8 +33,7 @@ class ResourceType(IntEnum):
     TRANSACTIONAL_ID = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(NamedTuple):
     type: ResourceType
     name: str
 

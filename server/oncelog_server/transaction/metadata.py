@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from oncelog_protocol.internal.transaction_log import (
@@ -98,8 +99,12 @@ def to_record(metadata: TransactionMetadata) -> CoordinatorRecord:
         client_transaction_version=metadata.client_transaction_version,
         last_producer_epoch=metadata.last_producer_epoch,
     )
-    key = TransactionLogKey(transactional_id=metadata.transactional_id)
-    return CoordinatorRecord(encode_transaction_log_key(key), encode_transaction_log_value(value))
+    return CoordinatorRecord(_key(metadata.transactional_id), encode_transaction_log_value(value))
+
+
+@lru_cache(maxsize=4096)
+def _key(transactional_id: str) -> bytes:
+    return encode_transaction_log_key(TransactionLogKey(transactional_id=transactional_id))
 
 
 def from_value(transactional_id: str, value: TransactionLogValue) -> TransactionMetadata:

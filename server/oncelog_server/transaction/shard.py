@@ -69,6 +69,9 @@ class TransactionShard:
         # Ids in PREPARE_*: what a new coordinator has to finish, in the order they were decided.
         self.prepared: dict[str, LiveTransaction] = {}
         self.ongoing: dict[str, LiveTransaction] = {}
+        # What the records say that were decided here and are not committed yet: replay need not
+        # decode what was encoded a moment ago.
+        self._decided: dict[CoordinatorRecord, TransactionMetadata] = {}
 
     def get(self, transactional_id: str) -> LiveTransaction | None:
         return self.transactions.get(transactional_id)
@@ -84,9 +87,11 @@ class TransactionShard:
         appended."""
         record = to_record(target)
         live.pending = target
+        self._decided[record] = target
 
         def on_failure(code: int) -> R:
             live.pending = None
+            self._decided.pop(record, None)
             self._forget_if_new(live)
             return failed(APPEND_ERRORS.get(ErrorCode(code), ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
@@ -104,6 +109,10 @@ class TransactionShard:
     ) -> None:
         """Raises ValueError for a value that cannot be read: the shard must then be refused
         (S14)."""
+        decided = self._decided.pop(record, None)
+        if decided is not None:
+            self._assign(decided)
+            return
         try:
             transactional_id = decode_transaction_log_key(record.key).transactional_id
         except UnknownRecordVersion:
