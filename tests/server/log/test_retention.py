@@ -10,7 +10,7 @@ from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import OffsetOutOfRange
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import deleted_directory
-from tests.server.log.driver import DIRECTORY, MANY, Driver, read_all
+from tests.server.log.driver import DIRECTORY, MANY, NOW_MS, Driver, read_all
 
 DAY_MS = 86_400_000
 DEFAULT = LogConfig(file_delete_delay_ms=0)

@@ -37,6 +37,14 @@ def seal(data: bytearray) -> bytearray:
     return data
 
 
+def empty() -> bytearray:
+    """Count and last offset delta agree that there is nothing in it."""
+    data = batch(1)
+    struct.pack_into(">i", data, 23, -1)
+    struct.pack_into(">i", data, 57, 0)
+    return seal(data)
+
+
 MARKER = build_marker_batch(
     EndTransactionMarker(True, 0), producer_id=1, producer_epoch=0, timestamp_ms=NOW_MS
 )
@@ -68,6 +76,7 @@ BAD: dict[str, tuple[Callable[[], bytearray], ErrorCode]] = {
     "last delta": (lambda: changed(23, "i", 1), ErrorCode.INVALID_RECORD),
     "negative delta": (lambda: changed(23, "i", -1), ErrorCode.INVALID_RECORD),
     "count 0": (lambda: changed(57, "i", 0), ErrorCode.INVALID_RECORD),
+    "no records": (empty, ErrorCode.INVALID_RECORD),
     "count -1": (lambda: changed(57, "i", -1), ErrorCode.INVALID_RECORD),
     "count 2^31-1": (lambda: changed(57, "i", 2**31 - 1), ErrorCode.INVALID_RECORD),
     "producer without sequence": (
@@ -210,11 +219,16 @@ def test_a_decompression_bomb_is_stopped() -> None:
     assert refused.value.code == ErrorCode.INVALID_RECORD
 
 
-def test_coordinators_write_what_clients_may_not() -> None:
-    driver = Driver(DEFAULT)
+def test_what_a_coordinator_made_is_checked_for_its_size_alone() -> None:
+    driver = Driver(replace(DEFAULT, max_message_bytes=200))
     driver.append(batch(1, producer_id=1, producer_epoch=0), Origin.COORDINATOR)
-    with pytest.raises(AppendError):
-        driver.append(changed(57, "i", 7), Origin.COORDINATOR)
+    with pytest.raises(AppendError) as refused:
+        driver.append(batch(1, size=200), Origin.COORDINATOR)
+    assert refused.value.code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_the_last_ms_that_a_record_may_be_ahead_is_accepted() -> None:
+    Driver(DEFAULT).plain(1, timestamp=NOW_MS + HOUR_MS)
 
 
 def test_an_unknown_codec_in_the_settings_is_refused() -> None:
