@@ -54,14 +54,12 @@ class ImageTest:
         self,
         what: str,
         condition: Callable[[], bool],
-        container: str = BROKER,
         timeout_s: float = START_TIMEOUT_S,
     ) -> None:
-        """Poll the condition; shows what the container has printed when time is up."""
+        """Poll the condition; exits when time is up."""
         deadline = time.monotonic() + timeout_s
         while not condition():
             if time.monotonic() > deadline:
-                sys.stderr.write(self.logs(container))
                 raise SystemExit(f"image-test: {what}: not within {timeout_s:.0f} s")
             time.sleep(0.2)
 
@@ -95,7 +93,7 @@ class ImageTest:
                 first = write_transactions(self.address, "first")
                 compare(first, read_committed(self.address, "first"))
             with self.step("the job is at work, by service name"):
-                self.wait_for("the job commits", lambda: "committed" in self.logs(JOB), JOB)
+                self.wait_for("the job commits", lambda: "committed" in self.logs(JOB))
             with self.step("kill -9 and up again on the same volume"):
                 self.engine.run("podman", "kill", "--signal", "KILL", BROKER)
                 self.compose("up", "--detach", "broker")
@@ -105,10 +103,14 @@ class ImageTest:
                 second = write_transactions(self.address, "second")
                 compare(second, read_committed(self.address, "second"))
             with self.step("the job ends, and the reader finds nothing lost or doubled"):
-                self.wait_for("the reader ends", self.reader_ended, READER, JOB_TIMEOUT_S)
+                self.wait_for("the reader ends", self.reader_ended, JOB_TIMEOUT_S)
                 say(self.logs(READER).splitlines()[-1])
                 if self.inspect(READER, "{{.State.ExitCode}}") != "0":
                     raise SystemExit("image-test: the reader found losses or duplicates")
+        except BaseException:
+            for container in (BROKER, JOB, READER):
+                sys.stderr.write(f"--- {container}\n{self.logs(container)[-4000:]}\n")
+            raise
         finally:
             with self.step("down"):
                 self.compose("down", "--volumes")

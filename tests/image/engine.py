@@ -72,11 +72,13 @@ class Engine:
             "CONTAINERS_CONF": str(CACHE / "containers.conf"),
             "CONTAINERS_STORAGE_CONF": str(CACHE / "storage.conf"),
         }
-        self._write_settings("overlay")
+        self.driver = "overlay"
+        self._write_settings()
         if self.run("podman", "info", check=False).returncode != 0:
-            self._write_settings("vfs")  # a file system on which overlays cannot stand: slower
+            self.driver = "vfs"  # a file system on which overlays cannot stand: copies, slower
+            self._write_settings()
 
-    def _write_settings(self, driver: str) -> None:
+    def _write_settings(self) -> None:
         files, processes = (
             f"{min(wanted, soft if soft >= 0 else wanted)}"
             for wanted, soft in (
@@ -95,9 +97,9 @@ events_logger = "file"
         )
         (CACHE / "storage.conf").write_text(
             f"""[storage]
-driver = "{driver}"
-runroot = "{CACHE}/{driver}/run"
-graphroot = "{CACHE}/{driver}/graph"
+driver = "{self.driver}"
+runroot = "{CACHE}/{self.driver}/run"
+graphroot = "{CACHE}/{self.driver}/graph"
 """
         )
 
@@ -136,6 +138,7 @@ graphroot = "{CACHE}/{driver}/graph"
             f"--env={name}={os.environ[name]}" for name in PIP_VARIABLES if name in os.environ
         ]
         self.run(
-            *("buildah", "bud", "--isolation=chroot", "--layers", "--pull=never"),
+            *("buildah", "bud", "--isolation=chroot", "--pull=never"),
+            f"--layers={'true' if self.driver == 'overlay' else 'false'}",
             *("--format=docker", f"--file={dockerfile}", f"--tag={tag}", *extra, str(context)),
         )
