@@ -216,9 +216,8 @@ class PartitionLog:
             self.assign_leader_epoch(leader_epoch)
         segment = self.active
         last_offset = base_offset + header.last_offset_delta
-        size = len(records)
         max_timestamp = header.max_timestamp
-        if segment.should_roll(size, max_timestamp, last_offset, now_ms, self.config):
+        if segment.should_roll(len(records), max_timestamp, last_offset, now_ms, self.config):
             self.roll(now_ms)
             segment = self.active
         return segment.append(
