@@ -55,9 +55,9 @@ class Server(Protocol):
 
 class Connection(asyncio.BufferedProtocol):
     """Requests are handled synchronously, one after the other. A request whose answer must wait
-    parks the connection (nothing more is served until it is answered), unless its effect has already
-    taken place (`Deferred.ordered`): then the next ones are served and only the answers wait for
-    their turn."""
+    parks the connection (nothing more is served until it is answered), unless its effect has
+    already taken place (`Deferred.ordered`): then the next ones are served and only the answers
+    wait for their turn."""
 
     def __init__(self, server: Server, listener: str, loop: asyncio.AbstractEventLoop) -> None:
         self._server = server
@@ -162,20 +162,20 @@ class Connection(asyncio.BufferedProtocol):
         peer = self.peer
         serve = self._server.serve
         try:
+            held = self._is_held
             for frame in frames:
-                if self._is_held:
+                if held:
                     self._put_aside(frame)
                     continue
                 assert peer is not None
                 answer = serve(frame, peer)
-                if answer is None:
-                    continue
-                if isinstance(answer, Deferred):
-                    self._owe(answer)
-                elif self._owed:
-                    self._owed.append(answer)
-                else:
+                if type(answer) is list and not self._owed:
                     ready += answer
+                elif isinstance(answer, Deferred):
+                    self._owe(answer)
+                    held = self._is_held
+                elif answer is not None:
+                    self._owed.append(answer)
         except ProtocolError as error:
             self._send(ready)
             self.close(str(error)[:200])

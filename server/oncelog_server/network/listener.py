@@ -134,7 +134,8 @@ class Listener:
             self._sweep = loop.call_later(SWEEP_MS / 1000, self._close_idle)
 
     async def stop(self, grace_s: float) -> None:
-        """Accept nobody more, answer what was asked, close; after `grace_s` close whoever is left."""
+        """Accept nobody more, answer what was asked, close; after `grace_s` close whoever is
+        left."""
         self._stopping = True
         if self._sweep is not None:
             self._sweep.cancel()

@@ -14,8 +14,7 @@ import os
 import socket
 import sys
 from collections import deque
-from collections.abc import Iterable
-from typing import Final
+from typing import Final, cast
 
 from oncelog_server.log.results import FileRange
 from oncelog_server.storage.files import Buffer, StorageError
@@ -52,8 +51,11 @@ class Outbox:
         """Whether answers queue up here because the peer reads slowly."""
         return bool(self._queue) or self._sending is not None
 
-    def send(self, parts: Iterable[Part]) -> None:
+    def send(self, parts: list[Part]) -> None:
         if self._closed:
+            return
+        if not self._queue and self._sending is None and not any(map(_is_range, parts)):
+            self._transport.write(b"".join(cast("list[Buffer]", parts)))
             return
         self._queue.extend(parts)
         if self._sending is None:
@@ -153,6 +155,10 @@ class Outbox:
         self._watching = False
         self._loop.remove_writer(self._descriptor)
         self._pump()
+
+
+def _is_range(part: Part) -> bool:
+    return type(part) is FileRange
 
 
 class _Sending:

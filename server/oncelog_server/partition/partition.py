@@ -148,6 +148,8 @@ class Partition:
         """Raises Refused where acks=all cannot be promised now. A setting above the number of
         replicas counts as that number, so that one broker needs no settings (exactly-once brief,
         section 9)."""
+        if len(self.isr) >= self.log.config.min_insync_replicas:
+            return
         required = min(self.log.config.min_insync_replicas, len(self.replicas))
         if len(self.isr) < required:
             raise Refused(
