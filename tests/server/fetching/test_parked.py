@@ -1,0 +1,188 @@
+"""A Fetch that waits: what wakes it, what does not, and what it leaves behind (L6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.fetching.parked import ParkedFetch
+from oncelog_server.fetching.read import FetchResult, read_partitions
+from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
+from oncelog_server.partition.partition import Isolation, Partition
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.log.driver import NOW_MS, batch
+from tests.server.manual_timers import ManualTimers
+from tests.server.partition.partitions import mark, partition
+from tests.server.storage.memory_files import MemoryFiles
+
+RC, RU = Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED
+WAIT_MS = 500
+SIZE = len(batch())
+
+
+class Reader:
+    """Waits at the end of two partitions."""
+
+    def __init__(self, isolation: Isolation = RU, min_bytes: int = 1, **config: bool) -> None:
+        self.files = MemoryFiles()
+        self.partitions = [
+            partition(self.files, TopicPartition("topic", index), **config) for index in range(2)
+        ]
+        self.timers = ManualTimers()
+        self.reads = 0
+        self.min_bytes = min_bytes
+        self.isolation = isolation
+
+    def park(self) -> ParkedFetch:
+        wanted = [
+            FetchedPartition(PartitionKey("topic", index), one.end_offset(self.isolation), 10_000)
+            for index, one in enumerate(self.partitions)
+        ]
+
+        def read() -> FetchResult:
+            self.reads += 1
+            return read_partitions(
+                wanted, lambda key: self.partitions[key.partition], self.isolation, 10_000
+            )
+
+        return ParkedFetch(
+            self.partitions,
+            read,
+            min_bytes=self.min_bytes,
+            max_wait_ms=WAIT_MS,
+            timers=self.timers,
+        )
+
+    @property
+    def is_released(self) -> bool:
+        return not self.timers.waiting and not any(one.read_waiters for one in self.partitions)
+
+
+def open_transaction(one: Partition) -> None:
+    data = batch(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    one.append(data, now_ms=NOW_MS)
+
+
+def test_an_append_wakes_it() -> None:
+    reader = Reader()
+    parked = reader.park()
+    reader.partitions[1].append(batch(), now_ms=NOW_MS)
+    assert not parked.answer.done  # in this turn nobody is answered in the middle of an append
+    reader.timers.run_soon()
+    assert parked.answer.value.size == SIZE
+    assert reader.is_released
+
+
+def test_many_appends_of_one_turn_wake_it_once() -> None:
+    reader = Reader()
+    parked = reader.park()
+    for _ in range(10):
+        for one in reader.partitions:
+            one.append(batch(), now_ms=NOW_MS)
+    reader.timers.run_soon()
+    assert (reader.reads, parked.answer.value.size) == (1, 20 * SIZE)
+
+
+def test_it_waits_for_as_many_bytes_as_it_wants() -> None:
+    reader = Reader(min_bytes=2 * SIZE)
+    parked = reader.park()
+    reader.partitions[0].append(batch(), now_ms=NOW_MS)
+    reader.timers.run_soon()
+    assert not parked.answer.done
+    reader.partitions[1].append(batch(), now_ms=NOW_MS)
+    reader.timers.run_soon()
+    assert parked.answer.value.size == 2 * SIZE
+
+
+def test_when_time_is_up_it_takes_what_there_is() -> None:
+    reader = Reader(min_bytes=2 * SIZE)
+    parked = reader.park()
+    reader.partitions[0].append(batch(), now_ms=NOW_MS)
+    reader.timers.advance(WAIT_MS - 1)
+    assert not parked.answer.done
+    reader.timers.advance(1)
+    assert parked.answer.value.size == SIZE
+    assert reader.is_released
+    reader.timers.run_soon()  # nothing is left that would answer twice
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_L6_a_reader_of_the_committed_wakes_by_the_marker_and_by_nothing_before(
+    committed: bool,
+) -> None:
+    reader = Reader(RC)
+    parked = reader.park()
+    open_transaction(reader.partitions[0])
+    reader.partitions[0].append(batch(), now_ms=NOW_MS)
+    reader.timers.run_soon()
+    assert not parked.answer.done
+    mark(reader.partitions[0], 7, committed=committed)
+    reader.timers.run_soon()
+    read = parked.answer.value.partitions[0].read
+    assert read is not None
+    assert read.aborted is not None
+    assert [row.first_offset for row in read.aborted] == ([] if committed else [0])
+    assert read.last_stable_offset == 3
+
+
+def test_L6_with_flush_on_ack_it_wakes_when_the_marker_is_on_disk() -> None:
+    reader = Reader(RC, flush_on_ack=True)
+    parked = reader.park()
+    open_transaction(reader.partitions[0])
+    reader.files.settle()
+    mark(reader.partitions[0], 7)
+    reader.timers.run_soon()
+    assert not parked.answer.done
+    reader.files.settle()
+    reader.timers.run_soon()
+    assert parked.answer.done
+
+
+def lose_leadership(one: Partition) -> None:
+    one.become_follower(1, 1)
+
+
+def lose_disk(one: Partition) -> None:
+    one.fail("fsync")
+
+
+@pytest.mark.parametrize(
+    ("event", "code"),
+    [
+        (Partition.resign, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (lose_leadership, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (lose_disk, ErrorCode.KAFKA_STORAGE_ERROR),
+    ],
+    ids=["deleted", "moved", "failed"],
+)
+def test_a_partition_that_is_no_longer_served_wakes_it(
+    event: Callable[[Partition], None], code: ErrorCode
+) -> None:
+    reader = Reader()
+    parked = reader.park()
+    event(reader.partitions[1])
+    reader.timers.run_soon()
+    assert [one.code for one in parked.answer.value.partitions] == [ErrorCode.NONE, code]
+    assert reader.is_released
+
+
+def test_records_deleted_from_under_a_reader_wake_it() -> None:
+    reader = Reader(RC)
+    open_transaction(reader.partitions[0])
+    parked = reader.park()  # at the last stable offset, 0
+    reader.partitions[0].delete_records_before(1, NOW_MS)
+    reader.timers.run_soon()
+    assert parked.answer.value.partitions[0].code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_I19_a_client_that_hangs_up_leaves_nothing_behind() -> None:
+    reader = Reader()
+    parked = reader.park()
+    reader.partitions[0].append(batch(), now_ms=NOW_MS)
+    parked.answer.cancel()
+    assert reader.is_released
+    reader.timers.run_soon()
+    assert not parked.answer.done
+    assert reader.reads == 0

@@ -1,0 +1,132 @@
+"""Many partitions under one limit of bytes (KIP-74), and a reader whose log has parted from ours."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.fetching.read import FetchResult, read_partitions
+from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
+from oncelog_server.partition.partition import Isolation, Partition
+from oncelog_server.refusal import Refused
+from tests.server.log.driver import NOW_MS, batch
+from tests.server.partition.partitions import partition
+
+SIZE = len(batch())
+RU = Isolation.READ_UNCOMMITTED
+
+
+def key(index: int) -> PartitionKey:
+    return PartitionKey("topic", index)
+
+
+def filled(count: int, batches: int) -> dict[PartitionKey, Partition]:
+    found = {}
+    for index in range(count):
+        found[key(index)] = one = partition()
+        for _ in range(batches):
+            one.append(batch(), now_ms=NOW_MS)
+    return found
+
+
+def fetch(
+    partitions: dict[PartitionKey, Partition], wanted: list[FetchedPartition], max_bytes: int
+) -> FetchResult:
+    def find(asked: PartitionKey) -> Partition:
+        if asked not in partitions:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return partitions[asked]
+
+    return read_partitions(wanted, find, RU, max_bytes)
+
+
+def sizes(result: FetchResult) -> list[int]:
+    return [
+        0 if one.read is None or one.read.records is None else len(one.read.records)
+        for one in result.partitions
+    ]
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "each", "expected"),
+    [
+        pytest.param(10_000, 10_000, [3 * SIZE] * 3, id="room for all"),
+        pytest.param(10_000, SIZE, [SIZE] * 3, id="one batch of each"),
+        pytest.param(10_000, 1, [SIZE, 0, 0], id="the first batch always fits, and only that"),
+        pytest.param(1, 10_000, [SIZE, 0, 0], id="whatever the limit"),
+        pytest.param(0, 0, [SIZE, 0, 0], id="even none"),
+        pytest.param(4 * SIZE, 10_000, [3 * SIZE, SIZE, 0], id="what is left for the second"),
+        pytest.param(3 * SIZE + 1, 10_000, [3 * SIZE, 0, 0], id="less than a batch is left"),
+    ],
+)
+def test_the_limits_of_the_request_and_of_each_partition(
+    max_bytes: int, each: int, expected: list[int]
+) -> None:
+    wanted = [FetchedPartition(key(index), 0, each) for index in range(3)]
+    result = fetch(filled(3, 3), wanted, max_bytes)
+    assert sizes(result) == expected
+    assert (result.size, result.has_error) == (sum(expected), False)
+
+
+def test_an_empty_partition_does_not_use_up_the_batch_that_always_fits() -> None:
+    partitions = filled(2, 1)
+    wanted = [FetchedPartition(key(0), 1, 1), FetchedPartition(key(1), 0, 1)]
+    assert sizes(fetch(partitions, wanted, 1)) == [0, SIZE]
+
+
+def test_every_partition_has_its_own_error_and_an_error_is_no_reason_to_wait() -> None:
+    partitions = filled(3, 1)
+    partitions[key(1)].become_follower(1, 1)
+    wanted = [FetchedPartition(key(index), 0, 1_000) for index in range(4)]
+    wanted[2].fetch_offset = 9
+    result = fetch(partitions, wanted, 10_000)
+    assert [one.code for one in result.partitions] == [
+        ErrorCode.NONE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    assert (result.has_error, sizes(result)) == (True, [SIZE, 0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"),
+    [(0, ErrorCode.FENCED_LEADER_EPOCH), (1, ErrorCode.NONE), (2, ErrorCode.UNKNOWN_LEADER_EPOCH)],
+)
+def test_KIP_320_a_reader_with_another_leader_in_mind(epoch: int, code: ErrorCode) -> None:
+    partitions = filled(1, 1)
+    partitions[key(0)].become_leader(0, 1, (0,), (0,))
+    wanted = [FetchedPartition(key(0), 0, 1_000, current_leader_epoch=epoch)]
+    assert fetch(partitions, wanted, 1_000).partitions[0].code is code
+
+
+@pytest.mark.parametrize(
+    ("epoch", "offset", "expected"),
+    [
+        pytest.param(0, 2, None, id="the same log"),
+        pytest.param(0, 3, (0, 2), id="it has read more of epoch 0 than there is"),
+        pytest.param(1, 3, (0, 2), id="it knows an epoch that never was here"),
+        pytest.param(5, 4, None, id="the newest epoch"),
+        pytest.param(-1, 3, None, id="it does not say"),
+    ],
+)
+def test_KIP_595_where_the_logs_part(
+    epoch: int, offset: int, expected: tuple[int, int] | None
+) -> None:
+    partitions = filled(1, 2)
+    partitions[key(0)].become_leader(0, 5, (0,), (0,))
+    for _ in range(2):
+        partitions[key(0)].append(batch(), now_ms=NOW_MS)
+    wanted = [FetchedPartition(key(0), offset, 1_000, last_fetched_epoch=epoch)]
+    result = fetch(partitions, wanted, 1_000)
+    (one,) = result.partitions
+    assert one.diverging == expected
+    assert result.has_error is (expected is not None)
+    assert one.read is not None
+    assert (one.read.records is None) is (expected is not None or offset == 4)
+
+
+def test_an_epoch_of_the_future_is_out_of_range() -> None:
+    wanted = [FetchedPartition(key(0), 0, 1_000, last_fetched_epoch=9)]
+    (one,) = fetch(filled(1, 1), wanted, 1_000).partitions
+    assert one.code is ErrorCode.OFFSET_OUT_OF_RANGE

@@ -1,0 +1,182 @@
+"""Fetch sessions, step by step as KIP-227 says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.fetching.sessions import (
+    MIN_EVICTION_MS,
+    FetchedPartition,
+    FetchScope,
+    FetchSessions,
+    PartitionKey,
+)
+from oncelog_server.refusal import Refused
+
+
+def key(index: int) -> PartitionKey:
+    return PartitionKey("topic", index)
+
+
+def wanted(*indexes: int, offset: int = 0) -> list[FetchedPartition]:
+    return [FetchedPartition(key(index), offset, 1_000) for index in indexes]
+
+
+class Broker:
+    """`slots` sessions with ids 1, 2, 3 ..."""
+
+    def __init__(self, slots: int = 10) -> None:
+        self.ids = iter(range(1, 1_000))
+        self.sessions = FetchSessions(slots, lambda: next(self.ids))
+        self.now_ms = 0
+
+    def fetch(
+        self,
+        session_id: int,
+        epoch: int,
+        *indexes: int,
+        offset: int = 0,
+        forgotten: Iterable[int] = (),
+        topic_ids: bool = False,
+    ) -> FetchScope:
+        return self.sessions.scope(
+            session_id,
+            epoch,
+            wanted(*indexes, offset=offset),
+            [key(index) for index in forgotten],
+            uses_topic_ids=topic_ids,
+            now_ms=self.now_ms,
+        )
+
+    def refused(self, session_id: int, epoch: int, *, topic_ids: bool = False) -> ErrorCode:
+        with pytest.raises(Refused) as refused:
+            self.fetch(session_id, epoch, topic_ids=topic_ids)
+        return refused.value.code
+
+
+def indexes(scope: FetchScope) -> list[int]:
+    return [one.key.partition for one in scope.partitions]
+
+
+def test_a_full_fetch_makes_a_session_and_names_everything() -> None:
+    scope = Broker().fetch(0, 0, 0, 1)
+    assert (scope.session_id, scope.is_incremental, indexes(scope)) == (1, False, [0, 1])
+
+
+def test_an_incremental_fetch_names_only_what_changes() -> None:
+    broker = Broker()
+    broker.fetch(0, 0, 0, 1, 2)
+    scope = broker.fetch(1, 1)
+    assert (scope.session_id, scope.is_incremental, indexes(scope)) == (1, True, [0, 1, 2])
+    scope = broker.fetch(1, 2, 1, 3, offset=7, forgotten=[0])
+    assert {one.key.partition: one.fetch_offset for one in scope.partitions} == {1: 7, 2: 0, 3: 7}
+
+
+def test_what_was_told_last_is_remembered_across_an_update() -> None:
+    broker = Broker()
+    broker.fetch(0, 0, 0)
+    broker.fetch(1, 1).partitions[0].told_high_watermark = 55
+    (one,) = broker.fetch(1, 2, 0, offset=9).partitions
+    assert (one.fetch_offset, one.told_high_watermark) == (9, 55)
+
+
+def test_70_71_106_what_a_reader_can_get_wrong() -> None:
+    broker = Broker()
+    broker.fetch(0, 0, 0)
+    assert broker.refused(2, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert broker.refused(1, 2) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert broker.refused(1, 1, topic_ids=True) is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    assert indexes(broker.fetch(1, 1)) == [0]
+    assert broker.refused(1, 1) is ErrorCode.INVALID_FETCH_SESSION_EPOCH  # a repeated request
+
+
+def test_the_epoch_wraps_to_1() -> None:
+    broker = Broker()
+    session = broker.fetch(0, 0, 0).session
+    assert session is not None
+    session.epoch = 2**31 - 1
+    broker.fetch(1, 2**31 - 1)
+    assert session.epoch == 1
+    assert indexes(broker.fetch(1, 1)) == [0]
+
+
+def test_a_full_fetch_in_a_session_replaces_it() -> None:
+    broker = Broker()
+    broker.fetch(0, 0, 0)
+    scope = broker.fetch(1, 0, 5)
+    assert (scope.session_id, indexes(scope), len(broker.sessions)) == (2, [5], 1)
+    assert broker.refused(1, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_the_final_epoch_ends_a_session_and_fetches_outside_of_any() -> None:
+    broker = Broker()
+    broker.fetch(0, 0, 0)
+    scope = broker.fetch(1, -1, 4)
+    assert (scope.session_id, indexes(scope), len(broker.sessions)) == (0, [4], 0)
+    assert indexes(broker.fetch(0, -1, 1)) == [1]
+
+
+def test_a_session_in_which_nothing_is_left_is_over() -> None:
+    broker = Broker()
+    broker.fetch(0, 0, 0)
+    scope = broker.fetch(1, 1, forgotten=[0])
+    assert (scope.session_id, indexes(scope), len(broker.sessions)) == (0, [], 0)
+
+
+def test_no_slot_is_spent_on_a_reader_of_nothing() -> None:
+    broker = Broker()
+    assert broker.fetch(0, 0).session_id == 0
+    assert len(broker.sessions) == 0
+
+
+def test_an_id_that_is_taken_or_0_is_drawn_again() -> None:
+    broker = Broker()
+    broker.ids = iter([3, 3, 0, 4])
+    assert broker.fetch(0, 0, 0).session_id == 3
+    assert broker.fetch(0, 0, 0).session_id == 4
+
+
+def test_who_got_data_is_read_last_next_time() -> None:
+    broker = Broker()
+    session = broker.fetch(0, 0, 0, 1, 2).session
+    assert session is not None
+    session.to_end(key(0))
+    session.to_end(key(9))
+    assert indexes(broker.fetch(1, 1)) == [1, 2, 0]
+
+
+# --- eviction
+
+
+def test_with_no_slot_left_a_reader_fetches_in_full() -> None:
+    broker = Broker(slots=1)
+    broker.fetch(0, 0, 0)
+    scope = broker.fetch(0, 0, 1, 2)
+    assert (scope.session_id, indexes(scope)) == (0, [1, 2])
+    assert Broker(slots=0).fetch(0, 0, 1).session_id == 0
+
+
+def test_a_stale_session_makes_room() -> None:
+    broker = Broker(slots=2)
+    broker.fetch(0, 0, 0)
+    broker.fetch(0, 0, 1)
+    broker.now_ms = MIN_EVICTION_MS
+    broker.fetch(1, 1)  # used: the other one is the least recently used
+    broker.now_ms += 1
+    assert broker.fetch(0, 0, 2).session_id == 3
+    assert broker.refused(2, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert indexes(broker.fetch(1, 2)) == [0]
+
+
+def test_a_larger_reader_takes_the_place_of_a_smaller_one_that_is_not_young() -> None:
+    broker = Broker(slots=2)
+    broker.fetch(0, 0, 0, 1)
+    broker.now_ms = MIN_EVICTION_MS + 1
+    broker.fetch(1, 1)
+    broker.fetch(0, 0, 3)  # smaller, but young
+    assert broker.fetch(0, 0, 5, 6).session_id == 0  # no larger than the one that is old
+    assert broker.fetch(0, 0, 5, 6, 7).session_id == 3
+    assert broker.refused(1, 2) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND

@@ -1,0 +1,316 @@
+"""One Produce over several partitions: checks, the coordinator first, appends, and who waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.deferred import Deferred
+from oncelog_server.partition.group_flush import GroupFlush
+from oncelog_server.partition.partition import Partition
+from oncelog_server.producing.produce import ACKS_ALL, PartitionAppend, Produce
+from oncelog_server.refusal import Refused
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.add_partitions import AddPartitions
+from oncelog_server.transaction.results import SUCCESS, TransactionResult
+from tests.server.log.driver import NOW_MS, batch, read_all
+from tests.server.partition.partitions import mark, partition
+from tests.server.storage.memory_files import MemoryFiles
+
+NONE = ErrorCode.NONE
+
+
+def transactional(producer_id: int = 7, epoch: int = 0, sequence: int = 0) -> bytearray:
+    return batch(
+        producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, is_transactional=True
+    )
+
+
+@dataclass
+class Broker:
+    """Partitions, and a transaction coordinator that answers what the test says, when it says."""
+
+    flush_on_ack: bool = False
+    answer: TransactionResult | Deferred[TransactionResult] | Refused = SUCCESS
+    asked: list[AddPartitions] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.files = MemoryFiles()
+        flush = GroupFlush(self.files)
+        self.partitions = [
+            partition(
+                self.files,
+                TopicPartition("topic", index),
+                flush=flush,
+                flush_on_ack=self.flush_on_ack,
+            )
+            for index in range(3)
+        ]
+
+    def add(self, command: AddPartitions) -> TransactionResult | Deferred[TransactionResult]:
+        self.asked.append(command)
+        if isinstance(self.answer, Refused):
+            raise self.answer
+        return self.answer
+
+    def produce(
+        self,
+        *batches: bytearray | memoryview | None,
+        transactional_id: str | None = "t",
+        acks: int = ACKS_ALL,
+        adds_partitions: bool = True,
+        partitions: list[Partition | None] | None = None,
+    ) -> tuple[list[PartitionAppend], Deferred[None] | None]:
+        into: list[Any] = partitions if partitions is not None else self.partitions
+        appends = [
+            PartitionAppend(index, data, into[index]) for index, data in enumerate(batches)
+        ]
+        for one in appends:
+            if one.partition is None:
+                one.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        later = Produce(
+            appends, transactional_id, acks, adds_partitions, self.add, NOW_MS
+        ).run()
+        return appends, later
+
+    @property
+    def ends(self) -> list[int]:
+        return [one.log.log_end_offset for one in self.partitions]
+
+
+def codes(appends: list[PartitionAppend]) -> list[ErrorCode]:
+    return [one.code for one in appends]
+
+
+# --- acks
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_acks_0_and_1_do_not_wait_for_the_disk(acks: int) -> None:
+    broker = Broker(flush_on_ack=True)
+    appends, later = broker.produce(batch(), batch(), acks=acks)
+    assert (codes(appends), later) == ([NONE, NONE], None)
+    assert broker.ends == [1, 1, 0]
+
+
+def test_acks_all_waits_until_every_partition_is_committed() -> None:
+    broker = Broker(flush_on_ack=True)
+    appends, later = broker.produce(batch(), batch(), batch(3))
+    assert later is not None
+    assert later.ordered, "the connection may go on with the next request"
+    broker.files.pending.pop(0)()
+    assert not later.done
+    broker.files.settle()
+    assert later.done
+    assert [one.end_offset for one in appends] == [1, 1, 3]
+
+
+def test_acks_all_without_flush_on_ack_is_known_at_once() -> None:
+    appends, later = Broker().produce(batch(), batch())
+    assert (codes(appends), later) == ([NONE, NONE], None)
+
+
+def test_a_retry_of_a_batch_that_is_not_committed_yet_waits_too() -> None:
+    broker = Broker(flush_on_ack=True)
+    data = batch(producer_id=7, producer_epoch=0, base_sequence=0)
+    broker.produce(bytearray(data))
+    appends, later = broker.produce(bytearray(data))
+    assert later is not None
+    assert not later.done
+    broker.files.settle()
+    assert later.done
+    assert appends[0].appended is not None
+    assert (appends[0].appended.base_offset, broker.ends[0]) == (0, 1)
+
+
+def test_a_lost_disk_is_told_to_each_that_waits_and_to_nobody_else() -> None:
+    broker = Broker(flush_on_ack=True)
+    appends, later = broker.produce(batch(), batch())
+    assert later is not None
+    broker.files.fail_sync()
+    broker.files.settle()
+    assert later.done
+    assert codes(appends) == [ErrorCode.KAFKA_STORAGE_ERROR, NONE]
+
+
+# --- several partitions
+
+
+def test_every_partition_has_its_own_error() -> None:
+    broker = Broker()
+    broker.partitions[1].become_follower(1, 1)
+    data = batch()
+    data[-1] ^= 1
+    appends, later = broker.produce(batch(), batch(), data)
+    assert later is None
+    assert codes(appends) == [NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.CORRUPT_MESSAGE]
+    assert broker.ends == [1, 0, 0]
+
+
+def test_a_partition_that_is_not_here_hinders_no_other() -> None:
+    broker = Broker()
+    appends, _ = broker.produce(batch(), batch(), partitions=[None, broker.partitions[1]])
+    assert codes(appends) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NONE]
+
+
+@pytest.mark.parametrize("data", [None, bytearray()], ids=["null", "empty"])
+def test_a_partition_without_a_batch_is_an_invalid_record(data: bytearray | None) -> None:
+    broker = Broker()
+    appends, _ = broker.produce(data, batch())
+    assert codes(appends) == [ErrorCode.INVALID_RECORD, NONE]
+
+
+@pytest.mark.parametrize(("acks", "code"), [(-1, ErrorCode.NOT_ENOUGH_REPLICAS), (1, NONE)])
+def test_only_acks_all_asks_for_replicas_in_sync(acks: int, code: ErrorCode) -> None:
+    one = partition(min_insync_replicas=2, replicas=(0, 1), isr=(0,))
+    appends, _ = Broker().produce(batch(), acks=acks, partitions=[one])
+    assert codes(appends) == [code]
+    assert one.log.log_end_offset == (0 if code else 1)
+
+
+# --- whose batches they are
+
+
+def test_Z17_batches_of_two_producers_are_refused_whole() -> None:
+    broker = Broker()
+    for other in (transactional(8), transactional(7, epoch=1)):
+        appends, later = broker.produce(transactional(7), batch(), other)
+        assert later is None
+        assert set(codes(appends)) == {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+        assert (broker.ends, broker.asked) == ([0, 0, 0], [])
+
+
+def test_H48_a_transactional_batch_without_a_transactional_id() -> None:
+    broker = Broker()
+    appends, _ = broker.produce(transactional(), batch(), transactional_id=None)
+    assert set(codes(appends)) == {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+    assert broker.ends == [0, 0, 0]
+
+
+def test_Z16_the_batch_of_another_transactional_id_is_refused() -> None:
+    broker = Broker(answer=TransactionResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+    appends, _ = broker.produce(transactional(), batch())
+    assert codes(appends) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING, NONE]
+    assert broker.ends == [0, 1, 0]
+
+
+def test_an_idempotent_batch_asks_no_coordinator() -> None:
+    broker = Broker()
+    broker.produce(batch(producer_id=7, producer_epoch=0, base_sequence=0))
+    assert broker.asked == []
+
+
+# --- KIP-890: the first batch of a transaction
+
+
+def test_the_first_batch_of_a_transaction_asks_the_coordinator_and_no_other_does() -> None:
+    broker = Broker()
+    broker.produce(transactional(), transactional())
+    (command,) = broker.asked
+    assert command == AddPartitions(
+        "t", 7, 0, frozenset({TopicPartition("topic", 0), TopicPartition("topic", 1)}), 2
+    )
+    broker.produce(transactional(sequence=1), transactional(sequence=1))
+    assert len(broker.asked) == 1
+    mark(broker.partitions[0], 7)
+    broker.produce(transactional(sequence=2), transactional(sequence=2))
+    assert broker.asked[1].partitions == {TopicPartition("topic", 0)}
+    assert len(broker.partitions[0].guards) == 0
+
+
+def test_before_v12_no_partition_is_added() -> None:
+    broker = Broker()
+    appends, _ = broker.produce(transactional(), adds_partitions=False)
+    assert (codes(appends), broker.asked) == ([NONE], [])
+
+
+def test_a_parked_batch_is_copied_and_appended_when_the_coordinator_has_it() -> None:
+    broker = Broker(answer=(answer := Deferred()))
+    network = bytearray(transactional())
+    appends, later = broker.produce(memoryview(network), batch())
+    assert later is not None
+    assert broker.ends == [0, 0, 0], "nothing of the request is appended before"
+    network[:] = bytes(len(network))  # the next request is read into the same buffer
+    answer.complete(SUCCESS)
+    assert later.done
+    assert codes(appends) == [NONE, NONE]
+    (record,) = read_all(broker.partitions[0].log)
+    assert record.key == b"k0"
+    assert len(broker.partitions[0].guards) == 0
+
+
+def test_a_parked_batch_with_flush_on_ack_waits_twice() -> None:
+    broker = Broker(flush_on_ack=True, answer=(answer := Deferred()))
+    _, later = broker.produce(transactional())
+    assert later is not None
+    answer.complete(SUCCESS)
+    assert (broker.ends[0], later.done) == (1, False)
+    broker.files.settle()
+    assert later.done
+
+
+def test_R12_M19_the_transaction_ends_while_its_batch_is_parked() -> None:
+    broker = Broker(answer=(answer := Deferred()))
+    appends, later = broker.produce(transactional(), transactional())
+    mark(broker.partitions[0], 7)
+    answer.complete(SUCCESS)
+    assert later is not None
+    assert later.done
+    assert codes(appends) == [ErrorCode.TRANSACTION_ABORTABLE, NONE]
+    assert broker.ends == [1, 1, 0]  # the marker; the batch
+    assert [len(one.guards) for one in broker.partitions] == [0, 0, 0]
+
+
+def test_R12_the_next_transaction_has_been_asked_about_when_the_old_answer_comes() -> None:
+    broker = Broker(answer=(old := Deferred()))
+    appends, _ = broker.produce(transactional())
+    mark(broker.partitions[0], 7)
+    broker.answer = Deferred()
+    broker.produce(transactional(sequence=0))
+    old.complete(SUCCESS)
+    assert codes(appends) == [ErrorCode.TRANSACTION_ABORTABLE]
+    assert broker.ends[0] == 1
+
+
+@pytest.mark.parametrize("parked", [False, True], ids=["at once", "parked"])
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_TXN_STATE),
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+    ],
+)
+def test_what_a_producer_is_told_when_its_partition_cannot_be_added(
+    code: ErrorCode, told: ErrorCode, parked: bool
+) -> None:
+    result = TransactionResult(code)
+    answer: Deferred[TransactionResult] = Deferred()
+    broker = Broker(answer=answer if parked else result)
+    appends, _ = broker.produce(transactional(), batch())
+    if parked:
+        answer.complete(result)
+    assert codes(appends) == [told, NONE]
+    assert broker.ends == [0, 1, 0]
+    assert len(broker.partitions[0].guards) == 0
+
+
+def test_a_coordinator_that_is_not_here_is_retriable() -> None:
+    broker = Broker(answer=Refused(ErrorCode.NOT_COORDINATOR))
+    appends, _ = broker.produce(transactional())
+    assert codes(appends) == [ErrorCode.NOT_ENOUGH_REPLICAS]
+
+
+def test_a_question_nobody_will_answer_leaves_nobody_waiting() -> None:
+    broker = Broker(answer=(answer := Deferred()))
+    _, later = broker.produce(transactional())
+    assert later is not None
+    answer.abandon()
+    assert later.abandoned
