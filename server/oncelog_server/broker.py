@@ -104,7 +104,6 @@ class Broker:
         await self._listen()
         self._upkeep.start()
         # What is alive now stays: a full collection would stop the loop for tens of milliseconds.
-        gc.collect()
         gc.freeze()
         log.info(
             "broker started",
