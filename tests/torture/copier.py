@@ -60,6 +60,9 @@ class Copier:
             {
                 **common,
                 "group.id": GROUP,
+                # The next instance takes the place of one that was killed at once: the session of a
+                # dead member begins anew with each start of the broker, and would not end here.
+                "group.instance.id": f"torture-copier-{number}",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",

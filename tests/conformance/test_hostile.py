@@ -1,0 +1,120 @@
+"""Connections that do nothing, too little or nonsense: everybody else is served all the same."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from oncelog_protocol.messages.api_versions import ApiVersionsRequest
+from oncelog_protocol.records.batch import build_batch
+from tests.conformance.conftest import Target
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import produce, records
+
+IDLE_CONNECTIONS = 5_000
+# `socket.request.max.bytes`, above which Kafka takes a length for nonsense.
+LARGEST_FRAME = 104_857_600
+
+# A request whose frame is whole but whose content is not: KIP-511 header, Metadata v12.
+CUT_METADATA = struct.pack(">hhihB", 3, 12, 1, -1, 0) + b"\x05"
+
+NONSENSE = {
+    "a negative length": struct.pack(">i", -1),
+    "a length above the largest": struct.pack(">i", LARGEST_FRAME + 1),
+    "an HTTP request": b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n",
+    "a TLS hello": bytes.fromhex("1603010200010001fc0303") + bytes(40),
+    "an empty frame": struct.pack(">i", 0),
+    "a frame of zeros": struct.pack(">i", 64) + b"\xff" * 64,
+    "a request cut inside": struct.pack(">i", len(CUT_METADATA)) + CUT_METADATA,
+}
+
+
+def is_served(target: Target) -> bool:
+    """Whether a new client gets an answer."""
+    with Wire(target.address) as wire:
+        answer = wire.call(ApiVersionsRequest("conformance", "1"), 3)
+        return bool(answer.api_keys)
+
+
+def connect(target: Target) -> socket.socket:
+    """A bare connection."""
+    host, port = target.address.rsplit(":", 1)
+    return socket.create_connection((host, int(port)), timeout=20)
+
+
+@pytest.mark.parametrize("kind", NONSENSE)
+def test_nonsense_closes_its_own_connection_alone(target: Target, kind: str) -> None:
+    """No answer, no harm: the connection is closed and the next client is served."""
+    with Wire(target.address) as bystander, connect(target) as nonsense:
+        nonsense.sendall(NONSENSE[kind])
+        with suppress(ConnectionResetError):
+            assert nonsense.recv(1) == b""
+        assert bystander.call(ApiVersionsRequest("conformance", "1"), 3).api_keys
+    assert is_served(target)
+
+
+def test_half_a_frame_holds_nobody_up(target: Target, topic: str) -> None:
+    """A client that sends half a request and stays; another that stays after half a length."""
+    with connect(target) as half_frame, connect(target) as half_length:
+        half_frame.sendall(struct.pack(">ihhi", 1_000_000, 0, 9, 1) + bytes(1_000))
+        half_length.sendall(b"\x00\x00")
+        with Wire(target.address) as wire:
+            for offset in range(20):
+                assert produce(wire, topic, build_batch(records())).base_offset == offset
+
+
+def test_a_request_in_single_bytes(target: Target) -> None:
+    """However small the pieces, a request is a request."""
+    body = struct.pack(">hhih", 18, 0, 77, -1)
+    with connect(target) as slow:
+        slow.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in struct.pack(">i", len(body)) + body:
+            slow.sendall(bytes([byte]))
+        answer = slow.recv(8)
+    assert struct.unpack_from(">i", answer, 4) == (77,)
+
+
+def test_a_client_that_hangs_up_in_the_middle(target: Target, topic: str) -> None:
+    """Gone before its answer: the broker writes the batch and serves on."""
+    with Wire(target.address) as wire:
+        for _ in range(50):
+            gone = connect(target)
+            gone.sendall(struct.pack(">ihhi", 500, 0, 9, 1))
+            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            gone.close()
+        assert produce(wire, topic, build_batch(records())).base_offset == 0
+
+
+@pytest.fixture
+def many_descriptors() -> Iterator[None]:
+    """Room for the test's own side of the connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = IDLE_CONNECTIONS + 1_000
+    assert hard == resource.RLIM_INFINITY or hard >= wanted, f"only {hard} descriptors"
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_five_thousand_idle_connections(target: Target, many_descriptors: None, topic: str) -> None:
+    """They cost memory and nothing else: clients are served, and their end is noticed."""
+    idle = [connect(target) for _ in range(IDLE_CONNECTIONS)]
+    try:
+        wait_until(lambda: is_served(target), "a client is served beside them")
+        with Wire(target.address) as wire:
+            for offset in range(20):
+                assert produce(wire, topic, build_batch(records())).base_offset == offset
+        last = idle[-1]
+        body = struct.pack(">hhih", 18, 0, 1, -1)
+        last.sendall(struct.pack(">i", len(body)) + body)
+        assert len(last.recv(8)) == 8
+    finally:
+        for one in idle:
+            one.close()
+    assert is_served(target)
