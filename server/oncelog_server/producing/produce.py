@@ -108,7 +108,7 @@ class Produce:
             one.header = read_header(one.records)
         if self.transactional_id is None:
             self._refuse_all(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        elif len({_header(one).producer_id for one in transactional}) > 1:
+        elif len({_producer(one) for one in transactional}) > 1:
             self._refuse_all(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         else:
             return True
