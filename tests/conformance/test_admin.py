@@ -1,0 +1,199 @@
+"""Topics, settings, offsets and groups as three makers' admin clients manage them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import aiokafka.admin
+import kafka.admin
+import pytest
+from confluent_kafka import ConsumerGroupState, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions as Offsets
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from tests.conformance.clients import Client, Record
+from tests.conformance.clients.interface import ANSWER_TIMEOUT_S
+from tests.conformance.conftest import Target
+from tests.conformance.waiting import poll_until, read, wait_until
+
+
+def outcome(futures: dict[Any, Any]) -> list[str]:
+    """The name of the error of each future, NO_ERROR for none, in order."""
+    errors = [future.exception(ANSWER_TIMEOUT_S) for future in futures.values()]
+    return ["NO_ERROR" if one is None else one.args[0].name() for one in errors]
+
+
+def topic_names(admin: Any) -> set[str]:
+    """All topics in the metadata."""
+    return set(admin.list_topics(timeout=ANSWER_TIMEOUT_S).topics)
+
+
+def test_confluent_topics(admin: Any, name: str) -> None:
+    """Create, refuse a second and a bad one, grow, describe, delete."""
+    topics = [NewTopic(name, 2, config={"cleanup.policy": "compact"}), NewTopic("bad/name", 1)]
+    assert outcome(admin.create_topics(topics)) == ["NO_ERROR", "TOPIC_EXCEPTION"]
+    assert outcome(admin.create_topics([NewTopic(name, 2)])) == ["TOPIC_ALREADY_EXISTS"]
+    assert outcome(admin.create_topics([NewTopic(f"{name}-x", 0)])) == ["INVALID_PARTITIONS"]
+    wrong = NewTopic(f"{name}-y", 1, config={"retention.ms": "soon"})
+    assert outcome(admin.create_topics([wrong])) == ["INVALID_CONFIG"]
+    assert outcome(admin.create_partitions([NewPartitions(name, 4)])) == ["NO_ERROR"]
+    assert outcome(admin.create_partitions([NewPartitions(name, 3)])) == ["INVALID_PARTITIONS"]
+    wait_until(
+        lambda: len(admin.list_topics(timeout=ANSWER_TIMEOUT_S).topics[name].partitions) == 4,
+        "four partitions",
+    )
+    assert outcome(admin.delete_topics([name])) == ["NO_ERROR"]
+    wait_until(lambda: name not in topic_names(admin), "the topic is gone")
+    assert outcome(admin.delete_topics([name])) == ["UNKNOWN_TOPIC_OR_PART"]
+
+
+def test_confluent_settings(admin: Any, topic: str) -> None:
+    """Incremental changes, defaults with their source, and a value that cannot be."""
+
+    def change(name: str, value: str | None) -> list[str]:
+        operation = AlterConfigOpType.SET if value else AlterConfigOpType.DELETE
+        entry = ConfigEntry(name, value, incremental_operation=operation)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        return outcome(admin.incremental_alter_configs([resource]))
+
+    def settings() -> dict[str, tuple[str, bool]]:
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        answer = admin.describe_configs([resource])[resource].result(ANSWER_TIMEOUT_S)
+        return {name: (one.value, one.is_default) for name, one in answer.items()}
+
+    assert settings()["retention.ms"] == ("604800000", True)
+    assert change("retention.ms", "1000000") == ["NO_ERROR"]
+    wait_until(lambda: settings()["retention.ms"] == ("1000000", False), "the setting is there")
+    assert change("retention.ms", "never") == ["INVALID_CONFIG"]
+    assert change("no.such.setting", "1") == ["INVALID_CONFIG"]
+    assert change("retention.ms", None) == ["NO_ERROR"]
+    wait_until(lambda: settings()["retention.ms"] == ("604800000", True), "the default again")
+
+
+def test_records_before_an_offset_are_deleted(
+    target: Target, admin: Any, python_clients: dict[str, Client], topic: str
+) -> None:
+    """DeleteRecords moves the start; -1 means the end; beyond the end is refused."""
+    client = python_clients["confluent-kafka"]
+    client.producer(target.address).send(topic, [Record(b"%d" % at) for at in range(10)])
+
+    def delete(offset: int) -> list[str]:
+        return outcome(admin.delete_records([TopicPartition(topic, 0, offset)]))
+
+    def earliest() -> int:
+        place = TopicPartition(topic, 0)
+        answer = admin.list_offsets({place: OffsetSpec.earliest()})
+        return int(answer[place].result(ANSWER_TIMEOUT_S).offset)
+
+    assert delete(4) == ["NO_ERROR"]
+    assert earliest() == 4
+    reader = client.consumer(target.address, topic, partitions=[0])
+    assert [one.offset for one in read(reader, 6)] == [4, 5, 6, 7, 8, 9]
+    assert delete(11) == ["OFFSET_OUT_OF_RANGE"]
+    assert delete(-1) == ["NO_ERROR"]
+    assert earliest() == 10
+
+
+def test_confluent_groups(
+    target: Target, admin: Any, python_clients: dict[str, Client], topic: str
+) -> None:
+    """List, describe, alter offsets, and delete: only when nobody is in it."""
+    client = python_clients["confluent-kafka"]
+    member = client.consumer(target.address, topic, group=topic)
+    poll_until([member], lambda: len(member.assignment()) == 3, "the member owns all")
+    member.commit({0: 0})
+
+    def describe() -> Any:
+        return admin.describe_consumer_groups([topic])[topic].result(ANSWER_TIMEOUT_S)
+
+    wait_until(lambda: describe().state == ConsumerGroupState.STABLE, "the group is stable")
+    described = describe()
+    assert described.partition_assignor == "range"
+    assert [len(one.assignment.topic_partitions) for one in described.members] == [3]
+    assert outcome(admin.delete_consumer_groups([topic])) == ["NON_EMPTY_GROUP"]
+    listed = admin.list_consumer_groups().result(ANSWER_TIMEOUT_S).valid
+    assert topic in [one.group_id for one in listed]
+    member.close()
+    wait_until(lambda: describe().state == ConsumerGroupState.EMPTY, "the group is empty")
+    assert outcome(admin.delete_consumer_groups([topic])) == ["NO_ERROR"]
+    assert outcome(admin.delete_consumer_groups([topic])) == ["GROUP_ID_NOT_FOUND"]
+
+
+@pytest.fixture
+def kafka_python_admin(target: Target) -> Iterator[Any]:
+    """kafka-python's admin client."""
+    client = kafka.admin.KafkaAdminClient(bootstrap_servers=target.address)
+    yield client
+    client.close()
+
+
+def test_kafka_python_admin(
+    target: Target, kafka_python_admin: Any, python_clients: dict[str, Client], name: str
+) -> None:
+    """The same again by another maker: topics, settings, offsets, groups, the cluster."""
+    admin = kafka_python_admin
+    admin.create_topics([kafka.admin.NewTopic(name, 2, 1)], wait_for_metadata=True)
+    assert name in admin.list_topics()
+    described = admin.describe_topics([name])[0]
+    assert len(described["partitions"]) == 2
+    resource = kafka.admin.ConfigResource(
+        kafka.admin.ConfigResourceType.TOPIC, name, {"retention.bytes": "123456"}
+    )
+    admin.alter_configs([resource])
+    wait_until(lambda: "123456" in str(admin.describe_configs([resource])), "the setting is there")
+    client = python_clients["kafka-python"]
+    client.producer(target.address).send(name, [Record(b"v")] * 3)
+    consumer = client.consumer(target.address, name, group=name)
+    read(consumer, 3)
+    consumer.commit({0: 2})
+    place = kafka.TopicPartition(name, 0)
+    assert admin.list_group_offsets(name)[name][place].offset == 2
+    consumer.close()
+    wait_until(lambda: name in str(admin.list_groups()), "the group is listed")
+    admin.delete_groups([name])
+    assert admin.describe_cluster()["controller_id"] == 1
+    admin.delete_topics([name])
+    wait_until(lambda: name not in admin.list_topics(), "the topic is gone")
+
+
+async def test_aiokafka_admin(target: Target, name: str) -> None:
+    """A third maker's, with the oldest versions of all."""
+    admin = aiokafka.admin.AIOKafkaAdminClient(bootstrap_servers=target.address)
+    await admin.start()
+    try:
+        created = await admin.create_topics([aiokafka.admin.NewTopic(name, 2, 1)])
+        assert [one[1] for one in created.topic_errors] == [0]
+        described = await admin.describe_topics([name])
+        assert described[0]["topic"] == name
+        cluster = await admin.describe_cluster()
+        assert [one["node_id"] for one in cluster["brokers"]] == [1]
+        deleted = await admin.delete_topics([name])
+        assert [one[1] for one in deleted.topic_error_codes] == [0]
+    finally:
+        await admin.close()
+
+
+def test_a_topic_is_created_by_its_first_use(target: Target, client: Client, name: str) -> None:
+    """`auto.create.topics.enable`, on by default: a producer needs nothing to begin."""
+    producer = client.producer(target.address)
+    assert producer.send(name, [Record(b"first")]) == [(0, 0)]
+    reader = client.consumer(target.address, name, partitions=[0])
+    assert read(reader, 1)[0].value == b"first"
+
+
+def test_offsets_of_an_idle_group_can_be_changed(admin: Any, topic: str) -> None:
+    """AlterConsumerGroupOffsets makes the group by itself."""
+    wanted = Offsets(topic, [TopicPartition(topic, 0, 7), TopicPartition(topic, 2, 9)])
+    admin.alter_consumer_group_offsets([wanted])[topic].result(ANSWER_TIMEOUT_S)
+    found = admin.list_consumer_group_offsets([Offsets(topic)])[topic].result(ANSWER_TIMEOUT_S)
+    offsets = {one.partition: one.offset for one in found.topic_partitions}
+    assert offsets == {0: 7, 2: 9}
