@@ -25,6 +25,8 @@ from oncelog_server.transaction.markers import MarkerWork
 log = structlog.get_logger("oncelog.links")
 
 WRITE_TXN_MARKERS_VERSION: Final = 2
+# As long as Kafka's brokers wait for each other (request.timeout.ms).
+TIMEOUT_S: Final = 30.0
 
 # One request on its way: its partitions and who wants to know.
 Sent = tuple[list[TopicPartition], MarkerSettled]
@@ -59,13 +61,18 @@ class RemoteMarkers:
 
 
 class MarkerLink(asyncio.Protocol):
-    """Requests go out in order; if the connection breaks, everything that was not answered is
-    settled with NETWORK_EXCEPTION, and the coordinator tries again."""
+    """Requests go out in order; if the connection breaks, or nothing comes for `timeout_s`,
+    everything that was not answered is settled with NETWORK_EXCEPTION, and the coordinator tries
+    again."""
 
-    def __init__(self, host: str, port: int, client_id: str) -> None:
+    def __init__(
+        self, host: str, port: int, client_id: str, timeout_s: float = TIMEOUT_S
+    ) -> None:
         self.host = host
         self.port = port
         self._client_id = client_id
+        self._timeout_s = timeout_s
+        self._alarm: asyncio.TimerHandle | None = None
         self._requests = Requests(client_id)
         self._transport: asyncio.Transport | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -92,8 +99,9 @@ class MarkerLink(asyncio.Protocol):
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
         try:
-            await loop.create_connection(lambda: self, self.host, self.port)
-        except OSError as error:
+            async with asyncio.timeout(self._timeout_s):
+                await loop.create_connection(lambda: self, self.host, self.port)
+        except OSError as error:  # TimeoutError is one
             log.warning("no link to broker", host=self.host, port=self.port, reason=str(error))
             self._settle_all(ErrorCode.NETWORK_EXCEPTION)
         finally:
@@ -106,6 +114,21 @@ class MarkerLink(asyncio.Protocol):
             correlation_id, parts = self._requests.send(request, WRITE_TXN_MARKERS_VERSION)
             self._in_flight[correlation_id] = sent
             self._transport.writelines(parts)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Anew from now, as long as an answer is owed."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if self._in_flight:
+            loop = asyncio.get_running_loop()
+            self._alarm = loop.call_later(self._timeout_s, self._too_late)
+
+    def _too_late(self) -> None:
+        log.warning("no answer from broker", host=self.host, port=self.port)
+        if self._transport is not None:
+            self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.
@@ -120,6 +143,7 @@ class MarkerLink(asyncio.Protocol):
             log.error("link broken", host=self.host, port=self.port, reason=str(error))
             if self._transport is not None:
                 self._transport.abort()
+        self._watch()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -141,6 +165,7 @@ class MarkerLink(asyncio.Protocol):
         lost = list(self._in_flight.values()) + [sent for _, sent in self._unsent]
         self._in_flight.clear()
         self._unsent.clear()
+        self._watch()
         for partitions, settled in lost:
             for partition in partitions:
                 settled(partition, code)

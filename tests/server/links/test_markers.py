@@ -1,0 +1,284 @@
+"""Markers to another broker, over a real connection: a broker gets its own, through its own
+listener (seam 4), and a broker that hangs, breaks off or answers nonsense is survived."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.broker import Broker
+from oncelog_server.clock import SystemClock
+from oncelog_server.cluster.image import BrokerImage, ClusterImage
+from oncelog_server.cluster.records import EndpointRecord
+from oncelog_server.coordination.leaders import ImageLeaders
+from oncelog_server.coordination.routing import TRANSACTION_STATE
+from oncelog_server.coordination.transactions import TransactionCoordinator
+from oncelog_server.links.markers import MarkerLink, RemoteMarkers
+from oncelog_server.settings.model import Settings
+from oncelog_server.timers import LoopTimers
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.add_partitions import AddPartitions
+from oncelog_server.transaction.end_txn import EndTxn
+from oncelog_server.transaction.init_producer_id import InitProducerId
+from oncelog_server.transaction.markers import MarkerWork
+from oncelog_server.transaction.results import TransactionResult
+from oncelog_server.transaction.states import State
+from tests.server.coordination.world import transactional_batch, value_of
+from tests.server.log.driver import NOW_MS
+
+DEADLINE_S = 10
+TOPIC = [TopicPartition("topic", index) for index in range(3)]
+CODES = dict[TopicPartition, ErrorCode]
+
+
+def work(committed: bool = True, producer_epoch: int = 1, coordinator_epoch: int = 0) -> MarkerWork:
+    return MarkerWork("t", 7, producer_epoch, committed, coordinator_epoch, 2, tuple(TOPIC))
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    """With the topic of three partitions and one for transactions."""
+    settings = Settings(
+        log_dirs=(str(tmp_path),),
+        listeners=("PLAINTEXT://127.0.0.1:0",),
+        num_partitions=3,
+        transaction_state_log_num_partitions=1,
+    )
+    broker = Broker(settings, SystemClock())
+    await broker.start()
+    await broker.metadata.create_missing_topic("topic")
+    await broker.metadata.create_missing_topic(TRANSACTION_STATE)
+    yield broker
+    await broker.stop()
+
+
+@pytest.fixture
+async def markers(broker: Broker) -> AsyncIterator[RemoteMarkers]:
+    """To every broker of the cluster, that is, to this one, as if it were another."""
+    markers = RemoteMarkers(lambda: broker.metadata.image, 99, "PLAINTEXT")
+    yield markers
+    markers.close()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def answered(link: MarkerLink, what: MarkerWork, partitions: list[TopicPartition]) -> CODES:
+    codes: CODES = {}
+    link.send(what, partitions, codes.__setitem__)
+    await until(lambda: len(codes) == len(partitions))
+    return codes
+
+
+def link_to(markers: RemoteMarkers, broker_id: int = 1) -> MarkerLink:
+    link = markers.sender(broker_id)
+    assert isinstance(link, MarkerLink)
+    return link
+
+
+def ends(broker: Broker) -> list[int]:
+    return [broker.partitions.require(*name).log.log_end_offset for name in TOPIC]
+
+
+def stable(broker: Broker) -> list[int]:
+    return [broker.partitions.require(*name).last_stable_offset for name in TOPIC]
+
+
+def write(broker: Broker, producer: tuple[int, int], *partitions: TopicPartition) -> None:
+    for name in partitions:
+        data = transactional_batch(producer, 0, b"v", NOW_MS)
+        broker.partitions.require(*name).append(data, now_ms=NOW_MS)
+
+
+# --- through its own listener
+
+
+async def test_markers_arrive_and_open_the_view_of_the_readers(
+    broker: Broker, markers: RemoteMarkers
+) -> None:
+    write(broker, (7, 0), *TOPIC)
+    assert stable(broker) == [0, 0, 0]
+    codes = await answered(link_to(markers), work(), TOPIC)
+    assert codes == dict.fromkeys(TOPIC, ErrorCode.NONE)
+    assert stable(broker) == ends(broker) == [2, 2, 2]
+
+
+async def test_an_abort_is_an_abort_on_the_other_side(
+    broker: Broker, markers: RemoteMarkers
+) -> None:
+    write(broker, (7, 0), TOPIC[0])
+    await answered(link_to(markers), work(committed=False), TOPIC[:1])
+    (row,) = broker.partitions.require(*TOPIC[0]).log.aborted_transactions(0, 10)
+    assert (row.producer_id, row.first_offset) == (7, 0)
+
+
+async def test_every_partition_has_its_own_answer(broker: Broker, markers: RemoteMarkers) -> None:
+    write(broker, (7, 3), TOPIC[0])
+    unknown = TopicPartition("unknown", 0)
+    codes = await answered(link_to(markers), work(), [TOPIC[0], unknown, TOPIC[1]])
+    assert codes == {
+        TOPIC[0]: ErrorCode.INVALID_PRODUCER_EPOCH,
+        unknown: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        TOPIC[1]: ErrorCode.NONE,
+    }
+
+
+async def test_Z13_a_coordinator_that_was_replaced_is_told_so(
+    broker: Broker, markers: RemoteMarkers
+) -> None:
+    link = link_to(markers)
+    await answered(link, work(coordinator_epoch=5), TOPIC[:1])
+    codes = await answered(link, work(coordinator_epoch=4), TOPIC[:1])
+    assert codes == {TOPIC[0]: ErrorCode.TRANSACTION_COORDINATOR_FENCED}
+    assert ends(broker)[0] == 1
+
+
+async def test_many_at_once_share_one_connection_and_all_are_answered(
+    broker: Broker, markers: RemoteMarkers
+) -> None:
+    link = link_to(markers)
+    settled: list[tuple[TopicPartition, ErrorCode]] = []
+    for _ in range(50):
+        link.send(work(), TOPIC, lambda *answer: settled.append(answer))
+    await until(lambda: len(settled) == 150)
+    assert {code for _, code in settled} == {ErrorCode.NONE}
+    assert link_to(markers) is link
+
+
+async def test_the_whole_way_of_a_transaction_whose_leaders_are_elsewhere(
+    broker: Broker, markers: RemoteMarkers
+) -> None:
+    """The coordinator believes it is another broker; the markers come back to this one."""
+    ids = iter(range(7, 100))
+    clock = SystemClock()
+    coordinator = TransactionCoordinator(
+        partition_count=lambda: 1,
+        leaders=ImageLeaders(
+            99, lambda: broker.metadata.image, link_to(markers), markers.sender
+        ),
+        new_producer_id=lambda: next(ids),
+        timers=LoopTimers(asyncio.get_running_loop()),
+        wall_ms=clock.now_ms,
+        monotonic_ms=clock.monotonic_ms,
+        max_timeout_ms=900_000,
+    )
+    broker.transactions.resign(0)
+    coordinator.lead(broker.partitions.require(TRANSACTION_STATE, 0))
+    coordinator.init_producer_id(InitProducerId("t", 60_000))
+    coordinator.add_partitions(AddPartitions("t", 7, 0, frozenset(TOPIC), 2))
+    write(broker, (7, 0), *TOPIC)
+    answer = coordinator.end_txn(EndTxn("t", 7, 0, True, True))
+    assert value_of(answer) == TransactionResult(ErrorCode.NONE, 7, 1), "answered after PREPARE"
+    live = coordinator.owner("t")[1].transactions["t"]
+    assert live.metadata.state is State.PREPARE_COMMIT
+    await until(lambda: live.metadata.state is State.COMPLETE_COMMIT)
+    assert stable(broker) == ends(broker) == [2, 2, 2]
+
+
+# --- brokers that are not well
+
+
+def image(port: int) -> ClusterImage:
+    endpoint = EndpointRecord("PLAINTEXT", "127.0.0.1", port)
+    return ClusterImage(brokers={1: BrokerImage(1, 0, "", (endpoint,), None, {})})
+
+
+class Peer:
+    """A server that does with each connection what the test says."""
+
+    def __init__(self, serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], object]):
+        self._serve = serve
+        self.connections = 0
+
+    async def _connected(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.connections += 1
+        await reader.read(10)
+        self._serve(reader, writer)
+
+    async def start(self) -> int:
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def stop(self) -> None:
+        self._server.close()
+        await asyncio.sleep(0)
+
+
+async def lost(port: int, timeout_s: float = DEADLINE_S) -> CODES:
+    link = MarkerLink("127.0.0.1", port, "test", timeout_s)
+    codes = await answered(link, work(), TOPIC)
+    link.close()
+    return codes
+
+
+async def test_nobody_listens() -> None:
+    peer = Peer(lambda reader, writer: None)
+    port = await peer.start()
+    await peer.stop()
+    assert await lost(port) == dict.fromkeys(TOPIC, ErrorCode.NETWORK_EXCEPTION)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"\x00\x00\x00\x04\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x00\x00\x00\x05\x00\x00\x00\x00\x09"],
+    ids=["breaks off", "an answer to nothing", "no frame", "half an answer"],
+)
+async def test_a_broker_that_breaks_off_or_answers_nonsense(answer: bytes) -> None:
+    def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+        writer.close()
+
+    peer = Peer(serve)
+    codes = await lost(await peer.start())
+    assert codes == dict.fromkeys(TOPIC, ErrorCode.NETWORK_EXCEPTION)
+    await peer.stop()
+
+
+async def test_a_broker_that_says_nothing_is_given_up() -> None:
+    writers: list[asyncio.StreamWriter] = []
+    peer = Peer(lambda reader, writer: writers.append(writer))
+    codes = await lost(await peer.start(), timeout_s=0.05)
+    assert codes == dict.fromkeys(TOPIC, ErrorCode.NETWORK_EXCEPTION)
+    await peer.stop()
+    for writer in writers:
+        writer.close()
+
+
+async def test_a_link_that_broke_connects_again(broker: Broker, markers: RemoteMarkers) -> None:
+    link = link_to(markers)
+    await answered(link, work(), TOPIC[:1])
+    link.connection_lost(None)
+    assert await answered(link, work(), TOPIC[:1]) == {TOPIC[0]: ErrorCode.NONE}
+
+
+async def test_I17_a_broker_that_moves_leaves_nobody_waiting_for_its_old_address() -> None:
+    writers: list[asyncio.StreamWriter] = []
+    peer = Peer(lambda reader, writer: writers.append(writer))
+    now = [image(await peer.start())]
+    markers = RemoteMarkers(lambda: now[0], 0, "PLAINTEXT")
+    old = link_to(markers)
+    codes: CODES = {}
+    old.send(work(), TOPIC, codes.__setitem__)
+    await until(lambda: writers)
+    now[0] = image(1)
+    new = link_to(markers)
+    assert new is not old
+    assert codes == dict.fromkeys(TOPIC, ErrorCode.NETWORK_EXCEPTION)
+    markers.close()
+    await peer.stop()
+    for writer in writers:
+        writer.close()
+
+
+def test_a_broker_that_is_not_alive_has_no_link() -> None:
+    assert RemoteMarkers(ClusterImage, 0, "PLAINTEXT").sender(5) is None
