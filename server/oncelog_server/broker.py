@@ -53,6 +53,8 @@ T = TypeVar("T")
 
 # Threads for fsync and unlink only: everything else runs on the loop.
 DISK_THREADS: Final = 4
+# How long a look-up of this machine's own name may hold up the start.
+LOOK_UP_S: Final = 0.25
 # How long requests in progress may take at a stop.
 DRAIN_S: Final = 1.0
 
@@ -101,6 +103,8 @@ class Broker:
         self._build(was_clean)
         await self._take_producer_ids()
         self._hosting.open_all(self.metadata.image)
+        if self.settings.oncelog_flush_on_ack and not was_clean:
+            await self._sync_recovered()
         await self._listen()
         self._upkeep.start()
         # What is alive now stays: a full collection would stop the loop for tens of milliseconds.
@@ -199,6 +203,18 @@ class Broker:
         )
         self.metadata.subscribe(self._upkeep.follow)
 
+    async def _sync_recovered(self) -> None:
+        """What a killed process wrote last is read and acknowledged from now on, so it must not be
+        lost with the page cache either. Raises StorageError."""
+        flushes = [(partition, partition.log.begin_flush()) for partition in self.partitions]
+        synced: asyncio.Future[StorageError | None] = self._loop.create_future()
+        self._files.sync([file for _, flush in flushes for file in flush.files], synced.set_result)
+        failure = await synced
+        if failure is not None:
+            raise failure
+        for partition, flush in flushes:
+            partition.log.finish_flush(flush, None)
+
     async def _listen(self) -> None:
         """Bind, register under the addresses bound, and only then answer."""
         listeners = listeners_of(self.settings)
@@ -207,7 +223,7 @@ class Broker:
             host, port = await self._listener.bind(listener.name, listener.host, listener.port)
             ports[listener.name] = port
             self.addresses.append((listener.name, host, port))
-        endpoints = advertised_endpoints(listeners, ports, _host_name())
+        endpoints = advertised_endpoints(listeners, ports, await _host_name())
         await self.metadata.register(endpoints)
         await self._listener.accept()
 
@@ -295,9 +311,16 @@ class Broker:
         return clean
 
 
-def _host_name() -> str:
-    """What clients are told where a listener is bound to every address, as Kafka does."""
-    return socket.getfqdn()
+async def _host_name() -> str:
+    """What clients are told where a listener is bound to every address: this machine's name, as in
+    Kafka, but only if it can be looked up, and at once: a laptop's often cannot."""
+    name = socket.gethostname()
+    try:
+        async with asyncio.timeout(LOOK_UP_S):
+            await asyncio.get_running_loop().getaddrinfo(name, None)
+    except (OSError, TimeoutError):
+        return "localhost"
+    return name
 
 
 def _group_config(settings: Settings) -> GroupConfig:
