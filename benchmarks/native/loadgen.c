@@ -32,6 +32,7 @@ enum {
     READ_SIZE = 1 << 18,
     DISCARD_FROM = 1 << 15,       // answers with so much left to come are not even copied
     EVENTS = 256,
+    SETTLE_SHARE = 10,            // of limited bytes, so much goes before measuring at most
     DRAIN_SECONDS = 10,
     TICK_NS = 100,                // the latencies are counted in so fine steps ...
     TICKS = 20 * 1000 * 1000,     // ... up to two seconds
@@ -289,7 +290,8 @@ static double run(void) {
         }
         uint64_t now = now_ns();
         try_again(now);
-        if (!from && now - begin >= option.settle_ns) {
+        int settled = option.max_bytes && all_bytes >= option.max_bytes / SETTLE_SHARE;
+        if (!from && (settled || now - begin >= option.settle_ns)) {
             from = now;
             measuring = 1;
         }
