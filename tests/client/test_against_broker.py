@@ -70,11 +70,14 @@ async def test_many_records_arrive_in_order_and_once(bootstrap: str, topic: str)
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 async def test_every_kind_of_acks_delivers(bootstrap: str, topic: str, acks: Any) -> None:
-    async with Producer(bootstrap, acks=acks, enable_idempotence=False) as producer:
-        written = await (await producer.send(topic, b"v", partition=0))
-        assert written.offset == (-1 if acks == 0 else 0)
+    tp = TopicPartition(topic, 0)
     async with Consumer(bootstrap) as consumer:
-        await consumer.assign([TopicPartition(topic, 0)])
+        # Without acks nobody tells that the leader of a new partition was not ready.
+        assert await consumer.end_offsets([tp]) == {tp: 0}
+        async with Producer(bootstrap, acks=acks, enable_idempotence=False) as producer:
+            written = await (await producer.send(topic, b"v", partition=0))
+            assert written.offset == (-1 if acks == 0 else 0)
+        await consumer.assign([tp])
         await consumer.seek_to_beginning()
         assert [record.value for record in await read(consumer, 1)] == [b"v"]
 
