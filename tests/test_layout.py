@@ -63,7 +63,9 @@ EDGES = {
 # Packages whose modules are tested as one thing, and where.
 TESTED_TOGETHER = {
     "oncelog_protocol.messages": "every API and version against construct and kio: tests/protocol",
-    "oncelog_server.handlers": "through real clients: tests/kafka",
+    "oncelog_server.coordination.runtime": "with both coordinators: tests/server/coordination",
+    "oncelog_server.group.member": "values only, seen in every test of tests/server/group",
+    "oncelog_server.handlers": "through real clients: tests/conformance; some alone, too",
 }
 
 
