@@ -129,67 +129,17 @@ class Broker:
             )
 
     def _build(self, was_clean: bool) -> None:
+        """Make the parts and tell each of those it needs; nothing starts here."""
         settings, clock = self.settings, self._clock
-        self._hosting = Hosting(
-            settings.node_id,
-            settings,
-            self._files,
-            self.partitions,
-            LastStop(
-                was_clean, self.directory.recovery_points(), self.directory.log_start_offsets()
-            ),
-            wall_ms=clock.now_ms,
-            request_flush=self._group_flush.request,
-            jitter=lambda most: random.randrange(most + 1) if most > 0 else 0,
-            new_uuid=random_uuid,
-        )
-        self.groups = GroupCoordinator(
-            partition_count=partial(self._partition_count, CONSUMER_OFFSETS),
-            config=_group_config(settings),
-            new_member_id=lambda client_id: f"{client_id}-{uuid.uuid4()}",
-            timers=self._timers,
-            wall_ms=clock.now_ms,
-            monotonic_ms=clock.monotonic_ms,
-        )
+        self._hosting = self._new_hosting(was_clean)
+        self.groups = self._new_group_coordinator()
         local = LocalMarkers(self.partitions.get, self.groups.end_transaction, clock.now_ms)
         self._remote_markers = RemoteMarkers(
             lambda: self.metadata.image, settings.node_id, listeners_of(settings)[0].name
         )
-        self.transactions = TransactionCoordinator(
-            partition_count=partial(self._partition_count, TRANSACTION_STATE),
-            leaders=ImageLeaders(
-                settings.node_id,
-                lambda: self.metadata.image,
-                local,
-                self._remote_markers.sender,
-            ),
-            new_producer_id=self._producer_ids.take,
-            timers=self._timers,
-            wall_ms=clock.now_ms,
-            monotonic_ms=clock.monotonic_ms,
-            max_timeout_ms=settings.transaction_max_timeout_ms,
-        )
+        self.transactions = self._new_transaction_coordinator(local)
         self._hosting.serve_coordinators(self.transactions, self.groups)
-        self.metadata.subscribe(self._hosting.follow)
-        self.node = Node(
-            broker_id=settings.node_id,
-            cluster_id=self.metadata.image.cluster_id,
-            settings=settings,
-            clock=clock,
-            timers=self._timers,
-            authorizer=AllowAll(),
-            metadata=self.metadata,
-            partitions=self.partitions,
-            transactions=self.transactions,
-            groups=self.groups,
-            fetch_sessions=FetchSessions(
-                settings.max_incremental_fetch_session_cache_slots,
-                lambda: random.randrange(1, 2**31),
-            ),
-            local_markers=local,
-            new_producer_id=self._producer_ids.take,
-            spawn=self._spawn,
-        )
+        self.node = self._new_node(local)
         self._listener = Listener(Dispatch(self.node, all_handlers()), _limits(settings), clock)
         self._upkeep = Upkeep(
             settings,
@@ -201,7 +151,73 @@ class Broker:
             self.directory,
             self._files,
         )
+        self.metadata.subscribe(self._hosting.follow)
         self.metadata.subscribe(self._upkeep.follow)
+
+    def _new_hosting(self, was_clean: bool) -> Hosting:
+        last_stop = LastStop(
+            was_clean, self.directory.recovery_points(), self.directory.log_start_offsets()
+        )
+        return Hosting(
+            self.settings.node_id,
+            self.settings,
+            self._files,
+            self.partitions,
+            last_stop,
+            wall_ms=self._clock.now_ms,
+            request_flush=self._group_flush.request,
+            jitter=lambda most: random.randrange(most + 1) if most > 0 else 0,
+            new_uuid=random_uuid,
+        )
+
+    def _new_group_coordinator(self) -> GroupCoordinator:
+        return GroupCoordinator(
+            partition_count=partial(self._partition_count, CONSUMER_OFFSETS),
+            config=_group_config(self.settings),
+            new_member_id=lambda client_id: f"{client_id}-{uuid.uuid4()}",
+            timers=self._timers,
+            wall_ms=self._clock.now_ms,
+            monotonic_ms=self._clock.monotonic_ms,
+        )
+
+    def _new_transaction_coordinator(self, local: LocalMarkers) -> TransactionCoordinator:
+        leaders = ImageLeaders(
+            self.settings.node_id,
+            lambda: self.metadata.image,
+            local,
+            self._remote_markers.sender,
+        )
+        return TransactionCoordinator(
+            partition_count=partial(self._partition_count, TRANSACTION_STATE),
+            leaders=leaders,
+            new_producer_id=self._producer_ids.take,
+            timers=self._timers,
+            wall_ms=self._clock.now_ms,
+            monotonic_ms=self._clock.monotonic_ms,
+            max_timeout_ms=self.settings.transaction_max_timeout_ms,
+        )
+
+    def _new_node(self, local: LocalMarkers) -> Node:
+        fetch_sessions = FetchSessions(
+            self.settings.max_incremental_fetch_session_cache_slots,
+            lambda: random.randrange(1, 2**31),
+        )
+        return Node(
+            broker_id=self.settings.node_id,
+            cluster_id=self.metadata.image.cluster_id,
+            settings=self.settings,
+            clock=self._clock,
+            timers=self._timers,
+            authorizer=AllowAll(),
+            metadata=self.metadata,
+            partitions=self.partitions,
+            transactions=self.transactions,
+            groups=self.groups,
+            fetch_sessions=fetch_sessions,
+            local_markers=local,
+            new_producer_id=self._producer_ids.take,
+            spawn=self._spawn,
+        )
 
     async def _sync_recovered(self) -> None:
         """What a killed process wrote last is read and acknowledged from now on, so it must not be
