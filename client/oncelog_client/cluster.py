@@ -49,6 +49,7 @@ class CoordinatorType(IntEnum):
 # Requests that may wait at the broker have a socket of their own, or they would hold up the others.
 FETCH_LANE: Final = "fetch"
 COORDINATOR_LANE: Final = "coordinator"
+JOIN_LANE: Final = "join"
 
 _HOPELESS_TOPIC_ERRORS: Final = frozenset(
     {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
@@ -82,7 +83,11 @@ class Cluster:
     async def start(self) -> None:
         """Reach any broker. Raises RetriableError if none of the bootstrap servers answers within
         twice the request time-out."""
-        await self.retry(self.refresh, 2 * self.config.request_timeout_ms)
+        try:
+            await self.retry(self.refresh, 2 * self.config.request_timeout_ms)
+        except BaseException:
+            await self.close()
+            raise
         self.spawn(self._refresh_regularly())
 
     async def close(self) -> None:
@@ -318,6 +323,7 @@ class Cluster:
         request: object,
         response: type[R],
         *,
+        lane: str = COORDINATOR_LANE,
         timeout_ms: float | None = None,
         versions: range = ANY_VERSION,
     ) -> R:
@@ -328,7 +334,7 @@ class Cluster:
                 node_id,
                 request,
                 response,
-                lane=COORDINATOR_LANE,
+                lane=lane,
                 timeout_ms=timeout_ms,
                 versions=versions,
             )

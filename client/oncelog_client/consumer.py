@@ -61,11 +61,7 @@ class Consumer:
 
     async def start(self) -> None:
         """Connect. Raises RetriableError if no bootstrap server can be reached."""
-        try:
-            await self._cluster.start()
-        except BaseException:
-            await self._cluster.close()
-            raise
+        await self._cluster.start()
         self._opened = True
         self._cluster.on_metadata.append(self._fetcher.pump)
         if self.config.group_id is not None:
@@ -82,14 +78,16 @@ class Consumer:
         if self.config.enable_auto_commit:
             self._next_commit_ms = monotonic_ms() + self.config.auto_commit_interval_ms
 
-    async def close(self) -> None:
+    async def close(self, timeout_ms: float = 30_000) -> None:
         """Commit if that is automatic, give the partitions back, leave the group, disconnect."""
         if self._closed or not self._opened:
             return
         self._closed = True
         self._wake()
         try:
-            await self._leave("the consumer was closed")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self._leave("the consumer was closed")
         finally:
             self._fetcher.close()
             await self._cluster.close()

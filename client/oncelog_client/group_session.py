@@ -19,7 +19,7 @@ from oncelog_protocol.messages.sync_group import SyncGroupResponse
 
 from .assignors import ASSIGNORS
 from .clock import monotonic_ms
-from .cluster import Cluster, CoordinatorType
+from .cluster import JOIN_LANE, Cluster, CoordinatorType
 from .config import ConsumerConfig
 from .errors import KafkaError, RetriableError, error_for
 from .group_protocol import decode_members
@@ -168,6 +168,7 @@ class GroupSession:
                 self._group_id,
                 request,
                 JoinGroupResponse,
+                lane=JOIN_LANE,
                 timeout_ms=timeout_ms,
             )
             reaction = membership.joined(joined)
@@ -178,6 +179,7 @@ class GroupSession:
                     self._group_id,
                     sync,
                     SyncGroupResponse,
+                    lane=JOIN_LANE,
                     timeout_ms=timeout_ms,
                 )
                 reaction, assigned = membership.synced(synced, monotonic_ms())

@@ -20,8 +20,6 @@ from .config import ProducerConfig, ProducerSettings, producer_config
 from .errors import (
     BufferExhaustedError,
     ClosedError,
-    CommitOutcomeUnknown,
-    FatalError,
     IllegalStateError,
     KafkaError,
     RecordTooLargeError,
@@ -75,11 +73,7 @@ class Producer:
         self._sender = Sender(self._cluster, self.config, self._accumulator, self._core)
         self._sender.add_partitions = self._add_partitions
         self._cluster.on_metadata.append(self._sender.wake)
-        try:
-            await self._cluster.start()
-        except BaseException:
-            await self._cluster.close()
-            raise
+        await self._cluster.start()
         self._running = self._cluster.spawn(self._sender.run())
 
     async def close(self, timeout_ms: float | None = None) -> None:
@@ -310,10 +304,9 @@ class Producer:
         try:
             yield self
             await self.commit_transaction()
-        except (CommitOutcomeUnknown, FatalError):
-            raise
         except BaseException:
             core, _ = self._transactional()
+            # Not while a commit may have been decided, nor after a fatal error.
             if core.state in (
                 State.IN_TRANSACTION,
                 State.PREPARING_COMMIT,

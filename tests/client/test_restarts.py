@@ -94,3 +94,19 @@ async def test_a_group_member_goes_on_after_the_crash(broker: Oncelog) -> None:
         await consumer.commit()
         found = await consumer.committed()
     assert [offset.offset for offset in found.values() if offset] == [2]
+
+
+async def test_closing_does_not_wait_for_a_broker_that_is_gone(broker: Oncelog) -> None:
+    consumer = Consumer(broker.address, group_id="g", auto_offset_reset="earliest")
+    producer = Producer(broker.address, transactional_id="x")
+    await consumer.start()
+    await producer.start()
+    await producer.init_transactions()
+    await producer.begin_transaction()
+    await (await producer.send("t", b"open"))
+    await consumer.subscribe(["t"])
+    await read(consumer, 1)
+    broker.kill()
+    async with asyncio.timeout(5):
+        await consumer.close(timeout_ms=200)
+        await producer.close(timeout_ms=200)

@@ -17,6 +17,7 @@ from oncelog_client import (
     CommitOutcomeUnknown,
     Consumer,
     FatalError,
+    FencedInstanceError,
     IllegalStateError,
     NewTopic,
     OffsetAndMetadata,
@@ -71,6 +72,22 @@ async def test_many_transactions_one_after_the_other(
             await transactional.abort_transaction()
     expected = [b"%d" % number for number in range(30) if number % 3]
     assert await read_values(bootstrap, topic, committed=True) == expected
+
+
+@pytest.mark.parametrize("error", [RuntimeError, FencedInstanceError, asyncio.CancelledError])
+async def test_whatever_ends_the_block_aborts(
+    bootstrap: str, transactional: Producer, topic: str, error: type[BaseException]
+) -> None:
+    async def work() -> None:
+        async with transactional.transaction():
+            await transactional.send(topic, b"aborted", partition=0)
+            raise error
+
+    with pytest.raises(error):
+        await work()
+    async with transactional.transaction():
+        await transactional.send(topic, b"committed", partition=0)
+    assert await read_values(bootstrap, topic, committed=True) == [b"committed"]
 
 
 async def test_empty_transactions_are_nothing(transactional: Producer) -> None:

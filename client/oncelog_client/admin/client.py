@@ -52,11 +52,7 @@ class Admin:
 
     async def start(self) -> None:
         """Connect. Raises RetriableError if no bootstrap server can be reached."""
-        try:
-            await self._cluster.start()
-        except BaseException:
-            await self._cluster.close()
-            raise
+        await self._cluster.start()
 
     async def close(self) -> None:
         """Disconnect."""
