@@ -112,7 +112,9 @@ class Hosting:
             return
         topic_partition = TopicPartition(topic.name, image.partition)
         partition = self._partitions.get(topic_partition)
-        if partition is None:
+        # What could not be opened stays offline until the next start: opened once more it would be
+        # taken for a new partition, and its corrupt log for a sound one.
+        if partition is None and self._partitions.offline_reason(topic_partition) is None:
             partition = self._open(topic, topic_partition)
         if partition is not None:
             self._lead_or_follow(partition, image)

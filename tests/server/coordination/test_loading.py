@@ -24,14 +24,12 @@ def used(transactions: int = 30) -> World:
 
 
 def states(world: World) -> dict[str, object]:
-    (_, shard), = world.transactions.runtime.shards()
+    ((_, shard),) = world.transactions.runtime.shards()
     return {name: live.metadata for name, live in shard.transactions.items()}
 
 
 @pytest.mark.parametrize("piece", [1, 77, 400, 1_000, 4_096])
-def test_a_log_is_loaded_in_pieces_of_any_size(
-    piece: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_is_loaded_in_pieces_of_any_size(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     world = used()
     monkeypatch.setattr(loading, "LOAD_BYTES", piece)
     assert states(world.crash()) == states(world)
@@ -39,13 +37,11 @@ def test_a_log_is_loaded_in_pieces_of_any_size(
 
 def broken(world: World) -> World:
     """A life in which the transaction log cannot be read, though its partition serves."""
-    files = world.files.after_kill()
-    loading = World(files, leader_epoch=1, leads=False)
-    return loading
+    return World(world.files.after_kill(), leader_epoch=1, leads=False)
 
 
 def refused(world: World) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="offset|version"):
         world.transactions.lead(world.partitions[TXN_LOG])
     with pytest.raises(Refused) as error:
         world.init("t1")

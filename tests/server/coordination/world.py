@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.offset_fetch import (
@@ -55,6 +55,14 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 DATA = (A0, A1, B0)
 INTERNAL_TOPICS = (TXN_LOG, OFFSETS)
 GROUP = "g"
+
+
+@overload
+def value_of(answer: Deferred[T]) -> T: ...
+
+
+@overload
+def value_of(answer: T | Deferred[T]) -> T: ...
 
 
 def value_of(answer: T | Deferred[T]) -> T:
@@ -238,8 +246,9 @@ class World:
         )
 
     def produce(
-        self, producer: tuple[int, int], partition: TopicPartition, sequence: int, value: bytes = b"v",
-        *, transactional_id: str | None = "t", adds_partitions: bool = True, acks: int = ACKS_ALL,
+        self, producer: tuple[int, int], partition: TopicPartition, sequence: int,
+        value: bytes = b"v", *, transactional_id: str | None = "t",
+        adds_partitions: bool = True, acks: int = ACKS_ALL,
     ) -> tuple[PartitionAppend, Deferred[None] | None]:  # fmt: skip
         append = PartitionAppend(
             partition.partition,
@@ -281,7 +290,7 @@ class World:
             group_id=GROUP, topics=[OffsetFetchRequestTopics(name="in", partition_indexes=[0])]
         )
         (shard,) = self.groups.shards()
-        found = shard.offset_fetch(request, require_stable=require_stable).response
+        found = value_of(shard.offset_fetch(request, require_stable=require_stable).response)
         (partition,) = found.topics[0].partitions
         return ErrorCode(partition.error_code), partition.committed_offset
 
@@ -338,9 +347,7 @@ def oracle_of_partition(files: MemoryFiles, partition: TopicPartition) -> Oracle
 def log_data(files: MemoryFiles, partition: TopicPartition) -> list[bytes]:
     directory = partition_directory(*partition)
     paths = sorted(
-        path
-        for path in files.nodes
-        if path.startswith(f"{directory}/") and path.endswith(".log")
+        path for path in files.nodes if path.startswith(f"{directory}/") and path.endswith(".log")
     )
     return [bytes(files.nodes[path].data) for path in paths]
 

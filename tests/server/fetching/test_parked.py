@@ -25,10 +25,13 @@ SIZE = len(batch())
 class Reader:
     """Waits at the end of two partitions."""
 
-    def __init__(self, isolation: Isolation = RU, min_bytes: int = 1, **config: bool) -> None:
+    def __init__(
+        self, isolation: Isolation = RU, min_bytes: int = 1, *, flush_on_ack: bool = False
+    ) -> None:
         self.files = MemoryFiles()
         self.partitions = [
-            partition(self.files, TopicPartition("topic", index), **config) for index in range(2)
+            partition(self.files, TopicPartition("topic", index), flush_on_ack=flush_on_ack)
+            for index in range(2)
         ]
         self.timers = ManualTimers()
         self.reads = 0

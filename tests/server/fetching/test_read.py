@@ -1,4 +1,4 @@
-"""Many partitions under one limit of bytes (KIP-74), and a reader whose log has parted from ours."""
+"""Many partitions under one limit of bytes (KIP-74); a reader whose log has parted from ours."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ async def markers(broker: Broker) -> AsyncIterator[RemoteMarkers]:
 
 async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(DEADLINE_S):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 (many things may make it true)
             await asyncio.sleep(0)
 
 
@@ -160,9 +160,7 @@ async def test_the_whole_way_of_a_transaction_whose_leaders_are_elsewhere(
     clock = SystemClock()
     coordinator = TransactionCoordinator(
         partition_count=lambda: 1,
-        leaders=ImageLeaders(
-            99, lambda: broker.metadata.image, link_to(markers), markers.sender
-        ),
+        leaders=ImageLeaders(99, lambda: broker.metadata.image, link_to(markers), markers.sender),
         new_producer_id=lambda: next(ids),
         timers=LoopTimers(asyncio.get_running_loop()),
         wall_ms=clock.now_ms,
@@ -197,9 +195,7 @@ class Peer:
         self._serve = serve
         self.connections = 0
 
-    async def _connected(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         await reader.read(10)
         self._serve(reader, writer)
@@ -230,8 +226,12 @@ async def test_nobody_listens() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [b"", b"\x00\x00\x00\x04\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x00\x00\x00\x05\x00\x00\x00\x00\x09"],
-    ids=["breaks off", "an answer to nothing", "no frame", "half an answer"],
+    [
+        pytest.param(b"", id="breaks off"),
+        pytest.param(b"\x00\x00\x00\x04\x7f\xff\xff\xff", id="an answer to nothing"),
+        pytest.param(b"\xff\xff\xff\xff", id="no frame"),
+        pytest.param(b"\x00\x00\x00\x05\x00\x00\x00\x00\x09", id="half an answer"),
+    ],
 )
 async def test_a_broker_that_breaks_off_or_answers_nonsense(answer: bytes) -> None:
     def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

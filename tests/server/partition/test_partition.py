@@ -21,9 +21,7 @@ RC, RU = Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED
 MANY = 1 << 30
 
 
-def send(
-    one: Partition, producer_id: int, sequence: int, count: int = 1, *, epoch: int = 0
-) -> int:
+def send(one: Partition, producer_id: int, sequence: int, count: int = 1, *, epoch: int = 0) -> int:
     """The first offset of a transactional batch."""
     data = batch(
         count, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence,

@@ -65,15 +65,11 @@ class Broker:
         partitions: list[Partition | None] | None = None,
     ) -> tuple[list[PartitionAppend], Deferred[None] | None]:
         into: list[Any] = partitions if partitions is not None else self.partitions
-        appends = [
-            PartitionAppend(index, data, into[index]) for index, data in enumerate(batches)
-        ]
+        appends = [PartitionAppend(index, data, into[index]) for index, data in enumerate(batches)]
         for one in appends:
             if one.partition is None:
                 one.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        later = Produce(
-            appends, transactional_id, acks, adds_partitions, self.add, NOW_MS
-        ).run()
+        later = Produce(appends, transactional_id, acks, adds_partitions, self.add, NOW_MS).run()
         return appends, later
 
     @property
@@ -228,7 +224,8 @@ def test_before_v12_no_partition_is_added() -> None:
 
 
 def test_a_parked_batch_is_copied_and_appended_when_the_coordinator_has_it() -> None:
-    broker = Broker(answer=(answer := Deferred()))
+    answer: Deferred[TransactionResult] = Deferred()
+    broker = Broker(answer=answer)
     network = bytearray(transactional())
     appends, later = broker.produce(memoryview(network), batch())
     assert later is not None
@@ -243,7 +240,8 @@ def test_a_parked_batch_is_copied_and_appended_when_the_coordinator_has_it() -> 
 
 
 def test_a_parked_batch_with_flush_on_ack_waits_twice() -> None:
-    broker = Broker(flush_on_ack=True, answer=(answer := Deferred()))
+    answer: Deferred[TransactionResult] = Deferred()
+    broker = Broker(flush_on_ack=True, answer=answer)
     _, later = broker.produce(transactional())
     assert later is not None
     answer.complete(SUCCESS)
@@ -253,7 +251,8 @@ def test_a_parked_batch_with_flush_on_ack_waits_twice() -> None:
 
 
 def test_R12_M19_the_transaction_ends_while_its_batch_is_parked() -> None:
-    broker = Broker(answer=(answer := Deferred()))
+    answer: Deferred[TransactionResult] = Deferred()
+    broker = Broker(answer=answer)
     appends, later = broker.produce(transactional(), transactional())
     mark(broker.partitions[0], 7)
     answer.complete(SUCCESS)
@@ -265,7 +264,8 @@ def test_R12_M19_the_transaction_ends_while_its_batch_is_parked() -> None:
 
 
 def test_R12_the_next_transaction_has_been_asked_about_when_the_old_answer_comes() -> None:
-    broker = Broker(answer=(old := Deferred()))
+    old: Deferred[TransactionResult] = Deferred()
+    broker = Broker(answer=old)
     appends, _ = broker.produce(transactional())
     mark(broker.partitions[0], 7)
     broker.answer = Deferred()
@@ -309,7 +309,8 @@ def test_a_coordinator_that_is_not_here_is_retriable() -> None:
 
 
 def test_a_question_nobody_will_answer_leaves_nobody_waiting() -> None:
-    broker = Broker(answer=(answer := Deferred()))
+    answer: Deferred[TransactionResult] = Deferred()
+    broker = Broker(answer=answer)
     _, later = broker.produce(transactional())
     assert later is not None
     answer.abandon()

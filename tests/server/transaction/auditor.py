@@ -126,6 +126,6 @@ def _markers_follow_decisions(
         assert work.committed in allowed.get(identity, {}).get(partition, set()), "undecided marker"
         written.setdefault(identity, {}).setdefault(partition, set()).add(work.committed)
     if values and values[-1].transaction_status not in PREPARED:
-        assert written == {
-            identity: wanted for identity, wanted in allowed.items() if wanted
-        }, "a marker is missing"
+        assert written == {identity: wanted for identity, wanted in allowed.items() if wanted}, (
+            "a marker is missing"
+        )

@@ -156,7 +156,8 @@ class Driver:
         transactional_id: str = ID, verify_only: bool = False, version: int = 2,
     ) -> Answer:  # fmt: skip
         command = AddPartitions(
-            transactional_id, producer_id, producer_epoch, frozenset(partitions), version, verify_only
+            transactional_id, producer_id, producer_epoch, frozenset(partitions), version,
+            verify_only,
         )  # fmt: skip
         decision = decide_add_partitions(
             self.shard, command, now_ms=self.now_ms, wall_ms=self.wall_ms
@@ -176,9 +177,7 @@ class Driver:
         return self.run(decision, transactional_id)
 
     def abort_overdue(self) -> list[str]:
-        overdue = abort_overdue(
-            self.shard, now_ms=self.now_ms, wall_ms=self.wall_ms, at_most=100
-        )
+        overdue = abort_overdue(self.shard, now_ms=self.now_ms, wall_ms=self.wall_ms, at_most=100)
         for transactional_id, decision in overdue:
             self.run(decision, transactional_id)
         return [transactional_id for transactional_id, _ in overdue]

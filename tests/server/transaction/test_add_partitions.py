@@ -11,14 +11,14 @@ from tests.server.transaction.driver import ID, P0, P1, P2, Driver
 OK, FENCED, BUSY = ErrorCode.NONE, ErrorCode.PRODUCER_FENCED, ErrorCode.CONCURRENT_TRANSACTIONS
 
 
-def begun(**settings: bool) -> tuple[Driver, int, int]:
-    driver = Driver(**settings)
+def begun(*, finishes: bool = True) -> tuple[Driver, tuple[int, int]]:
+    driver = Driver(finishes=finishes)
     result = driver.init().value
-    return driver, result.producer_id, result.producer_epoch
+    return driver, (result.producer_id, result.producer_epoch)
 
 
 def test_R13_a_subset_of_what_is_there_appends_nothing() -> None:
-    driver, *producer = begun()
+    driver, producer = begun()
     driver.add(*producer, P0, P1)
     records = len(driver.log)
     assert driver.add(*producer, P1).value.code is OK
@@ -29,7 +29,7 @@ def test_R13_a_subset_of_what_is_there_appends_nothing() -> None:
 
 
 def test_nothing_is_acknowledged_before_it_is_committed() -> None:
-    driver, *producer = begun()
+    driver, producer = begun()
     driver.holds_commits = True
     first = driver.add(*producer, P0)
     assert driver.add(*producer, P0).value.code is BUSY
@@ -51,7 +51,7 @@ def test_nothing_is_acknowledged_before_it_is_committed() -> None:
 def test_Z4_Z16_a_producer_that_is_not_the_ids_own(
     transactional_id: str, producer_id: int, epoch: int, code: ErrorCode
 ) -> None:
-    driver, *_ = begun()
+    driver, _ = begun()
     records = len(driver.log)
     answer = driver.add(producer_id, epoch, P0, transactional_id=transactional_id)
     assert answer.value.code is code
@@ -59,7 +59,7 @@ def test_Z4_Z16_a_producer_that_is_not_the_ids_own(
 
 
 def test_R9_a_call_that_was_held_until_its_transaction_had_ended() -> None:
-    driver, producer_id, epoch = begun()
+    driver, (producer_id, epoch) = begun()
     driver.add(producer_id, epoch, P0)
     driver.end(producer_id, epoch, True)
     assert driver.add(producer_id, epoch, P1).value.code is FENCED
@@ -67,7 +67,7 @@ def test_R9_a_call_that_was_held_until_its_transaction_had_ended() -> None:
 
 
 def test_verification_says_what_is_in_the_transaction_and_adds_nothing() -> None:
-    driver, *producer = begun()
+    driver, producer = begun()
     driver.add(*producer, P0)
     assert driver.add(*producer, P0, verify_only=True).value.code is OK
     missing = driver.add(*producer, P0, P1, verify_only=True).value.code
@@ -79,7 +79,7 @@ def test_verification_says_what_is_in_the_transaction_and_adds_nothing() -> None
 
 
 def test_a_failed_append_adds_nothing_and_arms_nothing() -> None:
-    driver, *producer = begun()
+    driver, producer = begun()
     driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
     assert driver.add(*producer, P0).value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert driver.state is State.EMPTY
@@ -89,7 +89,7 @@ def test_a_failed_append_adds_nothing_and_arms_nothing() -> None:
 
 
 def test_the_next_transaction_begins_with_its_own_partitions_and_time() -> None:
-    driver, producer_id, epoch = begun()
+    driver, (producer_id, epoch) = begun()
     driver.add(producer_id, epoch, P0, P1)
     driver.end(producer_id, epoch, False)
     driver.now_ms += 50_000

@@ -15,11 +15,11 @@ INVALID = ErrorCode.INVALID_TXN_STATE
 RESTART = pytest.mark.parametrize("restart", [False, True], ids=["live", "after a restart"])
 
 
-def begun(**settings: bool) -> tuple[Driver, int, int]:
-    driver = Driver(**settings)
+def begun(*, finishes: bool = True) -> tuple[Driver, tuple[int, int]]:
+    driver = Driver(finishes=finishes)
     result = driver.init().value
     driver.add(result.producer_id, result.producer_epoch, P0, P1, P2)
-    return driver, result.producer_id, result.producer_epoch
+    return driver, (result.producer_id, result.producer_epoch)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def begun(**settings: bool) -> tuple[Driver, int, int]:
 def test_a_transaction_of_somebody_else(
     transactional_id: str, producer_id: int, code: ErrorCode, bumps_epoch: bool
 ) -> None:
-    driver, _, epoch = begun()
+    driver, (_, epoch) = begun()
     answer = driver.end(
         producer_id, epoch, True, transactional_id=transactional_id, bumps_epoch=bumps_epoch
     )
@@ -45,7 +45,7 @@ def test_a_transaction_of_somebody_else(
 @RESTART
 @pytest.mark.parametrize("committed", [True, False])
 def test_R5_a_repeated_end_of_an_old_client(committed: bool, restart: bool) -> None:
-    driver, *producer = begun(finishes=False)
+    driver, producer = begun(finishes=False)
     first = driver.end(*producer, committed, bumps_epoch=False)
     assert not first.done
     assert driver.end(*producer, committed, bumps_epoch=False).value.code is BUSY
@@ -64,7 +64,7 @@ def test_R5_a_repeated_end_of_an_old_client(committed: bool, restart: bool) -> N
 def test_R6_a_repeated_end_whose_answer_was_lost_gets_it_again(
     committed: bool, restart: bool
 ) -> None:
-    driver, producer_id, epoch = begun()
+    driver, (producer_id, epoch) = begun()
     first = driver.end(producer_id, epoch, committed).value
     assert (first.producer_id, first.producer_epoch) == (producer_id, epoch + 1)
     if restart:
@@ -75,7 +75,7 @@ def test_R6_a_repeated_end_whose_answer_was_lost_gets_it_again(
 
 
 def test_R6b_an_empty_abort_right_behind_a_commit_waits_and_is_done() -> None:
-    driver, producer_id, epoch = begun(finishes=False)
+    driver, (producer_id, epoch) = begun(finishes=False)
     driver.end(producer_id, epoch, True)
     assert driver.end(producer_id, epoch + 1, False).value.code is BUSY
     driver.finish(ID)
@@ -90,7 +90,7 @@ def test_R6b_an_empty_abort_right_behind_a_commit_waits_and_is_done() -> None:
 def test_R7_an_end_that_comes_after_the_next_transaction_has_begun(
     committed: bool, restart: bool
 ) -> None:
-    driver, producer_id, epoch = begun()
+    driver, (producer_id, epoch) = begun()
     driver.end(producer_id, epoch, True)
     driver.add(producer_id, epoch + 1, P0)
     if restart:
@@ -100,14 +100,14 @@ def test_R7_an_end_that_comes_after_the_next_transaction_has_begun(
 
 
 def test_Z18_an_epoch_that_nobody_was_given_is_fenced_though_it_is_higher() -> None:
-    driver, producer_id, epoch = begun()
+    driver, (producer_id, epoch) = begun()
     assert driver.end(producer_id, epoch + 1, True).value.code is FENCED
     assert driver.state is State.ONGOING
 
 
 @RESTART
 def test_T4_a_commit_that_lost_against_the_time_out_may_go_on(restart: bool) -> None:
-    driver, producer_id, epoch = begun()
+    driver, (producer_id, epoch) = begun()
     driver.now_ms += 60_000
     assert driver.abort_overdue() == [ID]
     if restart:
@@ -120,7 +120,7 @@ def test_T4_a_commit_that_lost_against_the_time_out_may_go_on(restart: bool) -> 
 
 
 def test_a_zombie_of_a_fenced_epoch_is_no_retry() -> None:
-    driver, producer_id, epoch = begun()
+    driver, (producer_id, epoch) = begun()
     driver.init()  # a newer instance: it aborts what is open
     assert driver.state is State.COMPLETE_ABORT
     for committed in (True, False):
@@ -180,7 +180,7 @@ def test_E6_the_epoch_that_only_markers_carry_belongs_to_nobody(state: State) ->
 
 
 def test_I5_every_partition_gets_the_marker_that_was_decided() -> None:
-    driver, *producer = begun(finishes=False)
+    driver, producer = begun(finishes=False)
     driver.end(*producer, False)
     driver.write_markers(ID, at_most=1)
     assert driver.shard.complete(ID, driver.wall_ms, lambda: None) is None
@@ -191,7 +191,7 @@ def test_I5_every_partition_gets_the_marker_that_was_decided() -> None:
 
 
 def test_M12_what_is_left_after_a_first_attempt_is_what_is_tried_again() -> None:
-    driver, *producer = begun(finishes=False)
+    driver, producer = begun(finishes=False)
     driver.end(*producer, True)
     driver.write_markers(ID, at_most=2)
     work = driver.shard.marker_work(ID)
@@ -200,7 +200,7 @@ def test_M12_what_is_left_after_a_first_attempt_is_what_is_tried_again() -> None
 
 
 def test_a_marker_of_an_earlier_transaction_settles_nothing_of_this_one() -> None:
-    driver, producer_id, epoch = begun(finishes=False)
+    driver, (producer_id, epoch) = begun(finishes=False)
     driver.end(producer_id, epoch, True)
     old = driver.shard.marker_work(ID)
     assert old is not None
@@ -212,7 +212,7 @@ def test_a_marker_of_an_earlier_transaction_settles_nothing_of_this_one() -> Non
 
 
 def test_an_old_clients_end_of_a_new_transaction_bumps_nothing() -> None:
-    driver, producer_id, epoch = begun()
+    driver, (producer_id, epoch) = begun()
     driver.end(producer_id, epoch, True, bumps_epoch=False)
     assert (driver.metadata.producer_epoch, driver.metadata.producer_id) == (epoch, producer_id)
     (work, _) = driver.markers[0]
@@ -221,14 +221,14 @@ def test_an_old_clients_end_of_a_new_transaction_bumps_nothing() -> None:
 
 
 def test_whoever_waits_asks_the_new_coordinator_when_the_shard_moves() -> None:
-    driver, *producer = begun(finishes=False)
+    driver, producer = begun(finishes=False)
     answer = driver.end(*producer, True)
     driver.shard.on_unloaded()
     assert answer.value.code is ErrorCode.NOT_COORDINATOR
 
 
 def test_a_failed_append_leaves_the_transaction_as_it_was() -> None:
-    driver, *producer = begun()
+    driver, producer = begun()
     driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
     assert driver.end(*producer, True).value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert (driver.state, driver.live.waiting) == (State.ONGOING, [])

@@ -9,15 +9,15 @@ from oncelog_server.transaction.states import State
 from tests.server.transaction.driver import ID, P0, P1, Driver
 
 
-def begun() -> tuple[Driver, int, int]:
+def begun() -> tuple[Driver, tuple[int, int]]:
     driver = Driver()
     result = driver.init(timeout_ms=10_000).value
     driver.add(result.producer_id, result.producer_epoch, P0)
-    return driver, result.producer_id, result.producer_epoch
+    return driver, (result.producer_id, result.producer_epoch)
 
 
 def test_T1_T6_activity_does_not_move_the_deadline() -> None:
-    driver, *producer = begun()
+    driver, producer = begun()
     driver.now_ms += 9_999
     driver.add(*producer, P1)
     assert driver.abort_overdue() == []
@@ -29,7 +29,7 @@ def test_T1_T6_activity_does_not_move_the_deadline() -> None:
 
 
 def test_M15_the_abort_bumps_the_epoch_and_its_markers_carry_it() -> None:
-    driver, producer_id, epoch = begun()
+    driver, (producer_id, epoch) = begun()
     driver.now_ms += 10_000
     driver.abort_overdue()
     assert driver.metadata.producer_epoch == epoch + 1
@@ -40,7 +40,7 @@ def test_M15_the_abort_bumps_the_epoch_and_its_markers_carry_it() -> None:
 
 @pytest.mark.parametrize("lives", [1, 5])
 def test_T5_M14_what_is_left_of_the_time_is_what_is_left_after_a_restart(lives: int) -> None:
-    driver, *_ = begun()
+    driver, _ = begun()
     for _ in range(lives):
         driver.now_ms += 4_000 // lives
         driver.crash(down_ms=4_000 // lives)
@@ -51,13 +51,13 @@ def test_T5_M14_what_is_left_of_the_time_is_what_is_left_after_a_restart(lives: 
 
 
 def test_a_restart_after_the_deadline_aborts_at_the_first_scan() -> None:
-    driver, *_ = begun()
+    driver, _ = begun()
     driver.crash(down_ms=1_000_000)
     assert driver.abort_overdue() == [ID]
 
 
 def test_T3_what_is_being_decided_is_not_aborted() -> None:
-    driver, *producer = begun()
+    driver, producer = begun()
     driver.holds_commits = True
     answer = driver.end(*producer, True)
     driver.now_ms += 60_000
@@ -69,7 +69,7 @@ def test_T3_what_is_being_decided_is_not_aborted() -> None:
 
 
 def test_an_abort_that_cannot_be_written_is_tried_at_the_next_scan_and_spends_no_epoch() -> None:
-    driver, _, epoch = begun()
+    driver, (_, epoch) = begun()
     driver.now_ms += 10_000
     driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
     for _ in range(10):

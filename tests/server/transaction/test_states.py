@@ -18,7 +18,6 @@ from oncelog_server.transaction.states import (
 from tests.server.transaction.driver import P0, P1, Driver
 
 # The id has producer id 77 and epoch 5, and the bump from 4 to 5 was its own producer's.
-# Columns: code of the answer -> state afterwards, "-" for none.
 COMMANDS = [
     "init a new instance",
     "init (77, 5) itself",
@@ -35,34 +34,29 @@ COMMANDS = [
     "V2 abort of (77, 4)",
     "V2 commit of (77, 6)",
 ]
-E, O, PC, PA, CC, CA, DEAD, FENCE = (
-    State.EMPTY,
-    State.ONGOING,
-    State.PREPARE_COMMIT,
-    State.PREPARE_ABORT,
-    State.COMPLETE_COMMIT,
-    State.COMPLETE_ABORT,
-    State.DEAD,
-    State.PREPARE_EPOCH_FENCE,
-)
-TABLE = {
-    #                        Empty    Ongoing  PrepC     PrepA     CompC    CompA    Dead      Fence
-    "init a new instance":  [(0, E),  (51, PA), (51, PC), (51, PA), (0, E),  (0, E),  (48, DEAD), (48, FENCE)],
-    "init (77, 5) itself":  [(0, E),  (51, PA), (51, PC), (51, PA), (0, E),  (0, E),  (48, DEAD), (48, FENCE)],
-    "init (77, 4) again":   [(0, E),  (90, O),  (51, PC), (51, PA), (0, E),  (0, E),  (48, DEAD), (48, FENCE)],
-    "init (77, 3) a zombie": [(90, E), (90, O),  (51, PC), (51, PA), (90, CC), (90, CA), (90, DEAD), (90, FENCE)],
-    "add one more":         [(0, O),  (0, O),  (51, PC), (51, PA), (0, O),  (0, O),  (48, DEAD), (48, FENCE)],
-    "add a zombie":         [(90, E), (90, O), (51, PC), (51, PA), (90, CC), (90, CA), (90, DEAD), (90, FENCE)],
-    "V1 commit":            [(48, E), (0, PC), (51, PC), (51, PA), (0, CC), (48, CA), (48, DEAD), (48, FENCE)],
-    "V1 abort":             [(48, E), (0, PA), (51, PC), (51, PA), (48, CC), (0, CA), (48, DEAD), (48, FENCE)],
-    "V1 commit of (77, 4)": [(90, E), (90, O), (90, PC), (90, PA), (90, CC), (90, CA), (90, DEAD), (90, FENCE)],
-    "V2 commit":            [(48, E), (0, PC), (51, PC), (51, PA), (48, CC), (48, CA), (48, DEAD), (48, FENCE)],
-    "V2 abort":             [(0, PA), (0, PA), (51, PC), (51, PA), (0, PA), (0, PA), (48, DEAD), (48, FENCE)],
-    "V2 commit of (77, 4)": [(90, E), (90, O), (51, PC), (51, PA), (0, CC), (90, CA), (48, DEAD), (48, FENCE)],
-    "V2 abort of (77, 4)":  [(90, E), (90, O), (51, PC), (51, PA), (48, CC), (0, CA), (48, DEAD), (48, FENCE)],
-    "V2 commit of (77, 6)": [(90, E), (90, O), (90, PC), (90, PA), (90, CC), (90, CA), (90, DEAD), (90, FENCE)],
+EMPTY, ONGOING = State.EMPTY, State.ONGOING
+PC, PA = State.PREPARE_COMMIT, State.PREPARE_ABORT
+CC, CA = State.COMPLETE_COMMIT, State.COMPLETE_ABORT
+DEAD, FENCE = State.DEAD, State.PREPARE_EPOCH_FENCE
+# The code of the answer, and the state it leaves behind where that is another one.
+TABLE: dict[str, list[int | tuple[int, State]]] = {
+    #                         Empty       Ongoing     PrepC  PrepA  CompC       CompA    Dead Fence
+    "init a new instance":   [0,          (51, PA),   51,    51,    (0, EMPTY), (0, EMPTY), 48, 48],
+    "init (77, 5) itself":   [0,          (51, PA),   51,    51,    (0, EMPTY), (0, EMPTY), 48, 48],
+    "init (77, 4) again":    [0,          90,         51,    51,    (0, EMPTY), (0, EMPTY), 48, 48],
+    "init (77, 3) a zombie": [90,         90,         51,    51,    90,         90,         90, 90],
+    "add one more":          [(0, ONGOING), 0,       51,    51, (0, ONGOING), (0, ONGOING), 48, 48],
+    "add a zombie":          [90,         90,         51,    51,    90,         90,         90, 90],
+    "V1 commit":             [48,         (0, PC),    51,    51,    0,          48,         48, 48],
+    "V1 abort":              [48,         (0, PA),    51,    51,    48,         0,          48, 48],
+    "V1 commit of (77, 4)":  [90,         90,         90,    90,    90,         90,         90, 90],
+    "V2 commit":             [48,         (0, PC),    51,    51,    48,         48,         48, 48],
+    "V2 abort":              [(0, PA),    (0, PA),    51,    51,    (0, PA),    (0, PA),    48, 48],
+    "V2 commit of (77, 4)":  [90,         90,         51,    51,    0,          90,         48, 48],
+    "V2 abort of (77, 4)":   [90,         90,         51,    51,    48,         0,          48, 48],
+    "V2 commit of (77, 6)":  [90,         90,         90,    90,    90,         90,         90, 90],
 }  # fmt: skip
-STATES = [E, O, PC, PA, CC, CA, DEAD, FENCE]
+STATES = [EMPTY, ONGOING, PC, PA, CC, CA, DEAD, FENCE]
 
 
 def given(driver: Driver, command: str) -> ErrorCode | None:
@@ -87,10 +81,13 @@ def given(driver: Driver, command: str) -> ErrorCode | None:
 
 
 CELLS = [
-    pytest.param(command, state, *row[number], id=f"{state.name}, {command}")
+    pytest.param(
+        command, state, *(cell if isinstance(cell, tuple) else (cell, state)),
+        id=f"{state.name}, {command}",
+    )
     for command, row in TABLE.items()
-    for number, state in enumerate(STATES)
-]
+    for state, cell in zip(STATES, row, strict=True)
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("command", "state", "code", "after"), CELLS)

@@ -1,0 +1,136 @@
+"""An answer that comes later: given once, to all that listen, or to nobody."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_server.deferred import Deferred, gather, then
+
+
+def test_who_listens_before_and_after_gets_the_answer_once() -> None:
+    answer: Deferred[int] = Deferred()
+    got: list[int] = []
+    answer.on_complete(got.append)
+    answer.complete(1)
+    answer.on_complete(got.append)
+    assert got == [1, 1]
+    assert answer.value == 1
+    with pytest.raises(RuntimeError):
+        answer.complete(2)
+
+
+def test_none_is_an_answer_and_no_answer_is_none() -> None:
+    answer: Deferred[None] = Deferred()
+    with pytest.raises(LookupError):
+        _ = answer.value
+    answer.complete(None)
+    assert (answer.done, answer.value) == (True, None)
+
+
+def test_who_gives_up_releases_what_the_wait_holds_and_hears_nothing_more() -> None:
+    answer: Deferred[int] = Deferred()
+    events: list[object] = []
+    answer.on_complete(events.append)
+    answer.on_cancel(lambda: events.append("released"))
+    answer.cancel()
+    answer.cancel()
+    answer.on_cancel(lambda: events.append("at once"))
+    answer.complete(1)
+    answer.on_complete(events.append)
+    assert events == ["released", "at once"]
+
+
+def test_giving_up_after_the_answer_changes_nothing() -> None:
+    answer: Deferred[int] = Deferred()
+    events: list[str] = []
+    answer.on_cancel(lambda: events.append("released"))
+    answer.complete(1)
+    answer.cancel()
+    assert (events, answer.cancelled) == ([], False)
+
+
+def test_who_waits_for_an_answer_that_will_not_come_is_told() -> None:
+    answer: Deferred[int] = Deferred()
+    events: list[str] = []
+    answer.on_abandon(lambda: events.append("before"))
+    answer.abandon()
+    answer.abandon()
+    answer.on_abandon(lambda: events.append("after"))
+    assert events == ["before", "after"]
+    done: Deferred[int] = Deferred()
+    done.complete(1)
+    done.abandon()
+    done.on_abandon(lambda: events.append("never"))
+    assert not done.abandoned
+    assert len(events) == 2
+
+
+# --- then
+
+
+def double(value: int) -> int:
+    return 2 * value
+
+
+def test_then_changes_an_answer_that_is_there() -> None:
+    answer: Deferred[int] = Deferred()
+    answer.complete(2)
+    assert then(1, double) == 2
+    assert then(answer, double) == 4
+
+
+def test_then_changes_an_answer_that_comes() -> None:
+    answer: Deferred[int] = Deferred(ordered=True)
+    later = then(answer, double)
+    assert isinstance(later, Deferred)
+    assert later.ordered
+    answer.complete(2)
+    assert later.value == 4
+
+
+def test_then_hands_on_that_nobody_waits_and_that_nothing_comes() -> None:
+    answer: Deferred[int] = Deferred()
+    later = then(answer, double)
+    assert isinstance(later, Deferred)
+    later.cancel()
+    assert answer.cancelled
+    answer = Deferred()
+    later = then(answer, double)
+    assert isinstance(later, Deferred)
+    answer.abandon()
+    assert later.abandoned
+
+
+# --- gather
+
+
+def test_gather_keeps_the_order_of_what_was_asked() -> None:
+    first: Deferred[int] = Deferred()
+    third: Deferred[int] = Deferred()
+    later = gather([first, 2, third])
+    assert isinstance(later, Deferred)
+    third.complete(3)
+    assert not later.done
+    first.complete(1)
+    assert later.value == [1, 2, 3]
+
+
+def test_gather_of_answers_that_are_there_is_there() -> None:
+    answer: Deferred[int] = Deferred()
+    answer.complete(2)
+    assert gather([1, answer]) == [1, 2]
+    nothing: list[Deferred[int]] = []
+    assert gather(nothing) == []
+
+
+def test_gather_hands_on_that_nobody_waits_and_that_one_will_not_come() -> None:
+    answers: list[Deferred[int]] = [Deferred(), Deferred()]
+    later: list[int] | Deferred[list[int]] = gather(answers)
+    assert isinstance(later, Deferred)
+    later.cancel()
+    assert all(one.cancelled for one in answers)
+    answers = [Deferred(), Deferred()]
+    later = gather(answers)
+    assert isinstance(later, Deferred)
+    answers[1].abandon()
+    assert later.abandoned

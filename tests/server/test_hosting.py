@@ -1,0 +1,89 @@
+"""Partitions of a real broker over several lives: what cannot be trusted stays offline (S3)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.broker import Broker
+from oncelog_server.clock import SystemClock
+from oncelog_server.refusal import Refused
+from oncelog_server.settings.model import Settings
+from oncelog_server.storage.layout import CLEAN_SHUTDOWN
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.log.driver import NOW_MS, batch
+
+FIRST_SEGMENT = "topic-0/00000000000000000000.log"
+
+
+@asynccontextmanager
+async def life(path: Path, *, flush_on_ack: bool = False) -> AsyncIterator[Broker]:
+    settings = Settings(
+        log_dirs=(str(path),),
+        listeners=("PLAINTEXT://127.0.0.1:0",),
+        num_partitions=2,
+        oncelog_flush_on_ack=flush_on_ack,
+    )
+    broker = Broker(settings, SystemClock())
+    await broker.start()
+    try:
+        yield broker
+    finally:
+        await broker.stop()
+
+
+async def written(path: Path) -> None:
+    """A topic with ten batches in each partition, known to be on disk, and no clean stop."""
+    async with life(path) as broker:
+        await broker.metadata.create_missing_topic("topic")
+        for index in range(2):
+            partition = broker.partitions.require("topic", index)
+            for _ in range(10):
+                partition.append(batch(), now_ms=NOW_MS)
+    forget(path, CLEAN_SHUTDOWN)
+
+
+def forget(path: Path, pattern: str) -> None:
+    for name in path.glob(pattern):
+        name.unlink()
+
+
+def damage(path: Path, position: int) -> None:
+    data = bytearray((path / FIRST_SEGMENT).read_bytes())
+    data[position] ^= 0xFF
+    (path / FIRST_SEGMENT).write_bytes(data)
+
+
+async def test_S3_a_corrupt_log_stays_offline_at_every_start_and_loses_nothing(
+    tmp_path: Path,
+) -> None:
+    await written(tmp_path)
+    damage(tmp_path, 70)
+    size = (tmp_path / FIRST_SEGMENT).stat().st_size
+    for _ in range(3):
+        async with life(tmp_path) as broker:
+            with pytest.raises(Refused) as refused:
+                broker.partitions.require("topic", 0)
+            assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+            assert broker.partitions.require("topic", 1).log.log_end_offset == 10
+            await broker.metadata.create_missing_topic("another")  # the image moves on
+            assert broker.partitions.offline_reason(TopicPartition("topic", 0)) is not None
+        assert not (tmp_path / CLEAN_SHUTDOWN).exists()
+        assert (tmp_path / FIRST_SEGMENT).stat().st_size == size
+    damage(tmp_path, 70)
+    async with life(tmp_path) as broker:
+        assert broker.partitions.require("topic", 0).log.log_end_offset == 10
+
+
+async def test_with_flush_on_ack_what_a_killed_process_left_is_on_disk_before_it_is_served(
+    tmp_path: Path,
+) -> None:
+    await written(tmp_path)
+    forget(tmp_path, "*-checkpoint")
+    async with life(tmp_path, flush_on_ack=True) as broker:
+        for partition in broker.partitions:
+            assert partition.log.recovery_point == partition.high_watermark == 10

@@ -1,0 +1,182 @@
+"""What a broker does by the clock, with the clock in hand."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.record import NewRecord
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.settings.model import Settings
+from oncelog_server.storage.data_directory import DataDirectory
+from oncelog_server.storage.os_files import OsFiles
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.upkeep import (
+    ABORTS_PER_TURN,
+    FIRST_RETENTION_MS,
+    FLUSH_CHECK_MS,
+    PRODUCER_EXPIRATION_CHECK_MS,
+    Upkeep,
+)
+from tests.server.coordination.world import A0, A1, B0, World
+from tests.server.partition.partitions import mark
+
+
+class WorldClock:
+    def __init__(self, world: World) -> None:
+        self.now_ms = world.wall
+        self.monotonic_ms = world.now
+
+
+class Kept:
+    """A world with a keeper. Checkpoints are real files."""
+
+    def __init__(self, path: Path, settings: Settings | None = None) -> None:
+        self.world = world = World()
+        self.partitions = Partitions()
+        for partition in world.partitions.values():
+            self.partitions.add(partition)
+        self.directory = DataDirectory(str(path))
+        self.upkeep = Upkeep(
+            settings or Settings(),
+            WorldClock(world),
+            world.timers,
+            self.partitions,
+            world.transactions,
+            world.flush,
+            self.directory,
+            OsFiles(str(path), executor=ThreadPoolExecutor(1), call_on_loop=lambda call: call()),
+        )
+        self.upkeep.start()
+
+
+def write(world: World, name: TopicPartition, count: int = 1, *, producer_id: int = -1) -> None:
+    for sequence in range(count):
+        data = build_batch(
+            [NewRecord(world.wall(), b"k", b"v" * 100)],
+            producer_id=producer_id,
+            producer_epoch=0 if producer_id >= 0 else -1,
+            base_sequence=sequence if producer_id >= 0 else -1,
+        )
+        world.partitions[name].append(data, now_ms=world.wall())
+
+
+def test_T1_an_overdue_transaction_is_aborted_within_a_scan_of_its_time_out(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    producer = kept.world.producer(timeout_ms=5_500)
+    kept.world.produce(producer, A0, 0)
+    kept.world.timers.advance(5_400)
+    assert kept.world.partitions[A0].last_stable_offset == 0
+    kept.world.timers.advance(1_100)
+    assert kept.world.partitions[A0].last_stable_offset == 2
+
+
+def test_T9_many_overdue_transactions_leave_the_loop_to_others_in_between(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    world = kept.world
+    for number in range(2 * ABORTS_PER_TURN + 5):
+        name = f"t{number}"
+        world.add(world.producer(name, timeout_ms=1_000), A0, transactional_id=name)
+    others: list[int] = []
+    before = world.partitions[A0].log.log_end_offset
+    calls = world.timers.soon
+
+    def other() -> None:
+        others.append(world.partitions[A0].log.log_end_offset - before)
+        if len(others) < 10:
+            calls.append(other)
+
+    calls.append(other)
+    world.timers.advance(3_000)
+    assert ABORTS_PER_TURN in others
+    assert others[-1] == 2 * ABORTS_PER_TURN + 5
+
+
+def test_a_duty_that_fails_stops_neither_the_others_nor_its_own_next_turn(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    world = kept.world
+    producer = world.producer(timeout_ms=1_000)
+    world.produce(producer, A0, 0)
+    failing = world.partitions[A1]
+    failing.log.config = replace(failing.log.config, flush_ms=None)  # type: ignore[arg-type]
+    write(world, A1)
+    world.timers.advance(5 * FLUSH_CHECK_MS)
+    assert world.partitions[A0].last_stable_offset == 2
+
+
+def test_flush_ms_is_kept(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    partition = kept.world.partitions[B0]
+    partition.log.reconfigure(replace(partition.log.config, flush_ms=2_500))
+    write(kept.world, B0)
+    kept.world.timers.advance(2_000)
+    assert not kept.world.files.pending
+    kept.world.timers.advance(FLUSH_CHECK_MS)
+    assert len(kept.world.files.pending) == 1
+    kept.world.timers.advance(FLUSH_CHECK_MS)
+    assert len(kept.world.files.pending) == 1, "one that is under way is enough"
+    kept.world.files.settle()
+    assert partition.log.recovery_point == 1
+
+
+def test_retention_of_one_log_that_cannot_be_read_hinders_no_other(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    world = kept.world
+    for name in (A0, A1, B0):
+        log = world.partitions[name].log
+        log.reconfigure(replace(log.config, segment_bytes=400, retention_bytes=500))
+        write(world, name, 20)
+    world.partitions[A0].fail("fsync")
+    world.files.fail_append(match="a-1/")
+    world.timers.advance(FIRST_RETENTION_MS)
+    assert world.partitions[A0].log.log_start_offset == 0
+    assert world.partitions[B0].log.log_start_offset > 0
+
+
+def test_idle_producers_are_forgotten_and_those_with_an_open_transaction_are_not(
+    tmp_path: Path,
+) -> None:
+    kept = Kept(tmp_path)
+    world = kept.world
+    write(world, A0, producer_id=5)
+    mark(world.partitions[B0], 6)
+    world.timers.now_ms += 86_400_000
+    write(world, A1, producer_id=5)
+    world.timers.advance(PRODUCER_EXPIRATION_CHECK_MS)
+    assert [len(world.partitions[name].log.producers) for name in (A0, A1, B0)] == [0, 1, 0]
+
+
+def test_checkpoints_say_how_far_each_log_is_on_disk_and_where_it_begins(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    world = kept.world
+    write(world, A0, 5)
+    world.partitions[A0].delete_records_before(3, world.wall())
+    world.partitions[A0].log.flush(lambda error: None)
+    world.files.settle()
+    write(world, A0, 2)
+    world.timers.advance(60_000)
+    assert kept.directory.recovery_points()[A0] == 5
+    assert kept.directory.log_start_offsets() == {A0: 3}
+
+
+def test_S3_a_partition_that_could_not_be_opened_keeps_its_recovery_point(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    offline = TopicPartition("offline", 0)
+    kept.upkeep.checkpoint()
+    points = dict(kept.directory.recovery_points()) | {offline: 77}
+    kept.directory.write_checkpoints(kept.upkeep._files, points, {offline: 7}, {})
+    kept.partitions.add_offline(offline, "corrupt")
+    kept.upkeep.checkpoint()
+    assert kept.directory.recovery_points()[offline] == 77
+    assert kept.directory.log_start_offsets()[offline] == 7
+    kept.partitions.remove(offline)
+    kept.upkeep.checkpoint()
+    assert offline not in kept.directory.recovery_points()
+
+
+def test_after_the_stop_nothing_is_done_any_more(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    kept.upkeep.stop()
+    assert kept.world.is_quiet
