@@ -119,7 +119,7 @@ def test_gather_of_answers_that_are_there_is_there() -> None:
     answer: Deferred[int] = Deferred()
     answer.complete(2)
     assert gather([1, answer]) == [1, 2]
-    nothing: list[Deferred[int]] = []
+    nothing: list[int | Deferred[int]] = []
     assert gather(nothing) == []
 
 

@@ -41,7 +41,7 @@ def broken(world: World) -> World:
 
 
 def refused(world: World) -> None:
-    with pytest.raises(ValueError, match="offset|version"):
+    with pytest.raises(ValueError, match=r"offset|version"):
         world.transactions.lead(world.partitions[TXN_LOG])
     with pytest.raises(Refused) as error:
         world.init("t1")
