@@ -1,4 +1,4 @@
-"""The two targets, the four clients, and what the scripts share."""
+"""The two targets, the clients, and what the scripts share."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from tests.broker import Oncelog
-from tests.conformance.clients import Aiokafka, Client, Confluent, Java, KafkaPython
+from tests.conformance.clients import Aiokafka, Client, Confluent, Java, KafkaPython, Ours
 from tests.conformance.clients.interface import ANSWER_TIMEOUT_S, Consumer, Producer
 from tests.conformance.waiting import wait_until
 from tests.conformance.wire import Wire
 from tests.kafka.driver import JavaDriver
 from tests.kafka.kafka import Kafka
 
-CLIENTS = ("confluent-kafka", "aiokafka", "kafka-python", "java")
+CLIENTS = ("confluent-kafka", "aiokafka", "kafka-python", "oncelog-client", "java")
 # What a user may wait for, a test need not: the first rebalance of a group, the abort at a timeout.
 QUICK = {
     "group.initial.rebalance.delay.ms": "0",
@@ -95,8 +95,8 @@ def opened() -> Iterator[list[Producer | Consumer]]:
 
 @pytest.fixture(scope="session")
 def all_python_clients() -> dict[str, Client]:
-    """The three clients that need no JVM; aiokafka first: its start waits for the whole group."""
-    clients: tuple[Client, ...] = (Aiokafka(), Confluent(), KafkaPython())
+    """The clients that need no JVM; aiokafka first: its start waits for the whole group."""
+    clients: tuple[Client, ...] = (Aiokafka(), Confluent(), KafkaPython(), Ours())
     return {client.name: client for client in clients}
 
 
@@ -104,7 +104,7 @@ def all_python_clients() -> dict[str, Client]:
 def python_clients(
     all_python_clients: dict[str, Client], opened: list[Producer | Consumer]
 ) -> dict[str, Client]:
-    """The three clients that need no JVM, by name."""
+    """The clients that need no JVM, by name."""
     return {name: Closing(client, opened) for name, client in all_python_clients.items()}
 
 
@@ -116,7 +116,7 @@ def java(java_driver: JavaDriver, opened: list[Producer | Consumer]) -> Client:
 
 @pytest.fixture
 def clients(python_clients: dict[str, Client], java: Client) -> dict[str, Client]:
-    """All four clients by name."""
+    """All clients by name."""
     return {**python_clients, java.name: java}
 
 

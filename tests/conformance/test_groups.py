@@ -56,15 +56,15 @@ def test_a_group_continues_where_it_committed(target: Target, client: Client, to
 def test_all_clients_in_one_group(
     target: Target, clients: dict[str, Client], admin: Any, name: str
 ) -> None:
-    """Four makers' range assignors agree on who owns what, and each reads its own part."""
-    create_topic(admin, name, partitions=8)
+    """Five makers' range assignors agree on who owns what, and each reads its own part."""
+    create_topic(admin, name, partitions=10)
     members: list[Consumer] = []
     for client in clients.values():
         members.append(client.consumer(target.address, name, group=name, strategy="range"))
-        poll_until(members, lambda: shared_out(members, 8), f"with {client.name}")
+        poll_until(members, lambda: shared_out(members, 10), f"with {client.name}")
     assert len(members) == len(CLIENTS)
     producer = clients["java"].producer(target.address)
-    producer.send(name, [Record(b"%d" % at, partition=at) for at in range(8)])
+    producer.send(name, [Record(b"%d" % at, partition=at) for at in range(10)])
     producer.close()
     found = set()
     poll_until(members, lambda: True, "no wait")
@@ -72,7 +72,7 @@ def test_all_clients_in_one_group(
         own = read(member, len(member.assignment()))
         assert {one.partition for one in own} == member.assignment()
         found |= {one.partition for one in own}
-    assert found == set(range(8))
+    assert found == set(range(10))
 
 
 def test_a_static_member_comes_back_to_its_partitions(

@@ -1,4 +1,4 @@
-"""Four clients of other makers behind one small interface, so that a script is written once."""
+"""Clients of four makers and our own behind one interface, so that a script is written once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from tests.conformance.clients.confluent import Confluent
 from tests.conformance.clients.interface import Client, Received, Record, Refused
 from tests.conformance.clients.java import Java
 from tests.conformance.clients.kafka_python import KafkaPython
+from tests.conformance.clients.ours import Ours
 
 __all__ = [
     "Aiokafka",
@@ -14,6 +15,7 @@ __all__ = [
     "Confluent",
     "Java",
     "KafkaPython",
+    "Ours",
     "Received",
     "Record",
     "Refused",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
-import threading
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import aiokafka
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
@@ -14,48 +12,17 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata
 
-from tests.conformance.clients.interface import ANSWER_TIMEOUT_S, Received, Record, Refused
+from tests.conformance.clients.interface import Received, Record
+from tests.conformance.clients.threaded_loop import ThreadedLoop
 
 _ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
 _FENCED = {"ProducerFenced", "InvalidProducerEpoch", "FencedInstanceIdError"}
-
-T = TypeVar("T")
-
-
-class _Loop:
-    """One event loop in a daemon thread for all objects of the session."""
-
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def start(
-        self, work: Coroutine[Any, Any, T], timeout_s: float = ANSWER_TIMEOUT_S
-    ) -> concurrent.futures.Future[T]:
-        """Begin `work` on the loop; its result ends in a TimeoutError after `timeout_s`."""
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._loop.run_forever, daemon=True, name="aiokafka").start()
-        return asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, timeout_s), self._loop)
-
-    def run(self, work: Coroutine[Any, Any, T], timeout_s: float = ANSWER_TIMEOUT_S) -> T:
-        """The result of `work` on the loop. Raises Refused, also when it takes too long."""
-        return self.result(self.start(work, timeout_s), timeout_s)
-
-    def result(self, future: concurrent.futures.Future[T], timeout_s: float) -> T:
-        """The result of what was begun. Raises Refused."""
-        try:
-            return future.result()
-        except KafkaError as error:
-            kind = type(error).__name__
-            raise Refused(kind, str(error), fenced=kind in _FENCED) from error
-        except TimeoutError as error:
-            raise Refused("TimeoutError", f"{timeout_s} s") from error
 
 
 class AiokafkaProducer:
     """An idempotent, or with an id transactional, aiokafka producer."""
 
-    def __init__(self, loop: _Loop, settings: Mapping[str, Any]) -> None:
+    def __init__(self, loop: ThreadedLoop, settings: Mapping[str, Any]) -> None:
         self._loop = loop
 
         async def start() -> Any:
@@ -109,7 +76,7 @@ class AiokafkaConsumer:
     """An aiokafka consumer of one topic."""
 
     def __init__(
-        self, loop: _Loop, settings: Mapping[str, Any], topic: str, partitions: Sequence[int]
+        self, loop: ThreadedLoop, settings: Mapping[str, Any], topic: str, partitions: Sequence[int]
     ) -> None:
         self._loop = loop
         self._topic = topic
@@ -141,7 +108,7 @@ class AiokafkaConsumer:
         if not self._polling.done():
             return []
         polled, self._polling = self._polling, None
-        batches = self._loop.result(polled, ANSWER_TIMEOUT_S)
+        batches = self._loop.result(polled)
         return [_received(one) for batch in batches.values() for one in batch]
 
     def assignment(self) -> frozenset[int]:
@@ -168,7 +135,7 @@ class Aiokafka:
     strategies = frozenset(_ASSIGNORS)
 
     def __init__(self) -> None:
-        self._loop = _Loop()
+        self._loop = ThreadedLoop("aiokafka", KafkaError, _FENCED)
 
     def producer(
         self, address: str, *, codec: str = "none", transactional_id: str | None = None
