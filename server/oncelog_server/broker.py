@@ -83,8 +83,8 @@ class Broker:
     # --- start
 
     async def start(self) -> None:
-        """Raises OSError, DirectoryInUse, ValueError (with what is wrong) before anything is
-        served."""
+        """Raises OSError, StorageError, DirectoryInUse, ValueError (with what is wrong) before
+        anything is served."""
         self.directory.lock()
         try:
             await self._start()
@@ -94,12 +94,16 @@ class Broker:
 
     async def _start(self) -> None:
         started_ms = self._clock.monotonic_ms()
-        was_clean = self.directory.take_clean_mark()
         meta = self.directory.meta_properties()
         self._store = await SqliteStore.open(self.directory.path / METADATA_FILE)
         self.metadata = ClusterMetadata(self._store, self.settings)
-        await self.metadata.load(cluster_id=meta.cluster_id if meta is not None else None)
+        try:
+            await self.metadata.load(cluster_id=meta.cluster_id if meta is not None else None)
+        except ValueError as error:
+            raise ValueError(f"{self.directory.path / METADATA_FILE}: {error}") from error
         self._check_identity(meta)
+        # Not before: a start that is refused leaves everything as it was.
+        was_clean = self.directory.take_clean_mark()
         self._build(was_clean)
         await self._take_producer_ids()
         self._hosting.open_all(self.metadata.image)
@@ -218,6 +222,7 @@ class Broker:
             new_producer_id=self._producer_ids.take,
             spawn=self._spawn,
         )
+            checkpoint=lambda: self._upkeep.checkpoint(),
 
     async def _sync_recovered(self) -> None:
         """What a killed process wrote last is read and acknowledged from now on, so it must not be
@@ -296,12 +301,19 @@ class Broker:
         clean = await self._close_logs()
         self._executor.shutdown(wait=True)
         self._files.close()
-        if clean:
-            self.directory.leave_clean_mark(self._files)
+        clean = clean and self._leave_clean_mark()
         self.directory.release()
         log.info("broker stopped", clean=clean)
 
     async def _close_logs(self) -> bool:
+    def _leave_clean_mark(self) -> bool:
+        try:
+            self.directory.leave_clean_mark(self._files)
+        except StorageError as error:
+            log.error("no mark of a clean stop", reason=str(error))
+            return False
+        return True
+
         files: list[File] = []
         clean = True
         for partition in self.partitions:

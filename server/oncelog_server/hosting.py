@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -21,7 +21,7 @@ from oncelog_server.coordination.routing import CONSUMER_OFFSETS, TRANSACTION_ST
 from oncelog_server.log.errors import CorruptLog, InconsistentTopicId
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.recovery import RecoveryReport
-from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.partition import Partition, Trouble
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.topics import topic_config
@@ -33,6 +33,9 @@ from oncelog_server.topic_partition import TopicPartition
 log = structlog.get_logger("oncelog.partition")
 
 Offsets = Mapping[tuple[str, int], int]
+
+# How long the same complaint about a partition's disk is not repeated.
+REPEAT_MS: Final = 60_000
 
 
 class Coordinator(Protocol):
@@ -80,6 +83,8 @@ class Hosting:
         self._new_uuid = new_uuid
         self._coordinators: dict[str, Coordinator] = {}
         self._loading = True
+        # What was said of a partition's disk, and when: not once for every request that meets it.
+        self._told: dict[TopicPartition, tuple[str, int]] = {}
 
     def serve_coordinators(self, transactions: Coordinator, groups: Coordinator) -> None:
         self._coordinators = {TRANSACTION_STATE: transactions, CONSUMER_OFFSETS: groups}
@@ -159,9 +164,25 @@ class Hosting:
             opened,
             self._request_flush,
             flush_on_ack=self._settings.oncelog_flush_on_ack,
+            troubled=self._troubled,
         )
         self._partitions.add(partition)
         return partition
+
+    def _troubled(self, partition: Partition, trouble: Trouble) -> None:
+        """A read or an append was refused: by the disk, or for what is on it."""
+        name, now_ms = partition.topic_partition, self._wall_ms()
+        reason, told_ms = self._told.get(name, ("", 0))
+        if reason == trouble.reason and 0 <= now_ms - told_ms < REPEAT_MS:
+            return
+        self._told[name] = trouble.reason, now_ms
+        log.error(
+            "corrupt batch" if isinstance(trouble, CorruptLog) else "disk refused",
+            partition=str(name),
+            file=trouble.path,
+            reason=trouble.reason,
+            **_where(trouble),
+        )
 
     def _lead_or_follow(self, partition: Partition, image: PartitionImage) -> None:
         topic, index = partition.topic_partition
@@ -186,6 +207,7 @@ class Hosting:
         if coordinator is not None:
             coordinator.resign(topic_partition.partition)
         partition = self._partitions.remove(topic_partition)
+        self._told.pop(topic_partition, None)
         if partition is None:
             return
         partition.resign()
@@ -204,6 +226,12 @@ class Hosting:
             partition = self._partitions.get(TopicPartition(topic.name, image.partition))
             if partition is not None:
                 partition.log.reconfigure(config)
+
+
+def _where(trouble: Trouble) -> dict[str, object]:
+    if isinstance(trouble, CorruptLog):
+        return {"position": trouble.position}
+    return {"operation": trouble.operation}
 
 
 def _tell(topic_partition: TopicPartition, report: RecoveryReport) -> None:

@@ -48,5 +48,7 @@ class Node:
     local_markers: LocalMarkers
     new_producer_id: Callable[[], int]
     spawn: Spawn
+    # Writes where logs start, so that it outlives the process.
+    checkpoint: Callable[[], None]
     # What each API is served in, set by the dispatch from the handlers themselves.
     versions: dict[int, range] = field(default_factory=dict)

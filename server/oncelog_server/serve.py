@@ -82,6 +82,7 @@ async def _serve(settings: object) -> int:
     from oncelog_server.clock import SystemClock
     from oncelog_server.config import Settings
     from oncelog_server.storage.data_directory import DirectoryInUse
+    from oncelog_server.storage.files import StorageError
 
     assert isinstance(settings, Settings)
     stopping = asyncio.Event()
@@ -89,7 +90,7 @@ async def _serve(settings: object) -> int:
     broker = Broker(settings, SystemClock())
     try:
         await broker.start()
-    except (DirectoryInUse, OSError, ValueError) as error:
+    except (DirectoryInUse, OSError, StorageError, ValueError) as error:
         click.echo(f"oncelog cannot start: {error}", err=True)
         return 1
     _, host, port = broker.addresses[0]

@@ -29,7 +29,7 @@ TO_HIGH_WATERMARK: Final = -1
 def handle(
     node: Node, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
+    response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 topic.name, [_delete(node, context, topic.name, one) for one in topic.partitions]
@@ -37,6 +37,9 @@ def handle(
             for topic in request.topics
         ]
     )
+    # Kafka does this once a minute: what was deleted comes back after a crash until then.
+    node.checkpoint()
+    return response
 
 
 def _delete(

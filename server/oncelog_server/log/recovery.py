@@ -34,6 +34,7 @@ from oncelog_server.log.whole_files import read_whole, swap_in, write_whole
 from oncelog_server.storage.files import File, Files
 from oncelog_server.storage.layout import (
     LEADER_EPOCH_CHECKPOINT,
+    LOG_START_CHECKPOINT,
     LOG_SUFFIX,
     PARTITION_METADATA,
     SNAPSHOT_SUFFIX,
@@ -138,6 +139,7 @@ def load(
         _recover(loaded)
     _check_recovery_point(loaded)
     if segments[-1].end_offset < log_start_offset:
+        _check_log_start(loaded, log_start_offset)
         _drop_all(loaded)
         _start_empty(loaded, log_start_offset)
     loaded.log_start_offset = max(log_start_offset, segments[0].base_offset)
@@ -224,9 +226,7 @@ def _note_epoch(epochs: LeaderEpochs, header: BatchHeader) -> None:
 def _resume(loaded: LoadedLog) -> None:
     """After a clean stop: the files are as they were closed."""
     last = loaded.segments[-1]
-    problem = last.resume()
-    if problem is not None:
-        raise CorruptLog(last.log.path, last.log.size, problem)
+    last.resume()
     if last.size:  # now, as the next abort will be in the log before its row is added
         loaded.aborted.rows(last.base_offset)
     else:
@@ -323,6 +323,20 @@ def _check_recovery_point(loaded: LoadedLog) -> None:
             last.size,
             f"the log ends at offset {last.end_offset}, and went to {loaded.recovery_point} before",
         )
+
+
+def _check_log_start(loaded: LoadedLog, log_start_offset: int) -> None:
+    """A log that ends below its start has lost its end to a power failure; but a clean stop loses
+    nothing, and then one of the two files is damaged: nothing is deleted on its word."""
+    last, report = loaded.segments[-1], loaded.report
+    reason = (
+        f"the log ends at offset {last.end_offset}, and starts at {log_start_offset}"
+        f" by {LOG_START_CHECKPOINT}"
+    )
+    if report.clean_shutdown:
+        raise CorruptLog(last.log.path, last.size, reason)
+    report.cut_path, report.cut_position, report.cut_reason = last.log.path, 0, reason
+    report.cut_bytes += sum(segment.size for segment in loaded.segments)
 
 
 def _drop_all(loaded: LoadedLog) -> None:

@@ -181,30 +181,28 @@ class Segment:
         self._recent_offsets.clear()
         self._recent_positions.clear()
 
-    def resume(self) -> str | None:
-        """Go on at the end of a file that was closed cleanly: where it ends, and its indexes. What
-        is wrong with the file, if it does not consist of batches. Raises CorruptLog."""
+    def resume(self) -> None:
+        """Go on at the end of a file that was closed cleanly: where it ends, and its indexes.
+        Raises CorruptLog if it does not consist of batches."""
         if not self.log.size:
             self.start_indexes()
-            return None
+            return
         last = self.offset_index().last()
         if last is not None and not self._confirms(*last):
             self.rebuild_indexes()
-            return None
+            return
         position = last[1] if last is not None else 0
         scan = Scan(self.log, position, next_offset=self.base_offset)
         for position, header in scan:
             self._recent_offsets.append(header.base_offset)
             self._recent_positions.append(position)
         self.end_offset = max(scan.next_offset, self.base_offset)
-        if scan.problem is not None:
-            return scan.problem
+        self._raise_if_corrupt(scan)
         self._bytes_since_entry = self.log.size - (last[1] if last is not None else 0)
         self.latest_timestamp()
         for _, header in Scan(self.log, chunk_size=WALK_CHUNK):
             self.first_timestamp = header.max_timestamp
             break
-        return None
 
     # Reading.
 

@@ -130,6 +130,7 @@ class _Database:
     """The connection, on its thread. sqlite's errors leave it as OSError."""
 
     def __init__(self, path: Path | str) -> None:
+        self._path = path
         try:
             # Autocommit: transactions are begun and ended by `txn` alone.
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -239,4 +240,4 @@ class _Database:
         try:
             return self._connection.execute(sql, values)
         except sqlite3.Error as error:
-            raise OSError(f"metadata store: {error}") from error
+            raise OSError(f"metadata store {self._path}: {error}") from error

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TypeAlias
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.log.errors import CorruptLog
@@ -18,6 +19,8 @@ from oncelog_server.partition.waiting import CommitWaiters, ReadWaiters, Settled
 from oncelog_server.refusal import Refused
 from oncelog_server.storage.files import StorageError
 from oncelog_server.topic_partition import TopicPartition
+
+Trouble: TypeAlias = StorageError | CorruptLog
 
 
 class Isolation(IntEnum):
@@ -39,13 +42,18 @@ class PartitionRead:
     aborted: list[AbortedTransaction] | None
 
 
+def _nobody_hears(partition: Partition, trouble: Trouble) -> None:
+    pass
+
+
 class Partition:
     """Every append and read of one partition goes through here.
 
     With `flush_on_ack` (oncelog.flush.on.ack), and where flush.messages asks for it, the high
     watermark moves with `on_flushed` instead of with the append: `request_flush` asks for that, and
-    `on_flushed` or `fail` must follow. Invariant: log_start_offset <= last_stable_offset <=
-    high_watermark <= log_end_offset.
+    `on_flushed` or `fail` must follow. `troubled` hears of every read and append that the disk, or
+    what is on it, refused. Invariant: log_start_offset <= last_stable_offset <= high_watermark <=
+    log_end_offset.
     """
 
     __slots__ = (
@@ -65,6 +73,7 @@ class Partition:
         "replicas",
         "topic_id",
         "topic_partition",
+        "troubled",
     )
 
     def __init__(
@@ -75,6 +84,7 @@ class Partition:
         request_flush: Callable[[Partition], None],
         *,
         flush_on_ack: bool = False,
+        troubled: Callable[[Partition, Trouble], None] = _nobody_hears,
     ) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
@@ -89,10 +99,15 @@ class Partition:
         self.commit_waiters = CommitWaiters()
         self.read_waiters = ReadWaiters()
         self.guards = VerificationGuards()
+        self.troubled = troubled
         self._request_flush = request_flush
         self._flush_on_ack = flush_on_ack
         self._flush_requested = False
         self._high_watermark = log.log_end_offset
+
+    def _refused(self, trouble: Trouble) -> Refused:
+        self.troubled(self, trouble)
+        return Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(trouble))
 
     # --- leadership (cluster brief, seam 1)
 
@@ -216,7 +231,7 @@ class Partition:
                 records, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin
             )
         except StorageError as error:
-            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+            raise self._refused(error) from error
         if not appended.duplicate:
             self._appended()
         return appended
@@ -245,7 +260,7 @@ class Partition:
                 now_ms=now_ms,
             )
         except StorageError as error:
-            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+            raise self._refused(error) from error
         self.guards.clear(producer_id)
         self._appended()
         return appended
@@ -309,7 +324,7 @@ class Partition:
                     # Those among these records, not all up to the limit: there may be thousands.
                     aborted = log.aborted_transactions(offset, found.end_offset)
         except (StorageError, CorruptLog) as error:
-            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+            raise self._refused(error) from error
         return PartitionRead(self._high_watermark, stable, log.log_start_offset, records, aborted)
 
     def delete_records_before(self, offset: int, now_ms: int) -> int:

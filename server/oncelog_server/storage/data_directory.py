@@ -67,12 +67,18 @@ class DataDirectory:
             self._lock = None
 
     def take_clean_mark(self) -> bool:
-        """Whether the last stop was clean; from now on it is not."""
+        """Whether the last stop was clean; from now on it is not, whatever happens to the power.
+        Raises OSError."""
         mark = self.path / CLEAN_SHUTDOWN
         try:
             mark.unlink()
         except FileNotFoundError:
             return False
+        directory = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
         return True
 
     def leave_clean_mark(self, files: Files) -> None:
@@ -85,7 +91,10 @@ class DataDirectory:
             data = (self.path / META_PROPERTIES).read_bytes()
         except FileNotFoundError:
             return None
-        return decode_meta_properties(data)
+        try:
+            return decode_meta_properties(data)
+        except MalformedCheckpoint as error:
+            raise MalformedCheckpoint(f"{self.path / META_PROPERTIES}: {error}") from None
 
     def write_meta_properties(self, files: Files, meta: MetaProperties) -> None:
         files.replace(META_PROPERTIES, encode_meta_properties(meta))

@@ -77,6 +77,7 @@ async def broker(
         local_markers=NOBODY,
         new_producer_id=NOBODY,
         spawn=spawn,
+        checkpoint=lambda: None,
     )
     await metadata.stop()
 

@@ -1,0 +1,1 @@
+"""The real process under damage: bytes, disks, descriptors, clients and signals that go wrong."""
