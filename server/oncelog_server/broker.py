@@ -221,8 +221,8 @@ class Broker:
             local_markers=local,
             new_producer_id=self._producer_ids.take,
             spawn=self._spawn,
-        )
             checkpoint=lambda: self._upkeep.checkpoint(),
+        )
 
     async def _sync_recovered(self) -> None:
         """What a killed process wrote last is read and acknowledged from now on, so it must not be
@@ -305,7 +305,6 @@ class Broker:
         self.directory.release()
         log.info("broker stopped", clean=clean)
 
-    async def _close_logs(self) -> bool:
     def _leave_clean_mark(self) -> bool:
         try:
             self.directory.leave_clean_mark(self._files)
@@ -314,6 +313,7 @@ class Broker:
             return False
         return True
 
+    async def _close_logs(self) -> bool:
         files: list[File] = []
         clean = True
         for partition in self.partitions:
