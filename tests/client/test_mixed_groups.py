@@ -1,0 +1,68 @@
+"""Our consumer in one group with librdkafka's: whichever leads, both read their share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from oncelog_client import Consumer
+from tests.client.reading import poll_until
+
+STRATEGIES = ["range", "roundrobin", "cooperative-sticky"]
+
+
+@asynccontextmanager
+async def librdkafka(
+    bootstrap: str, topic: str, group: str, strategy: str
+) -> AsyncIterator[set[int]]:
+    """A member in a thread of its own; what it gives are its partitions, as they change."""
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "partition.assignment.strategy": strategy,
+            "heartbeat.interval.ms": 100,
+        }
+    )
+    consumer.subscribe([topic])
+    held: set[int] = set()
+    stopped = False
+
+    def poll() -> None:
+        while not stopped:
+            consumer.poll(0.05)
+            now = {row.partition for row in consumer.assignment()}
+            held.difference_update(held - now)
+            held.update(now)
+
+    polling = asyncio.create_task(asyncio.to_thread(poll))
+    try:
+        yield held
+    finally:
+        stopped = True
+        await polling
+        await asyncio.to_thread(consumer.close)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("first", ["ours", "theirs"])
+async def test_each_has_its_share(
+    bootstrap: str, topic: str, name: str, strategy: Any, first: str
+) -> None:
+    settings: dict[str, Any] = {
+        "group_id": name,
+        "partition_assignment_strategy": [strategy],
+        "heartbeat_interval_ms": 100,
+    }
+    async with Consumer(bootstrap, **settings) as ours:
+        await ours.subscribe([topic])
+        if first == "ours":
+            await poll_until([ours], lambda: len(ours.assignment()) == 2)
+        async with librdkafka(bootstrap, topic, name, strategy) as theirs:
+            await poll_until([ours], lambda: len(ours.assignment()) == len(theirs) == 1)
+            assert {tp.partition for tp in ours.assignment()} | theirs == {0, 1}
