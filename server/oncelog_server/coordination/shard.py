@@ -10,24 +10,21 @@ are the same.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from oncelog_server.deferred import Deferred
 
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class CoordinatorRecord:
+class CoordinatorRecord(NamedTuple):
     """One record for the internal topic. `value` None is a tombstone."""
 
     key: bytes
     value: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionOfRecords:
+class TransactionOfRecords(NamedTuple):
     """The producer a batch of records is written for: TxnOffsetCommit's records are
     transactional."""
 
@@ -35,8 +32,7 @@ class TransactionOfRecords:
     producer_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[R]):
+class Decision(NamedTuple, Generic[R]):
     """What a core decided: records to append as one batch (none: answer at once), the response (or
     the Deferred that will get it), and what to do if the append fails or once it is committed."""
 

@@ -6,7 +6,6 @@ member ids before memberships.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
@@ -115,7 +114,7 @@ class Join:
                 group.refuse_parked(member, error, member_id="")
             return join_refusal(error, caller.api_version)
 
-        return replace(decision, records=(empty_group_record(group),), on_failure=on_failure)
+        return decision._replace(records=(empty_group_record(group),), on_failure=on_failure)
 
     # --- members without an id
 

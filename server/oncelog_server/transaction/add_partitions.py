@@ -3,7 +3,7 @@ part 2)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
@@ -21,8 +21,7 @@ from oncelog_server.transaction.shard import TransactionShard
 from oncelog_server.transaction.states import ADD_PARTITIONS, State, Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class AddPartitions:
+class AddPartitions(NamedTuple):
     """`verify_only`: say whether the partitions are in the transaction, add nothing (KIP-890 part
     1)."""
 

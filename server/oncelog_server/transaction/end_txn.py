@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
@@ -32,8 +32,7 @@ from oncelog_server.transaction.states import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class EndTxn:
+class EndTxn(NamedTuple):
     """`bumps_epoch`: the client speaks EndTxn v5 or later."""
 
     transactional_id: str

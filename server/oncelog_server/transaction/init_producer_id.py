@@ -4,9 +4,9 @@ KIP-890)."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
+from typing import NamedTuple
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
@@ -28,8 +28,7 @@ from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
 from oncelog_server.transaction.states import INIT_PRODUCER_ID, State, Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class InitProducerId:
+class InitProducerId(NamedTuple):
     """`producer_id` and `producer_epoch` are -1 unless a producer asks for its own next epoch
     (KIP-360)."""
 

@@ -3,16 +3,14 @@ WriteTxnMarkers)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.topic_partition import TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class MarkerWork:
+class MarkerWork(NamedTuple):
     """The markers of one decided transaction that are not written yet."""
 
     transactional_id: str

@@ -80,9 +80,6 @@ class TransactionMetadata(NamedTuple):
 def to_record(metadata: TransactionMetadata) -> CoordinatorRecord:
     """The record for `__transaction_state`; partitions sorted, so that equal states are equal
     bytes."""
-    by_topic: defaultdict[str, list[int]] = defaultdict(list)
-    for topic, partition in sorted(metadata.partitions):
-        by_topic[topic].append(partition)
     value = TransactionLogValue(
         producer_id=metadata.producer_id,
         previous_producer_id=metadata.previous_producer_id,
@@ -93,13 +90,22 @@ def to_record(metadata: TransactionMetadata) -> CoordinatorRecord:
         # Kafka writes null while there is no transaction.
         transaction_partitions=None
         if metadata.state is TransactionState.EMPTY
-        else [PartitionsSchema(topic=t, partition_ids=ids) for t, ids in by_topic.items()],
+        else _topics(metadata.partitions),
         transaction_last_update_timestamp_ms=metadata.last_update_ms,
         transaction_start_timestamp_ms=metadata.start_ms,
         client_transaction_version=metadata.client_transaction_version,
         last_producer_epoch=metadata.last_producer_epoch,
     )
     return CoordinatorRecord(_key(metadata.transactional_id), encode_transaction_log_value(value))
+
+
+@lru_cache(maxsize=1024)
+def _topics(partitions: frozenset[TopicPartition]) -> list[PartitionsSchema]:
+    """A transaction's partitions are recorded again at every step: the list is not changed."""
+    by_topic: defaultdict[str, list[int]] = defaultdict(list)
+    for topic, partition in sorted(partitions):
+        by_topic[topic].append(partition)
+    return [PartitionsSchema(topic=name, partition_ids=ids) for name, ids in by_topic.items()]
 
 
 @lru_cache(maxsize=4096)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.transaction.metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionResult:
+class TransactionResult(NamedTuple):
     """`producer_id` and `producer_epoch` are what the producer uses from now on (InitProducerId,
     EndTxn v5)."""
 
