@@ -24,8 +24,13 @@ from tests.torture.run import BROKER_SETTINGS, torture
     show_default=True,
     help="Apache Kafka is the control; it needs seconds per kill.",
 )
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the broker."
+)
 @click.option("--keep", type=Path, help="A folder for data and logs, kept; else a temporary one.")
-def main(kills: int, seed: int | None, target: str, keep: Path | None) -> None:
+def main(
+    kills: int, seed: int | None, target: str, settings: tuple[str, ...], keep: Path | None
+) -> None:
     """Kill -9 the broker in a transactional copy loop and audit what is left."""
     seed = random.SystemRandom().randrange(1 << 32) if seed is None else seed
     click.echo(f"torture of {target}: {kills} kills, seed {seed}")
@@ -33,7 +38,8 @@ def main(kills: int, seed: int | None, target: str, keep: Path | None) -> None:
         directory = Path(temporary) if keep is None else keep
         directory.mkdir(parents=True, exist_ok=True)
         kind = Oncelog if target == "oncelog" else Kafka
-        with kind(directory / target, BROKER_SETTINGS) as broker:
+        chosen = dict(setting.split("=", 1) for setting in settings)
+        with kind(directory / target, {**BROKER_SETTINGS, **chosen}) as broker:
             verdict = torture(broker, kills, seed, directory, click.echo)
     for violation in verdict.violations:
         click.echo(f"violation: {violation}", err=True)

@@ -50,8 +50,8 @@ def audit(
     address: str, written: Counter[str], read: Mapping[int, list[str]], verdict: Verdict
 ) -> None:
     """Compare what was fed, what a reader saw, what a new reader sees, and the offsets."""
-    admin = AdminClient({"bootstrap.servers": address})
-    consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP})
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+    consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP, "log_level": 0})
     try:
         committed = committed_offsets(consumer)
     finally:
@@ -107,6 +107,7 @@ def read_all(address: str, topic: str) -> dict[int, list[str]]:
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
+            "log_level": 0,
             "fetch.wait.max.ms": 50,
         }
     )

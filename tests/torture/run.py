@@ -78,7 +78,7 @@ def kill(broker: Broker, chance: random.Random) -> None:
 
 def create_topics(address: str) -> None:
     """Input and output."""
-    admin = AdminClient({"bootstrap.servers": address})
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
     topics = [NewTopic(name, num_partitions=PARTITIONS) for name in (INPUT, OUTPUT)]
     for created in admin.create_topics(topics).values():
         created.result()
@@ -86,8 +86,8 @@ def create_topics(address: str) -> None:
 
 def drain(address: str, copiers: Copiers, verdict: Verdict) -> None:
     """Wait until the copiers have committed the last offset of the input."""
-    admin = AdminClient({"bootstrap.servers": address})
-    consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP})
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+    consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP, "log_level": 0})
 
     def is_done() -> bool:
         copiers.supervise()

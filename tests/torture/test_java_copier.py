@@ -1,0 +1,79 @@
+"""Kafka's own transactional copier (Java, KIP-447) over kill -9 of the broker and of itself."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.broker import Oncelog
+from tests.kafka.tools import start_tool
+from tests.torture.audit import read_all
+from tests.torture.copier import INPUT, OUTPUT, RECONNECT
+from tests.torture.run import BROKER_SETTINGS, create_topics
+from tests.torture.workload import PARTITIONS
+
+RECORDS = 4_000
+BROKER_KILLS = 4
+DEADLINE_S = 120.0
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Oncelog]:
+    """A broker with the input filled."""
+    with Oncelog(tmp_path / "oncelog", BROKER_SETTINGS) as running:
+        settings = {"bootstrap.servers": running.address, **RECONNECT}
+        create_topics(running.address)
+        producer = Producer(settings)
+        for number in range(RECORDS):
+            producer.produce(INPUT, f"{number:05}", partition=number % PARTITIONS)
+        assert producer.flush(30) == 0
+        yield running
+
+
+def start_copier(broker: Oncelog) -> subprocess.Popen[str]:
+    """The copier in group mode: it ends when it has copied up to the end of the input."""
+    return start_tool(
+        "transactional-message-copier",
+        *("--broker-list", broker.address, "--transactional-id", "java-copier"),
+        *("--input-topic", INPUT, "--input-partition", "-1", "--output-topic", OUTPUT),
+        *("--consumer-group", "java-copiers", "--transaction-size", "20"),
+        *("--transaction-timeout", "10000", "--enable-random-aborts"),
+        *("--group-mode", "--use-group-metadata"),
+    )
+
+
+def test_javas_copier_over_kills(kafka_jars: str, broker: Oncelog) -> None:
+    """Whatever is killed, a copier that is started again ends with every record copied once."""
+    chance = random.Random(20_260_102)
+    kills = 0
+    deadline = time.monotonic() + DEADLINE_S
+    copier = start_copier(broker)
+    try:
+        while copier.poll() != 0:
+            assert time.monotonic() < deadline, f"not copied in {DEADLINE_S} s"
+            if copier.poll() is not None:
+                copier.communicate()
+                copier = start_copier(broker)
+            try:
+                copier.wait(chance.uniform(0.5, 2.0))
+            except subprocess.TimeoutExpired:
+                if kills < BROKER_KILLS:
+                    kills += 1
+                    broker.kill()
+                    broker.start()
+                    if kills == BROKER_KILLS // 2:
+                        copier.kill()
+    finally:
+        copier.kill()
+        copier.communicate()
+    assert kills == BROKER_KILLS
+    copied = sorted(
+        value for values in read_all(broker.address, OUTPUT).values() for value in values
+    )
+    assert copied == [f"{number:05}" for number in range(RECORDS)]
