@@ -126,6 +126,29 @@ def then(answer: T | Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]:
     return later
 
 
+def then_ask(answer: T | Deferred[T], ask: Callable[[T], R | Deferred[R]]) -> R | Deferred[R]:
+    """`ask(answer)`, whose own answer may come later, too. The question is asked also if nobody
+    waits any more: what was begun is brought to its end."""
+    if not isinstance(answer, Deferred):
+        return ask(answer)
+    if answer.done:
+        return ask(answer.value)
+    later: Deferred[R] = Deferred()
+
+    def asked(value: T) -> None:
+        second = ask(value)
+        if not isinstance(second, Deferred):
+            later.complete(second)
+            return
+        second.on_complete(later.complete)
+        second.on_abandon(later.abandon)
+        later.on_cancel(second.cancel)
+
+    answer.on_complete(asked)
+    answer.on_abandon(later.abandon)
+    return later
+
+
 def gather(answers: Sequence[T | Deferred[T]]) -> list[T] | Deferred[list[T]]:
     """All answers in their order, once the last of them is there."""
     missing = [one for one in answers if isinstance(one, Deferred) and not one.done]

@@ -29,10 +29,6 @@ VERSIONS = range(0, 5)
 def handle(
     node: Node, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse | Deferred[AddOffsetsToTxnResponse]:
-    if CONSUMER_OFFSETS not in node.metadata.image.topics:
-        # Nobody has asked for a group's coordinator yet: answered with COORDINATOR_NOT_AVAILABLE,
-        # for which every client asks again.
-        node.spawn(node.metadata.create_missing_topic(CONSUMER_OFFSETS))
     try:
         result = _add(node, context, request)
     except Refused as refused:
@@ -50,6 +46,10 @@ def _add(
     group = Resource(ResourceType.GROUP, request.group_id)
     if not node.authorizer.authorise(context.principal, Operation.READ, group):
         raise Refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if CONSUMER_OFFSETS not in node.metadata.image.topics:
+        # Nobody has asked for a group's coordinator yet: answered with COORDINATOR_NOT_AVAILABLE,
+        # for which every client asks again.
+        node.spawn(node.metadata.create_missing_topic(CONSUMER_OFFSETS))
     return node.transactions.add_partitions(
         AddPartitions(
             request.transactional_id,

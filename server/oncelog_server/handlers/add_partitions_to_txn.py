@@ -72,7 +72,8 @@ def _add(
         for index in topic.partitions
     )
     resource = Resource(ResourceType.TRANSACTIONAL_ID, transaction.transactional_id)
-    if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
+    by_client = context.api_version < BROKERS_SINCE
+    if by_client and not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
         return dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     refused = _refused(node, context, transaction.topics, partitions)
     if refused:

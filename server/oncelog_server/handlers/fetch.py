@@ -18,22 +18,28 @@ from oncelog_protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.fetching.parked import ParkedFetch
 from oncelog_server.fetching.read import FetchResult, PartitionResult, read_partitions
 from oncelog_server.fetching.sessions import FetchedPartition, FetchScope, PartitionKey
+from oncelog_server.handlers.current_leaders import CurrentLeaders
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.partition.partition import Isolation, Partition
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
 
 API = ApiKey.FETCH
 VERSIONS = range(4, 19)
 
 TOPIC_IDS_SINCE: Final = 13
+LEADERS_SINCE: Final = 16
+# The errors after which a client looks for the partition elsewhere.
+MOVED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 NO_OFFSET: Final = -1
 
 
@@ -48,20 +54,18 @@ def handle(
     except ValueError:
         return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
     max_bytes = min(request.max_bytes, node.settings.fetch_max_bytes)
-    finder = _Finder(node, context)
+    finder = _Finder(node, context, _replica_id(request))
 
     def read() -> FetchResult:
         return read_partitions(scope.partitions, finder.find, isolation, max_bytes)
 
+    def response(found: FetchResult) -> FetchResponse:
+        return _response(context, scope, found, CurrentLeaders(node, context.listener_name))
+
     result = read()
     min_bytes = min(request.min_bytes, max_bytes)
-    if (
-        result.size >= min_bytes
-        or result.has_error
-        or request.max_wait_ms <= 0
-        or not scope.partitions
-    ):
-        return _response(context, scope, result)
+    if result.size >= min_bytes or result.has_error or request.max_wait_ms <= 0 or not finder.found:
+        return response(result)
     parked = ParkedFetch(
         finder.found,
         read,
@@ -69,15 +73,21 @@ def handle(
         max_wait_ms=request.max_wait_ms,
         timers=node.timers,
     )
-    return then(parked.answer, lambda found: _response(context, scope, found))
+    return then(parked.answer, response)
+
+
+def _replica_id(request: FetchRequest) -> int:
+    """-1 for a consumer."""
+    return request.replica_id if request.replica_state is None else request.replica_state.replica_id
 
 
 class _Finder:
     """Partitions of one request, looked up and authorised once."""
 
-    def __init__(self, node: Node, context: RequestContext) -> None:
+    def __init__(self, node: Node, context: RequestContext, replica_id: int) -> None:
         self._node = node
         self._context = context
+        self._replica_id = replica_id
         self._by_key: dict[PartitionKey, Partition] = {}
 
     @property
@@ -86,7 +96,8 @@ class _Finder:
 
     def find(self, key: PartitionKey) -> Partition:
         partition = self._by_key.get(key)
-        if partition is None:
+        if partition is None or not partition.is_leader:
+            # Not, or not any more: its topic may have been deleted while the request was parked.
             partition = self._by_key[key] = self._look_up(key)
         return partition
 
@@ -98,8 +109,10 @@ class _Finder:
                 raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
         else:
             name = key.topic
-        resource = Resource(ResourceType.TOPIC, name)
-        if not node.authorizer.authorise(self._context.principal, Operation.READ, resource):
+        operation, resource = Operation.READ, Resource(ResourceType.TOPIC, name)
+        if self._replica_id >= 0:
+            operation, resource = Operation.CLUSTER_ACTION, CLUSTER
+        if not node.authorizer.authorise(self._context.principal, operation, resource):
             raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return node.partitions.require(name, key.partition)
 
@@ -133,7 +146,9 @@ def _scope(node: Node, context: RequestContext, request: FetchRequest) -> FetchS
     )
 
 
-def _response(context: RequestContext, scope: FetchScope, result: FetchResult) -> FetchResponse:
+def _response(
+    context: RequestContext, scope: FetchScope, result: FetchResult, leaders: CurrentLeaders
+) -> FetchResponse:
     by_id = context.api_version >= TOPIC_IDS_SINCE
     topics: dict[str | bytes, FetchableTopicResponse] = {}
     for found in result.partitions:
@@ -147,12 +162,19 @@ def _response(context: RequestContext, scope: FetchScope, result: FetchResult) -
                 topic.topic_id = key.topic  # type: ignore[assignment]  # bytes from v13 on
             else:
                 topic.topic = key.topic  # type: ignore[assignment]  # str before
-        topic.partitions.append(_partition(found))
+        data = _partition(found)
+        if found.code in MOVED and context.api_version >= LEADERS_SINCE:
+            data.current_leader = LeaderIdAndEpoch(*leaders.of(key.topic, key.partition))
+        topic.partitions.append(data)
         if scope.session is not None:
             _remember(found)
             if found.read is not None and found.read.records is not None:
                 scope.session.to_end(key)
-    return FetchResponse(session_id=scope.session_id, responses=list(topics.values()))
+    return FetchResponse(
+        session_id=scope.session_id,
+        responses=list(topics.values()),
+        node_endpoints=[NodeEndpoint(*one) for one in leaders.endpoints.values()],
+    )
 
 
 def _is_news(found: PartitionResult) -> bool:

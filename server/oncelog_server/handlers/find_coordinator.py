@@ -6,6 +6,7 @@ share groups, which are not served.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 from oncelog_protocol.apis import ApiKey
@@ -50,7 +51,11 @@ def handle(
     if context.api_version < MANY_KEYS_SINCE:
         keys = [request.key]
     kind = KEY_TYPES.get(request.key_type)
-    if kind is not None and keys and kind[0] not in node.metadata.image.topics:
+    if (
+        kind is not None
+        and kind[0] not in node.metadata.image.topics
+        and any(_may_find(node, context, kind[1], key) for key in keys)
+    ):
         return node.spawn(_create_and_find(node, context, request.key_type, keys))
     return _response(context, [_find(node, context, request.key_type, key) for key in keys])
 
@@ -59,22 +64,10 @@ async def _create_and_find(
     node: Node, context: RequestContext, key_type: int, keys: list[str]
 ) -> FindCoordinatorResponse:
     """Internal topics are created when the first client asks for their coordinator."""
-    try:
+    with suppress(Refused):
+        # Where that fails each key is answered with COORDINATOR_NOT_AVAILABLE.
         await node.metadata.create_missing_topic(KEY_TYPES[key_type][0])
-    except Refused:
-        found = [
-            Coordinator(
-                key=key,
-                node_id=-1,
-                port=-1,
-                error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                error_message="the internal topic could not be created",
-            )
-            for key in keys
-        ]
-    else:
-        found = [_find(node, context, key_type, key) for key in keys]
-    return _response(context, found)
+    return _response(context, [_find(node, context, key_type, key) for key in keys])
 
 
 def _find(node: Node, context: RequestContext, key_type: int, key: str) -> Coordinator:
@@ -95,19 +88,22 @@ def _leader(node: Node, context: RequestContext, key_type: int, key: str) -> Coo
     if key_type not in KEY_TYPES:
         raise Refused(ErrorCode.INVALID_REQUEST, f"unknown key type {key_type}")
     topic_name, resource_type, denied = KEY_TYPES[key_type]
-    resource = Resource(resource_type, key)
-    if not node.authorizer.authorise(context.principal, Operation.DESCRIBE, resource):
+    if not _may_find(node, context, resource_type, key):
         raise Refused(denied)
     image = node.metadata.image
     topic = image.topics.get(topic_name)
     if topic is None:
-        raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic_name} could not be created")
     leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
     broker = image.brokers.get(leader)
     if broker is None:
         raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     endpoint = broker.endpoint(context.listener_name)
     return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)
+
+
+def _may_find(node: Node, context: RequestContext, kind: ResourceType, key: str) -> bool:
+    return node.authorizer.authorise(context.principal, Operation.DESCRIBE, Resource(kind, key))
 
 
 def _response(context: RequestContext, found: list[Coordinator]) -> FindCoordinatorResponse:

@@ -53,10 +53,16 @@ def handle(
     topics = request.topics
     if topics is None or (context.api_version == 0 and not topics):
         return _response(node, context, request, _all_topics(node, context))
-    missing = _creatable(node, context, request, topics)
+    refused: dict[str, ErrorCode] = {}
+    missing: list[str] = []
+    for name in _auto_created(node, context, request, topics):
+        if _may_create(node, context, name):
+            missing.append(name)
+        else:
+            refused[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if missing:
-        return node.spawn(_create_and_answer(node, context, request, missing))
-    return _response(node, context, request, _topics(node, context, topics, {}))
+        return node.spawn(_create_and_answer(node, context, request, missing, refused))
+    return _response(node, context, request, _topics(node, context, topics, refused))
 
 
 def _all_topics(node: Node, context: RequestContext) -> list[MetadataResponseTopic]:
@@ -68,36 +74,42 @@ def _all_topics(node: Node, context: RequestContext) -> list[MetadataResponseTop
     ]
 
 
-def _creatable(
+def _auto_created(
     node: Node,
     context: RequestContext,
     request: MetadataRequest,
     topics: Sequence[MetadataRequestTopic],
 ) -> list[str]:
-    """Names asked for that do not exist and may be created for the client."""
+    """Names asked for that do not exist and would be created for the client."""
     if not (request.allow_auto_topic_creation and node.settings.auto_create_topics_enable):
         return []
     existing = node.metadata.image.topics
-    return [
+    names = [
         topic.name
         for topic in topics
         if topic.name is not None
         and topic.topic_id == ZERO_UUID
         and topic.name not in existing
         and _may(node, context, Operation.DESCRIBE, topic.name)
-        and (
-            node.authorizer.authorise(context.principal, Operation.CREATE, CLUSTER)
-            or _may(node, context, Operation.CREATE, topic.name)
-        )
     ]
+    return list(dict.fromkeys(names))
+
+
+def _may_create(node: Node, context: RequestContext, name: str) -> bool:
+    return node.authorizer.authorise(context.principal, Operation.CREATE, CLUSTER) or _may(
+        node, context, Operation.CREATE, name
+    )
 
 
 async def _create_and_answer(
-    node: Node, context: RequestContext, request: MetadataRequest, missing: Sequence[str]
+    node: Node,
+    context: RequestContext,
+    request: MetadataRequest,
+    missing: Sequence[str],
+    refused: dict[str, ErrorCode],
 ) -> MetadataResponse:
     """The client gets its new topics at once, where Kafka would have it ask again."""
-    refused: dict[str, ErrorCode] = {}
-    for name in dict.fromkeys(missing):
+    for name in missing:
         try:
             await node.metadata.create_missing_topic(name)
         except Refused as error:
@@ -148,7 +160,8 @@ def _asked_for(
     try:
         check_topic_name(name)
     except Refused as error:
-        code = error.code
+        if code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            code = error.code
     return MetadataResponseTopic(code, name, is_internal=is_internal(name))
 
 
@@ -193,7 +206,7 @@ def _response(
             operations = authorized_operations(node, context, CLUSTER)
     if request.include_topic_authorized_operations:
         for topic in topics:
-            if topic.name is not None:
+            if topic.name is not None and topic.error_code == ErrorCode.NONE:
                 resource = Resource(ResourceType.TOPIC, topic.name)
                 topic.topic_authorized_operations = authorized_operations(node, context, resource)
     brokers = []

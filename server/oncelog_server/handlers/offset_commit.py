@@ -40,30 +40,33 @@ def handle(
     node: Node, context: RequestContext, request: OffsetCommitRequest
 ) -> OffsetCommitResponse | Deferred[OffsetCommitResponse]:
     by_id = context.api_version >= TOPIC_IDS_SINCE
-    accepted, refused = refuse_unknown(node, context, request.topics, by_id=by_id)
-
-    def response(codes: Codes) -> OffsetCommitResponse:
-        return OffsetCommitResponse(
-            topics=[
-                OffsetCommitResponseTopic(
-                    topic.name,
-                    topic.topic_id,
-                    [
-                        OffsetCommitResponsePartition(index, code)
-                        for index, code in codes_of(topic, codes | refused)
-                    ],
-                )
-                for topic in request.topics
-            ]
-        )
-
     try:
         require_group(node, context, Operation.READ, request.group_id)
-        wanted = copy(request)
-        wanted.topics = accepted
+    except Refused as error:
+        return _response(request, all_with(request.topics, error.code))
+    accepted, refused = refuse_unknown(node, context, request.topics, by_id=by_id)
+    wanted = copy(request)
+    wanted.topics = accepted
+    try:
         answer = node.groups.run(
             request.group_id, lambda shard: shard.offset_commit(wanted, caller(node, context))
         )
     except Refused as error:
-        return response(all_with(accepted, error.code))
-    return then(answer, lambda found: response(answered(found.topics)))
+        return _response(request, all_with(accepted, error.code) | refused)
+    return then(answer, lambda found: _response(request, answered(found.topics) | refused))
+
+
+def _response(request: OffsetCommitRequest, codes: Codes) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                topic.name,
+                topic.topic_id,
+                [
+                    OffsetCommitResponsePartition(index, code)
+                    for index, code in codes_of(topic, codes)
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

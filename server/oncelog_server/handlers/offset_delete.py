@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from oncelog_protocol.apis import ApiKey
-from oncelog_protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from oncelog_server.deferred import Deferred
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from oncelog_server.deferred import Deferred, then
 from oncelog_server.handlers.group_access import caller, require_group
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation
+from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 
 API = ApiKey.OFFSET_DELETE
 VERSIONS = range(0, 1)
@@ -20,8 +26,47 @@ def handle(
 ) -> OffsetDeleteResponse | Deferred[OffsetDeleteResponse]:
     try:
         require_group(node, context, Operation.DELETE, request.group_id)
-        return node.groups.run(
-            request.group_id, lambda shard: shard.offset_delete(request, caller(node, context))
+        refused = _refused(node, context, request)
+        wanted = OffsetDeleteRequest(
+            request.group_id, [topic for topic in request.topics if topic.name not in refused]
         )
-    except Refused as refused:
-        return OffsetDeleteResponse(error_code=refused.code)
+        answer = node.groups.run(
+            request.group_id, lambda shard: shard.offset_delete(wanted, caller(node, context))
+        )
+    except Refused as error:
+        return OffsetDeleteResponse(error_code=error.code)
+    return then(answer, lambda found: _with_refused(found, request, refused))
+
+
+def _refused(
+    node: Node, context: RequestContext, request: OffsetDeleteRequest
+) -> dict[str, ErrorCode]:
+    """Topics whose offsets the client may not touch, or that do not exist."""
+    refused: dict[str, ErrorCode] = {}
+    for topic in request.topics:
+        resource = Resource(ResourceType.TOPIC, topic.name)
+        if not node.authorizer.authorise(context.principal, Operation.READ, resource):
+            refused[topic.name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif topic.name not in node.metadata.image.topics:
+            refused[topic.name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return refused
+
+
+def _with_refused(
+    found: OffsetDeleteResponse, request: OffsetDeleteRequest, refused: dict[str, ErrorCode]
+) -> OffsetDeleteResponse:
+    """An error of the whole group stands alone."""
+    if found.error_code != ErrorCode.NONE:
+        return found
+    found.topics += [
+        OffsetDeleteResponseTopic(
+            topic.name,
+            [
+                OffsetDeleteResponsePartition(one.partition_index, refused[topic.name])
+                for one in topic.partitions
+            ],
+        )
+        for topic in request.topics
+        if topic.name in refused
+    ]
+    return found

@@ -25,7 +25,7 @@ from oncelog_server.handlers.group_access import require_group
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation
+from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 
 API = ApiKey.OFFSET_FETCH
 VERSIONS = range(1, 11)
@@ -49,51 +49,64 @@ def _group(
 ) -> OffsetFetchResponseGroup | Deferred[OffsetFetchResponseGroup]:
     try:
         require_group(node, context, Operation.DESCRIBE, wanted.group_id)
-        unknown: list[OffsetFetchResponseTopics] = []
-        if context.api_version >= TOPIC_IDS_SINCE:
-            unknown = _names_for_ids(node, wanted)
+        refused_topics = _refuse_topics(node, context, wanted)
         answer = node.groups.run(
             wanted.group_id,
             lambda shard: shard.offset_fetch(wanted, require_stable=require_stable),
         )
     except Refused as refused:
         return refused_group(wanted, refused.code)
-    if context.api_version < TOPIC_IDS_SINCE:
-        return answer
-    return then(answer, lambda found: _with_ids(node, found, unknown))
+    return then(answer, lambda found: _shown(node, context, found, refused_topics))
 
 
-def _names_for_ids(node: Node, wanted: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
-    """Give the topics asked for by id their names; the answers for those whose id is not known."""
+def _refuse_topics(
+    node: Node, context: RequestContext, wanted: OffsetFetchRequestGroup
+) -> list[OffsetFetchResponseTopics]:
+    """Take out of `wanted` what cannot be told; the answers for that. Topics asked for by id get
+    their names."""
     if wanted.topics is None:
         return []
-    unknown = []
-    known = []
+    by_id = context.api_version >= TOPIC_IDS_SINCE
+    told, refused = [], []
     for topic in wanted.topics:
-        topic.name = node.metadata.image.topic_name(topic.topic_id) or ""
-        if topic.name:
-            known.append(topic)
+        if by_id:
+            topic.name = node.metadata.image.topic_name(topic.topic_id) or ""
+        if by_id and not topic.name:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+        elif not _may_see(node, context, topic.name):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        else:
+            told.append(topic)
             continue
         partitions = [
-            OffsetFetchResponsePartitions(
-                index, -1, metadata="", error_code=ErrorCode.UNKNOWN_TOPIC_ID
-            )
+            OffsetFetchResponsePartitions(index, -1, metadata="", error_code=code)
             for index in topic.partition_indexes
         ]
-        unknown.append(OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=partitions))
-    wanted.topics = known
-    return unknown
+        refused.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, partitions))
+    wanted.topics = told
+    return refused
 
 
-def _with_ids(
-    node: Node, found: OffsetFetchResponseGroup, unknown: list[OffsetFetchResponseTopics]
+def _may_see(node: Node, context: RequestContext, topic: str) -> bool:
+    resource = Resource(ResourceType.TOPIC, topic)
+    return node.authorizer.authorise(context.principal, Operation.DESCRIBE, resource)
+
+
+def _shown(
+    node: Node,
+    context: RequestContext,
+    found: OffsetFetchResponseGroup,
+    refused: list[OffsetFetchResponseTopics],
 ) -> OffsetFetchResponseGroup:
-    """Topics by id; offsets of topics that are gone have none and are left out."""
-    topics = []
-    for topic in found.topics:
-        image = node.metadata.image.topics.get(topic.name)
-        if image is not None:
-            topic.topic_id = image.id
-            topics.append(topic)
-    found.topics = topics + unknown
+    """Where all topics were asked for, those the client may see. By id, offsets of topics that are
+    gone have none and are left out."""
+    if found.error_code != ErrorCode.NONE:
+        return found
+    topics = [topic for topic in found.topics if _may_see(node, context, topic.name)]
+    if context.api_version >= TOPIC_IDS_SINCE:
+        images = node.metadata.image.topics
+        topics = [topic for topic in topics if topic.name in images]
+        for topic in topics:
+            topic.topic_id = images[topic.name].id
+    found.topics = topics + refused
     return found

@@ -17,7 +17,7 @@ from oncelog_protocol.messages.offset_for_leader_epoch import (
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
 
 API = ApiKey.OFFSET_FOR_LEADER_EPOCH
 VERSIONS = range(2, 5)
@@ -41,8 +41,12 @@ def _partition(
     node: Node, context: RequestContext, topic: str, wanted: OffsetForLeaderPartition
 ) -> EpochEndOffset:
     try:
-        resource = Resource(ResourceType.TOPIC, topic)
-        if not node.authorizer.authorise(context.principal, Operation.DESCRIBE, resource):
+        # Followers may ask, and whoever may see the topic.
+        authorise, resource = node.authorizer.authorise, Resource(ResourceType.TOPIC, topic)
+        if not (
+            authorise(context.principal, Operation.DESCRIBE, resource)
+            or authorise(context.principal, Operation.CLUSTER_ACTION, CLUSTER)
+        ):
             raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = node.partitions.require(topic, wanted.partition)
         partition.check_leader(wanted.current_leader_epoch)

@@ -13,6 +13,8 @@ from typing import Final
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode, ProtocolError
 from oncelog_protocol.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -21,6 +23,7 @@ from oncelog_protocol.messages.produce import (
 )
 from oncelog_server.coordination.routing import INTERNAL_TOPICS
 from oncelog_server.deferred import Deferred, then
+from oncelog_server.handlers.current_leaders import CurrentLeaders
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.producing.produce import PartitionAppend, Produce
@@ -47,7 +50,7 @@ def handle(
     if request.acks not in VALID_ACKS:
         for one in appends:
             one.refuse(ErrorCode.INVALID_REQUIRED_ACKS)
-    if request.transactional_id is not None:
+    if request.transactional_id is not None and any(one.is_transactional for one in appends):
         resource = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
         if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
             for one in appends:
@@ -64,8 +67,8 @@ def handle(
         _close_on_error(appends)
         return None
     if later is None:
-        return _response(topics)
-    return then(later, lambda _: _response(topics))
+        return _response(node, context, topics)
+    return then(later, lambda _: _response(node, context, topics))
 
 
 def _appends(node: Node, context: RequestContext, topic: TopicProduceData) -> list[PartitionAppend]:
@@ -73,7 +76,7 @@ def _appends(node: Node, context: RequestContext, topic: TopicProduceData) -> li
         name = _topic_name(node, context, topic)
     except Refused as refused:
         return [
-            PartitionAppend(data.index, data.records, None, refused.code, refused.message)
+            PartitionAppend(data.index, data.records, None, refused.code, refused.message or None)
             for data in topic.partition_data
         ]
     appends = []
@@ -111,21 +114,28 @@ def _close_on_error(appends: list[PartitionAppend]) -> None:
             raise ProtocolError(f"Produce with acks=0 failed: {one.code.name}")
 
 
-def _response(topics: list[Topic]) -> ProduceResponse:
+def _response(node: Node, context: RequestContext, topics: list[Topic]) -> ProduceResponse:
+    leaders = CurrentLeaders(node, context.listener_name)
     return ProduceResponse(
         [
-            TopicProduceResponse(topic.name, topic.topic_id, [_partition(one) for one in appends])
+            TopicProduceResponse(
+                topic.name, topic.topic_id, [_partition(one, leaders) for one in appends]
+            )
             for topic, appends in topics
-        ]
+        ],
+        node_endpoints=[NodeEndpoint(*one) for one in leaders.endpoints.values()],
     )
 
 
-def _partition(one: PartitionAppend) -> PartitionProduceResponse:
+def _partition(one: PartitionAppend, leaders: CurrentLeaders) -> PartitionProduceResponse:
     appended, partition = one.appended, one.partition
     if one.code is not ErrorCode.NONE or appended is None or partition is None:
-        return PartitionProduceResponse(
+        refused = PartitionProduceResponse(
             one.index, one.code, base_offset=-1, error_message=one.message
         )
+        if one.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and partition is not None:
+            refused.current_leader = LeaderIdAndEpoch(*leaders.of(*partition.topic_partition))
+        return refused
     return PartitionProduceResponse(
         one.index,
         ErrorCode.NONE,

@@ -14,13 +14,12 @@ from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
 from oncelog_server.coordination.error_versions import code_for_version
-from oncelog_server.deferred import Deferred, then
+from oncelog_server.deferred import Deferred, then, then_ask
 from oncelog_server.handlers.committed_topics import (
     Codes,
     all_with,
@@ -47,40 +46,39 @@ def handle(
     node: Node, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | Deferred[TxnOffsetCommitResponse]:
     by_id = context.api_version >= TOPIC_IDS_SINCE
-    accepted, refused = refuse_unknown(node, context, request.topics, by_id=by_id)
-
-    def response(codes: Codes) -> TxnOffsetCommitResponse:
-        return TxnOffsetCommitResponse(
-            topics=[
-                TxnOffsetCommitResponseTopic(
-                    topic.name,
-                    topic.topic_id,
-                    [
-                        TxnOffsetCommitResponsePartition(index, code)
-                        for index, code in codes_of(topic, codes | refused)
-                    ],
-                )
-                for topic in request.topics
-            ]
-        )
-
     try:
         _authorise(node, context, request)
-        if not accepted:
-            return response({})
-        added: TransactionResult | Deferred[TransactionResult] = SUCCESS
-        if context.api_version >= ADDS_GROUP_SINCE:
-            added = _add_group(node, request)
     except Refused as error:
-        return response(all_with(accepted, error.code))
+        return _response(request, all_with(request.topics, error.code))
+    accepted, refused = refuse_unknown(node, context, request.topics, by_id=by_id)
+    if not accepted:
+        return _response(request, refused)
+    added: TransactionResult | Deferred[TransactionResult] = SUCCESS
+    if context.api_version >= ADDS_GROUP_SINCE:
+        try:
+            added = _add_group(node, request)
+        except Refused as error:
+            added = TransactionResult(error.code)
     wanted = copy(request)
     wanted.topics = accepted
-    commit = _Commit(node, context, wanted, accepted)
-    if isinstance(added, Deferred):
-        later: Deferred[Codes] = Deferred()
-        added.on_complete(lambda result: commit.after(result, later))
-        return then(later, response)
-    return then(commit.codes(added), response)
+    codes = then_ask(added, _Commit(node, context, wanted).codes)
+    return then(codes, lambda found: _response(request, found | refused))
+
+
+def _response(request: TxnOffsetCommitRequest, codes: Codes) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                topic.name,
+                topic.topic_id,
+                [
+                    TxnOffsetCommitResponsePartition(index, code)
+                    for index, code in codes_of(topic, codes)
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 def _authorise(node: Node, context: RequestContext, request: TxnOffsetCommitRequest) -> None:
@@ -115,17 +113,15 @@ class _Commit:
         node: Node,
         context: RequestContext,
         request: TxnOffsetCommitRequest,
-        accepted: list[TxnOffsetCommitRequestTopic],
     ) -> None:
         self._node = node
         self._context = context
         self._request = request
-        self._accepted = accepted
 
     def codes(self, added: TransactionResult) -> Codes | Deferred[Codes]:
         if added.code is not ErrorCode.NONE:
             code = code_for_version(API, self._context.api_version, added.code)
-            return all_with(self._accepted, code)
+            return all_with(self._request.topics, code)
         node = self._node
         asking = caller(node, self._context)
         try:
@@ -134,12 +130,5 @@ class _Commit:
                 lambda shard: shard.txn_offset_commit(self._request, asking),
             )
         except Refused as refused:
-            return all_with(self._accepted, refused.code)
+            return all_with(self._request.topics, refused.code)
         return then(answer, lambda found: answered(found.topics))
-
-    def after(self, added: TransactionResult, later: Deferred[Codes]) -> None:
-        codes = self.codes(added)
-        if isinstance(codes, Deferred):
-            codes.on_complete(later.complete)
-        else:
-            later.complete(codes)

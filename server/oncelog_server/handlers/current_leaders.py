@@ -1,0 +1,31 @@
+"""Where a partition has moved to, told with the error instead of by another Metadata request
+(KIP-951)."""
+
+from __future__ import annotations
+
+from oncelog_server.node import Node
+
+NO_LEADER = -1
+
+
+class CurrentLeaders:
+    """The leaders named in one answer, and how to reach them by the listener the client uses."""
+
+    def __init__(self, node: Node, listener_name: str) -> None:
+        self._image = node.metadata.image
+        self._listener_name = listener_name
+        # By broker id: the fields of a NodeEndpoint.
+        self.endpoints: dict[int, tuple[int, str, int, str | None]] = {}
+
+    def of(self, topic: str | bytes, partition: int) -> tuple[int, int]:
+        """Leader id and epoch of a partition, its topic by name or by id; (-1, -1) where the image
+        does not have it."""
+        name = self._image.topic_name(topic) if isinstance(topic, bytes) else topic
+        found = None if name is None else self._image.partition(name, partition)
+        if found is None:
+            return NO_LEADER, NO_LEADER
+        broker = self._image.brokers.get(found.leader)
+        if broker is not None:
+            endpoint = broker.endpoint(self._listener_name)
+            self.endpoints[broker.id] = broker.id, endpoint.host, endpoint.port, broker.rack
+        return found.leader, found.leader_epoch
