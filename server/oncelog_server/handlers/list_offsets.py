@@ -8,6 +8,7 @@ time-out. v11 timestamp -6: the beginning of what tiered storage does not have y
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from oncelog_protocol.apis import ApiKey
@@ -19,6 +20,7 @@ from oncelog_protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from oncelog_server.log.errors import CorruptLog
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.partition.partition import Isolation, Partition
@@ -50,6 +52,9 @@ def handle(node: Node, context: RequestContext, request: ListOffsetsRequest) -> 
     isolation = (
         Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
     )
+    times = Counter(
+        (topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
+    )
     topics = []
     for topic in request.topics:
         resource = Resource(ResourceType.TOPIC, topic.name)
@@ -59,13 +64,15 @@ def handle(node: Node, context: RequestContext, request: ListOffsetsRequest) -> 
             try:
                 if not allowed:
                     raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                if times[topic.name, wanted.partition_index] > 1:
+                    raise Refused(ErrorCode.INVALID_REQUEST)
                 _check_timestamp(context.api_version, wanted.timestamp)
                 partition = node.partitions.require(topic.name, wanted.partition_index)
                 partition.check_leader(wanted.current_leader_epoch)
                 answers.append(_look_up(partition, wanted, isolation))
             except Refused as refused:
                 answers.append(_nothing(wanted, refused.code))
-            except StorageError:
+            except (StorageError, CorruptLog):
                 answers.append(_nothing(wanted, ErrorCode.KAFKA_STORAGE_ERROR))
         topics.append(ListOffsetsTopicResponse(topic.name, answers))
     return ListOffsetsResponse(topics=topics)
@@ -89,8 +96,7 @@ def _look_up(
     end = partition.end_offset(isolation)
     index = wanted.partition_index
     if timestamp == LATEST:
-        epoch = log.leader_epochs.latest_epoch
-        return ListOffsetsPartitionResponse(index, 0, -1, end, epoch)
+        return ListOffsetsPartitionResponse(index, 0, -1, end, partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
         start = log.log_start_offset
         epoch = log.leader_epochs.epoch_at(start)
@@ -101,6 +107,6 @@ def _look_up(
         found = log.max_timestamp_offset()
     else:
         found = log.offset_for_timestamp(timestamp, end)
-    if found is None:
+    if found is None or found.offset >= end:
         return _nothing(wanted)
     return ListOffsetsPartitionResponse(index, 0, found.timestamp, found.offset, found.leader_epoch)
