@@ -137,7 +137,7 @@ class Broker:
         settings, clock = self.settings, self._clock
         self._hosting = self._new_hosting(was_clean)
         self.groups = self._new_group_coordinator()
-        local = LocalMarkers(self.partitions.get, self.groups.end_transaction, clock.now_ms)
+        local = LocalMarkers(self.partitions.get, self.groups.offsets_marker, clock.now_ms)
         self._remote_markers = RemoteMarkers(
             lambda: self.metadata.image, settings.node_id, listeners_of(settings)[0].name
         )
@@ -156,6 +156,7 @@ class Broker:
             self._files,
         )
         self.metadata.subscribe(self._hosting.follow)
+        self.metadata.subscribe(self.groups.follow)
         self.metadata.subscribe(self._upkeep.follow)
 
     def _new_hosting(self, was_clean: bool) -> Hosting:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster.delta import ImageDelta
+from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.coordination.routing import CONSUMER_OFFSETS, partition_for
 from oncelog_server.coordination.runtime import ReplayAt, ShardRuntime
 from oncelog_server.coordination.shard import Decision
@@ -85,15 +87,23 @@ class GroupCoordinator:
     def shards(self) -> list[GroupShard]:
         return [shard for _, shard in self.runtime.shards()]
 
-    def end_transaction(
-        self, index: int, producer_id: int, producer_epoch: int, committed: bool
-    ) -> None:
-        """A marker has been appended to a partition of `__consumer_offsets`. Raises Refused."""
-        self.runtime.shard(index).replay_marker(producer_id, producer_epoch, committed=committed)
+    def offsets_marker(self, index: int) -> Callable[[int, int, bool], None]:
+        """To be called once a marker has been appended to that partition of `__consumer_offsets`.
+        Raises Refused."""
+        shard = self.runtime.shard(index)
 
-    def on_topics_deleted(self, topics: frozenset[str]) -> None:
+        def appended(producer_id: int, producer_epoch: int, committed: bool) -> None:
+            shard.replay_marker(producer_id, producer_epoch, committed=committed)
+
+        return appended
+
+    def follow(self, _old: ClusterImage, _new: ClusterImage, delta: ImageDelta) -> None:
+        """Offsets go with their topic: a new one of its name begins at its own beginning."""
+        if not delta.topics_deleted:
+            return
+        deleted = frozenset(topic.name for topic in delta.topics_deleted)
         for index, shard in self.runtime.shards():
-            for decision in shard.on_topics_deleted(topics):
+            for decision in shard.on_topics_deleted(deleted):
                 self.runtime.run(index, decision)
 
     # --- time

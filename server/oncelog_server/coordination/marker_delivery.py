@@ -17,8 +17,8 @@ from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.markers import MarkerWork
 
 MarkerSettled = Callable[[TopicPartition, ErrorCode], None]
-# (partition of __consumer_offsets, producer id, producer epoch, committed)
-OffsetsMarker = Callable[[int, int, int, bool], None]
+# (producer id, producer epoch, committed)
+OffsetsMarker = Callable[[int, int, bool], None]
 
 
 class MarkerSender(Protocol):
@@ -32,16 +32,17 @@ class MarkerSender(Protocol):
 
 class LocalMarkers:
     """Writes markers to partitions that this broker leads; also what serves WriteTxnMarkers
-    requests."""
+    requests. `offsets_marker` tells the group coordinator of one in that partition of
+    `__consumer_offsets`; it raises Refused where that is not coordinated here."""
 
     def __init__(
         self,
         find: Callable[[TopicPartition], Partition | None],
-        on_offsets_marker: OffsetsMarker,
+        offsets_marker: Callable[[int], OffsetsMarker],
         wall_ms: Callable[[], int],
     ) -> None:
         self._find = find
-        self._on_offsets_marker = on_offsets_marker
+        self._offsets_marker = offsets_marker
         self._wall_ms = wall_ms
 
     def send(
@@ -57,7 +58,12 @@ class LocalMarkers:
         if partition is None:
             settled(topic_partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return
+        on_offsets_marker: OffsetsMarker | None = None
         try:
+            if topic_partition.topic == CONSUMER_OFFSETS:
+                # Before the append: a marker that is refused is sent again, and would be appended
+                # each time.
+                on_offsets_marker = self._offsets_marker(topic_partition.partition)
             appended = partition.append_marker(
                 work.producer_id,
                 work.producer_epoch,
@@ -66,16 +72,11 @@ class LocalMarkers:
                 transaction_version=work.transaction_version,
                 now_ms=self._wall_ms(),
             )
-            if topic_partition.topic == CONSUMER_OFFSETS:
-                self._on_offsets_marker(
-                    topic_partition.partition,
-                    work.producer_id,
-                    work.producer_epoch,
-                    work.committed,
-                )
         except Refused as refused:
             settled(topic_partition, refused.code)
             return
+        if on_offsets_marker is not None:
+            on_offsets_marker(work.producer_id, work.producer_epoch, work.committed)
         partition.when_committed(
             appended.last_offset + 1, lambda code: settled(topic_partition, code)
         )

@@ -156,9 +156,15 @@ class ShardRuntime(Generic[S]):
         ):
             return response
         parked: Deferred[R] = Deferred()
-        partition.when_committed(
-            partition.log.log_end_offset, lambda code: parked.complete(response)
-        )
+
+        def settled(code: ErrorCode) -> None:
+            if code is ErrorCode.NONE:
+                parked.complete(response)
+            else:
+                # What it was decided on will never be committed here.
+                parked.abandon()
+
+        partition.when_committed(partition.log.log_end_offset, settled)
         return parked
 
     def _append(self, loaded: LoadedShard[S], decision: Decision[R]) -> int:
@@ -207,6 +213,7 @@ class ShardRuntime(Generic[S]):
 def _pass_on(response: R | Deferred[R], parked: Deferred[R]) -> None:
     if isinstance(response, Deferred):
         response.on_complete(parked.complete)
+        response.on_abandon(parked.abandon)
         parked.on_cancel(response.cancel)
     else:
         parked.complete(response)

@@ -55,11 +55,13 @@ def handle(
 
 
 def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
-    return [
+    """Each once, however often it is named."""
+    named = (
         TopicPartition(topic.name, index)
         for topic in marker.topics
         for index in topic.partition_indexes
-    ]
+    )
+    return list(dict.fromkeys(named))
 
 
 class _Writing:
@@ -69,7 +71,7 @@ class _Writing:
         self.response: Deferred[WriteTxnMarkersResponse] = Deferred()
         self._markers = markers
         self._codes: dict[tuple[int, TopicPartition], ErrorCode] = {}
-        self._missing = sum(len(set(_partitions(marker))) for marker in markers)
+        self._missing = sum(len(_partitions(marker)) for marker in markers)
         if not self._missing:
             self.response.complete(self._build())
 

@@ -128,7 +128,7 @@ class World:
             wall_ms=self.wall,
             monotonic_ms=self.now,
         )
-        self.local = LocalMarkers(self.partitions.get, self.groups.end_transaction, self.wall)
+        self.local = LocalMarkers(self.partitions.get, self.groups.offsets_marker, self.wall)
         self.scene = Scene(self.local)
         self.transactions = TransactionCoordinator(
             partition_count=lambda: 1,
