@@ -160,8 +160,12 @@ class Produce:
             else:
                 waiting.on_complete(later.complete)
 
+        def give_up() -> None:
+            self._end_verification(unknown)
+            later.abandon()
+
         answer.on_complete(go_on)
-        answer.on_abandon(later.abandon)
+        answer.on_abandon(give_up)
         return later
 
     def _append_added(
@@ -171,11 +175,14 @@ class Produce:
             for one in unknown:
                 one.refuse(ADD_ERRORS.get(result.code, result.code))
         waiting = self._append_all()
+        self._end_verification(unknown)
+        return waiting
+
+    def _end_verification(self, unknown: list[PartitionAppend]) -> None:
         for one in unknown:
             assert one.partition is not None
             assert one.guard is not None
             one.partition.end_verification(_header(one).producer_id, one.guard)
-        return waiting
 
     # --- append and wait
 
