@@ -150,7 +150,13 @@ def test_while_a_decision_is_on_its_way_to_the_disk_the_id_is_busy() -> None:
     world = World(flush_on_ack=True)
     producer = world.producer()
     first = world.add(producer, A0)
-    for answer in (world.add(producer, A1), world.init(), world.end(producer, True)):
+    others = (
+        world.add(producer, A1),
+        world.init(),
+        world.end(producer, True),
+        world.end(producer, True, bumps_epoch=False),
+    )
+    for answer in others:
         assert value_of(answer).code is ErrorCode.CONCURRENT_TRANSACTIONS
     world.settle()
     assert value_of(first).code is ErrorCode.NONE

@@ -38,6 +38,15 @@ def test_M15_the_abort_bumps_the_epoch_and_its_markers_carry_it() -> None:
     assert code is ErrorCode.PRODUCER_FENCED
 
 
+def test_T6_M13_activity_before_a_restart_does_not_move_the_deadline_either() -> None:
+    driver, producer = begun()
+    driver.now_ms += 9_000
+    driver.add(*producer, P1)
+    driver.crash()
+    driver.now_ms += 1_000
+    assert driver.abort_overdue() == [ID]
+
+
 @pytest.mark.parametrize("lives", [1, 5])
 def test_T5_M14_what_is_left_of_the_time_is_what_is_left_after_a_restart(lives: int) -> None:
     driver, _ = begun()

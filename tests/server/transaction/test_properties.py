@@ -82,6 +82,14 @@ class Lives(RuleBasedStateMachine):
         if producer.identity is not None:
             self.driver.add(*producer.identity, *partitions)  # type: ignore[arg-type]
 
+    @rule(data=st.data())
+    def it_adds_one_after_another(self, data: st.DataObject) -> None:
+        producer = self.one(data)
+        for partition in (P0, P1, P2):
+            if producer.identity is not None:
+                self.driver.add(*producer.identity, partition)
+                self.driver.now_ms += 1_000
+
     @rule(data=st.data(), committed=st.booleans())
     def it_ends(self, data: st.DataObject, committed: bool) -> None:
         producer = self.one(data)
