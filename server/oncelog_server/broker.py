@@ -43,7 +43,7 @@ from oncelog_server.security.authorizer import AllowAll
 from oncelog_server.settings.listeners import advertised_endpoints, listeners_of
 from oncelog_server.storage.data_directory import METADATA_FILE, DataDirectory
 from oncelog_server.storage.files import File, StorageError
-from oncelog_server.storage.os_files import OsFiles
+from oncelog_server.storage.os_files import OsFiles, affordable_descriptors
 from oncelog_server.timers import LoopTimers
 from oncelog_server.upkeep import Upkeep
 
@@ -73,6 +73,7 @@ class Broker:
             str(self.directory.path),
             executor=self._executor,
             call_on_loop=self._loop.call_soon_threadsafe,
+            descriptor_limit=affordable_descriptors(),
         )
         self.partitions = Partitions()
         self._group_flush = GroupFlush(self._files)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import sys
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -43,6 +45,7 @@ def serve(
     from oncelog_server.observe.logs import configure_logs
 
     configure_logs(debug=debug)
+    _take_all_descriptors()
     try:
         loaded = load_settings(
             config_file=config,
@@ -69,6 +72,22 @@ def _keep_rich_out() -> None:
     sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
 
 
+def _take_all_descriptors() -> None:
+    """Shells allow 1,024 by default: too few for partitions and clients. As the JVM does."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):  # macOS names a limit that it does not grant
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _log_unexpected(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What the event loop caught: an event like all others, not a traceback between them."""
+    import structlog
+
+    structlog.get_logger("oncelog").error(
+        "unexpected error", reason=context["message"], exc_info=context.get("exception")
+    )
+
+
 def _run(settings: object) -> int:
     try:
         import uvloop
@@ -86,6 +105,7 @@ async def _serve(settings: object) -> int:
 
     assert isinstance(settings, Settings)
     stopping = asyncio.Event()
+    asyncio.get_running_loop().set_exception_handler(_log_unexpected)
     _stop_on_signals(stopping)
     broker = Broker(settings, SystemClock())
     try:

@@ -45,13 +45,19 @@ LARGE = 1 << 20
 
 def create(wire: Wire, *names: str, partitions: int = 1, **config: object) -> None:
     """New topics; their settings with `_` for `.`."""
+    codes = created(wire, *names, partitions=partitions, **config)
+    assert codes == [ErrorCode.NONE] * len(names), codes
+
+
+def created(wire: Wire, *names: str, partitions: int = 1, **config: object) -> list[ErrorCode]:
+    """What the broker answers to their creation."""
     configs = [CreatableTopicConfig(key.replace("_", "."), str(of)) for key, of in config.items()]
     topics = [
         CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=configs)
         for name in names
     ]
     answer = wire.call(CreateTopicsRequest(topics=topics, timeout_ms=30_000))
-    assert [ErrorCode(one.error_code).name for one in answer.topics] == ["NONE"] * len(names)
+    return [ErrorCode(one.error_code) for one in answer.topics]
 
 
 def fetch(
@@ -89,6 +95,12 @@ def end_offset(wire: Wire, topic: str, partition: int = 0) -> int:
     code, _, offset = list_offset(wire, topic, -1, partition)
     assert code == ErrorCode.NONE, ErrorCode(code)
     return offset
+
+
+def last_stable_offset(wire: Wire, topic: str, partition: int = 0) -> int:
+    """As a read_committed fetch at the end says."""
+    end = end_offset(wire, topic, partition)
+    return fetch(wire, topic, end, committed=True, partition=partition).last_stable_offset
 
 
 def values(wire: Wire, topic: str, *, partition: int = 0, committed: bool = True) -> list[bytes]:
@@ -138,7 +150,7 @@ def view(wire: Wire, topic: str, times: Iterator[int] | range = range(0)) -> Vie
     return View(
         list_offset(wire, topic, EARLIEST),
         list_offset(wire, topic, -1),
-        fetch(wire, topic, end_offset(wire, topic), committed=True).last_stable_offset,
+        last_stable_offset(wire, topic),
         tuple(values(wire, topic, committed=False)),
         tuple(values(wire, topic)),
         tuple(list_offset(wire, topic, one) for one in times),

@@ -1,10 +1,10 @@
 """What a connection still has to write, in order: buffers through the transport, big file ranges by
 sendfile.
 
-sendfile works on a duplicate of the transport's descriptor and only while the transport itself has
-nothing to write; while it runs, everything else queues behind it. Where sendfile is missing (macOS
-has another form, a simulated network has no descriptors) ranges are read and written like any other
-bytes.
+sendfile works on a duplicate of the transport's descriptor, made when it is first needed, and only
+while the transport itself has nothing to write; while it runs, everything else queues behind it.
+Where sendfile is missing (macOS has another form, a simulated network has no descriptors) ranges
+are read and written like any other bytes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import socket
 import sys
 from collections import deque
+from contextlib import suppress
 from typing import Final, cast
 
 from oncelog_server.log.results import FileRange
@@ -41,10 +42,6 @@ class Outbox:
         self._sending: _Sending | None = None
         self._watching = False
         self._closed = False
-        if HAS_SENDFILE:
-            sock = transport.get_extra_info("socket")
-            if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-                self._descriptor = os.dup(sock.fileno())
 
     @property
     def is_blocked(self) -> bool:
@@ -73,6 +70,15 @@ class Outbox:
             os.close(self._descriptor)
             self._descriptor = -1
 
+    def _has_descriptor(self) -> bool:
+        """Whether sendfile can be used. Idle connections have one descriptor, not two."""
+        if self._descriptor < 0 and HAS_SENDFILE:
+            sock = self._transport.get_extra_info("socket")
+            if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+                with suppress(OSError):  # none is left: read and write as well as we can
+                    self._descriptor = os.dup(sock.fileno())
+        return self._descriptor >= 0
+
     def _pump(self) -> None:
         queue = self._queue
         ready: list[Buffer] = []
@@ -80,7 +86,7 @@ class Outbox:
             while queue:
                 part = queue[0]
                 if isinstance(part, FileRange):
-                    if self._descriptor >= 0 and len(part) >= SENDFILE_BYTES:
+                    if len(part) >= SENDFILE_BYTES and self._has_descriptor():
                         if ready and not self._write_now(ready):
                             return
                         ready = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -45,6 +46,13 @@ def _sync_directory(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def affordable_descriptors() -> int:
+    """How many files may be open at once: at most a quarter of what the process may open, as
+    clients need most of it."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return DESCRIPTOR_LIMIT if soft == resource.RLIM_INFINITY else min(DESCRIPTOR_LIMIT, soft // 4)
 
 
 class OsFile:

@@ -1,0 +1,101 @@
+"""A process that is out of file descriptors: it waits instead of spinning, those who are connected
+go on, and it recovers (reliability brief D5, D6)."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.records.batch import build_batch
+from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import produce, records
+from tests.faults.driving import QUICK, answers, create, events, fetch, taken, values
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prlimit")
+
+PARK_MS = 1_500
+# Of a core, while nobody asks for anything (D5).
+CPU_SHARE = 0.2
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Oncelog]:
+    broker = Oncelog(tmp_path, QUICK)
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+def limit_descriptors(broker: Oncelog, more: int | None) -> None:
+    """Allow `more` than are open now; None: as many as ever."""
+    _, hard = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
+    soft = hard if more is None else taken(broker.pid).descriptors + more
+    resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_accepting_waits_for_descriptors_and_others_go_on(broker: Oncelog) -> None:
+    """D5: 100 clients too many cost no time, and nobody who is connected notices."""
+    with Wire(broker.address) as wire, ExitStack() as crowd:
+        create(wire, "t")
+        assert produce(wire, "t", build_batch(records())).error_code == ErrorCode.NONE
+        limit_descriptors(broker, 5)
+        for _ in range(100):
+            crowd.enter_context(socket.create_connection((broker.host, broker.port), 10))
+        before = taken(broker.pid)
+        assert fetch(wire, "t", 1, max_wait_ms=PARK_MS, min_bytes=1).error_code == ErrorCode.NONE
+        used_s = taken(broker.pid).cpu_s - before.cpu_s
+        assert used_s < CPU_SHARE * PARK_MS / 1000, f"{used_s} s of CPU in {PARK_MS} ms"
+        for offset in range(1, 20):
+            assert produce(wire, "t", build_batch(records())).base_offset == offset
+        limit_descriptors(broker, None)
+        crowd.close()
+        wait_until(lambda: answers(broker), "a new client is served")
+    events(broker)
+
+
+def test_a_segment_that_cannot_be_made_is_refused_until_it_can(broker: Oncelog) -> None:
+    """D6: the partition says 56, the process lives, and the log goes on where it was."""
+    sent: list[bytes] = []
+    with Wire(broker.address) as wire:
+        create(wire, "t", segment_bytes=2_000)
+        codes: list[int] = []
+        limit_descriptors(broker, 0)
+        for number in range(12):
+            value = b"%d" % number * 300
+            answer = produce(wire, "t", build_batch(records(1, value)))
+            codes.append(answer.error_code)
+            sent += [value] if answer.error_code == ErrorCode.NONE else []
+        assert set(codes) == {ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR}
+        limit_descriptors(broker, None)
+        assert values(wire, "t") == sent
+        for number in range(12):
+            value = b"%d" % number * 300
+            assert produce(wire, "t", build_batch(records(1, value))).base_offset == len(sent)
+            sent.append(value)
+        assert values(wire, "t") == sent
+    (told,) = [event for event in events(broker) if event["event"] == "disk refused"]
+    assert "Too many open files" in str(told["reason"])
+    broker.kill()
+    broker.start()
+    with Wire(broker.address) as wire:
+        assert values(wire, "t") == sent
+
+
+def test_a_broker_takes_all_the_descriptors_it_may(tmp_path: Path) -> None:
+    """Shells allow 1,024 by default, and 5,000 clients are no exception (as the JVM does)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
+    try:
+        with Oncelog(tmp_path, QUICK) as broker:
+            assert resource.prlimit(broker.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

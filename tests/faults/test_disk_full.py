@@ -1,0 +1,287 @@
+"""A disk that takes no more: refused by name, nothing acknowledged lost, nothing half done, and on
+with it once there is room (reliability brief D1-D4, D7)."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.end_txn import EndTxnRequest
+from oncelog_protocol.records.batch import build_batch
+from tests.broker import BrokerFailed, Oncelog
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import Identity, batch, new_identity, produce, records
+from tests.faults.driving import (
+    QUICK,
+    create,
+    created,
+    end_offset,
+    events,
+    fetch,
+    last_stable_offset,
+    values,
+)
+
+TMPFS_SIZE = "6m"
+# Files may not grow beyond it: above the metadata at rest, below two batches.
+FILE_BYTES = 150_000
+VALUE = b"v" * 60_000
+STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
+# What a commit or an abort may say that was not decided: all of them ask to try again.
+TRY_AGAIN = {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+}
+
+
+class Disk(Protocol):
+    """What can be full, and have room again."""
+
+    def fill(self) -> None: ...
+
+    def free(self) -> None: ...
+
+
+class Tmpfs:
+    """The data on a small file system of its own: ENOSPC."""
+
+    def __init__(self, broker: Oncelog) -> None:
+        self._filler = broker.data / "filler"
+
+    def fill(self) -> None:
+        with self._filler.open("ab", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+
+    def free(self) -> None:
+        self._filler.unlink(missing_ok=True)
+
+
+class SizeLimit:
+    """The process may not make files larger (RLIMIT_FSIZE): EFBIG, in the middle of a write."""
+
+    def __init__(self, broker: Oncelog) -> None:
+        self._broker = broker
+
+    def fill(self) -> None:
+        limits = (FILE_BYTES, resource.RLIM_INFINITY)
+        resource.prlimit(self._broker.pid, resource.RLIMIT_FSIZE, limits)
+
+    def free(self) -> None:
+        limits = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        with suppress(BrokerFailed):  # the next process has no limit
+            resource.prlimit(self._broker.pid, resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.fixture
+def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Oncelog]:
+    if sys.platform != "linux":
+        pytest.skip("needs tmpfs and prlimit")
+    broker = Oncelog(tmp_path, QUICK)
+    broker.data.mkdir()
+    mounted = getattr(request, "param", Tmpfs) is Tmpfs
+    if mounted:
+        if os.geteuid() != 0:
+            pytest.skip("only root may mount a small tmpfs")
+        options = ["-o", f"size={TMPFS_SIZE}"]
+        subprocess.run(["mount", "-t", "tmpfs", *options, "tmpfs", broker.data], check=True)
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.kill()
+        if mounted:
+            subprocess.run(["umount", broker.data], check=True)
+
+
+@pytest.fixture
+def disk(request: pytest.FixtureRequest, broker: Oncelog) -> Disk:
+    kind: type[Tmpfs] | type[SizeLimit] = getattr(request, "param", Tmpfs)
+    return kind(broker)
+
+
+BOTH = pytest.mark.parametrize(
+    ("broker", "disk"),
+    [(Tmpfs, Tmpfs), (SizeLimit, SizeLimit)],
+    indirect=True,
+    ids=["ENOSPC", "EFBIG"],
+)
+
+
+def produce_until_refused(wire: Wire, topic: str) -> list[bytes]:
+    """Batches until one is refused; the values that were acknowledged."""
+    sent: list[bytes] = []
+    while True:
+        value = b"%d-" % len(sent) + VALUE
+        answer = produce(wire, topic, build_batch(records(1, value)))
+        if answer.error_code != ErrorCode.NONE:
+            assert answer.error_code == STORAGE_ERROR, ErrorCode(answer.error_code)
+            return sent
+        assert answer.base_offset == len(sent)
+        sent.append(value)
+        assert len(sent) < 1000
+
+
+@BOTH
+def test_what_was_acknowledged_is_there_and_the_rest_is_refused(
+    broker: Oncelog, disk: Disk
+) -> None:
+    """D1: readers go on, the log ends at a batch, there is one line about it; with room again
+    producers go on, after a crash as well."""
+    with Wire(broker.address) as wire:
+        create(wire, "t")
+        disk.fill()
+        sent = produce_until_refused(wire, "t")
+        assert values(wire, "t") == sent
+        for _ in range(5):
+            assert produce(wire, "t", build_batch(records(1, VALUE))).error_code == STORAGE_ERROR
+        disk.free()
+        sent.append(b"more")
+        assert produce(wire, "t", build_batch(records(1, b"more"))).error_code == ErrorCode.NONE
+        assert values(wire, "t") == sent
+    told = [event for event in events(broker) if event["event"] == "disk refused"]
+    assert [(one["partition"], one["level"]) for one in told] == [("t-0", "error")]
+    assert told[0]["file"] == f"t-0/{0:020}.log"
+    broker.kill()
+    broker.start()
+    with Wire(broker.address) as wire:
+        assert values(wire, "t") == sent
+        assert produce(wire, "t", build_batch(records())).base_offset == len(sent)
+
+
+def end(wire: Wire, who: Identity, *, commit: bool) -> tuple[ErrorCode, Identity]:
+    """One EndTxn, once."""
+    request = EndTxnRequest(
+        transactional_id=who.transactional_id or "",
+        producer_id=who.producer_id,
+        producer_epoch=who.producer_epoch,
+        committed=commit,
+    )
+    answer = wire.call(request, 5)
+    code = ErrorCode(answer.error_code)
+    if code is not ErrorCode.NONE:
+        return code, who
+    return code, Identity(answer.producer_id, answer.producer_epoch, who.transactional_id)
+
+
+@BOTH
+@pytest.mark.parametrize("through", ["no crash", "kill"])
+def test_transactions_that_were_decided_are_finished(
+    broker: Oncelog, disk: Disk, through: str
+) -> None:
+    """D2, D3: a decision that cannot be written is not taken, one that is gets all its markers;
+    aborted records are never shown."""
+    committed: list[bytes] = []
+    with Wire(broker.address) as wire:
+        create(wire, "t", partitions=2)
+        who = new_identity(wire, "t")
+        number, code, commit = 0, ErrorCode.NONE, True
+        sent: list[bytes] = []
+        disk.fill()
+        while code is ErrorCode.NONE:
+            commit, sent = number % 2 == 0, []
+            for partition in (0, 1):
+                value = b"%d" % number * (200 if number < 100 else 4000)
+                data = batch(who, 0, 1, value)
+                answer = produce(wire, "t", data, who=who, partition=partition)
+                if answer.error_code == ErrorCode.NONE:
+                    sent.append(value)
+            code, who = end(wire, who, commit=commit)
+            committed += sent if commit and code is ErrorCode.NONE else []
+            number += 1
+            if number > 200:  # the files of the transactions are not the ones that are full
+                break
+        assert code in TRY_AGAIN | {ErrorCode.NONE}, code
+        assert not set(values(wire, "t")) - set(committed) - set(sent)
+    if through == "kill":
+        broker.kill()
+    disk.free()
+    if through == "kill":
+        broker.start()
+    with Wire(broker.address) as wire:
+        if code is not ErrorCode.NONE:
+            wait_until(lambda: end(wire, who, commit=commit)[0] not in TRY_AGAIN, "an end")
+            committed += sent if commit else []
+        wait_until(
+            lambda: all(
+                last_stable_offset(wire, "t", at) == end_offset(wire, "t", at) for at in (0, 1)
+            ),
+            "all transactions are over",
+        )
+        found = values(wire, "t") + values(wire, "t", partition=1)
+        assert sorted(found) == sorted(committed)
+
+
+@BOTH
+def test_admin_requests_are_refused_and_work_again_later(broker: Oncelog, disk: Disk) -> None:
+    """The metadata store is full: the request is answered, the image stays, the broker lives."""
+    with Wire(broker.address) as wire:
+        create(wire, "t")
+        disk.fill()
+        produce_until_refused(wire, "t")
+        codes = [_create(wire, f"n{number}") for number in range(60)]
+        assert set(codes) <= {ErrorCode.NONE, STORAGE_ERROR}
+        assert STORAGE_ERROR in codes
+        assert fetch(wire, "t").error_code == ErrorCode.NONE
+        disk.free()
+        wait_until(lambda: _create(wire, "later") is not STORAGE_ERROR, "a topic")
+        assert produce(wire, "later", build_batch(records())).error_code == ErrorCode.NONE
+        answered = {f"n{number}": code for number, code in enumerate(codes)}
+    broker.stop()
+    broker.start()
+    with Wire(broker.address) as wire:
+        for topic, code in answered.items():
+            if code is ErrorCode.NONE:
+                sent = produce(wire, topic, build_batch(records()))
+                assert sent.error_code == ErrorCode.NONE, topic
+
+
+def _create(wire: Wire, topic: str) -> ErrorCode:
+    return created(wire, topic)[0]
+
+
+def test_a_stop_on_a_full_disk_loses_nothing(broker: Oncelog, disk: Disk) -> None:
+    """D4: what cannot be written at the end is found out again at the next start."""
+    with Wire(broker.address) as wire:
+        create(wire, "t")
+        disk.fill()
+        sent = produce_until_refused(wire, "t")
+    assert broker.stop() == 0
+    assert events(broker)
+    disk.free()
+    broker.start()
+    with Wire(broker.address) as wire:
+        assert values(wire, "t") == sent
+
+
+def test_a_start_on_a_full_disk_serves_or_says_why_not(broker: Oncelog, disk: Disk) -> None:
+    with Wire(broker.address) as wire:
+        create(wire, "t")
+        disk.fill()
+        sent = produce_until_refused(wire, "t")
+    broker.kill()
+    disk.fill()
+    process = broker.spawn()
+    wait_until(
+        lambda: process.poll() is not None or "listening" in broker.output.read_text(), "a start"
+    )
+    assert "Traceback" not in broker.said()
+    if process.poll() is not None:
+        assert str(broker.data) in broker.log.read_text().splitlines()[-1]
+    broker.kill()
+    disk.free()
+    broker.start()
+    with Wire(broker.address) as wire:
+        assert values(wire, "t") == sent
