@@ -1,0 +1,211 @@
+"""The failures of the transaction deep dive, one by one, and what each comes to.
+
+Of its first list (idempotence alone) and of its second (transactions): a lost answer, a producer
+that dies or hangs, a consumer that dies, and kill -9 of the broker that is coordinator of the
+transaction, leader of the data and coordinator of the group at once.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Protocol
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from oncelog_protocol.records.batch import build_batch
+from tests.broker import Oncelog
+from tests.conformance.clients import Client, Record
+from tests.conformance.conftest import QUICK, create_topic
+from tests.conformance.transacting import commit_offset, committed_offset, last_stable_offset
+from tests.conformance.waiting import read, wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import (
+    Identity,
+    batch,
+    end_transaction,
+    find_coordinator,
+    new_identity,
+    produce,
+    records,
+)
+from tests.kafka.fixtures import QUICK_RESTART
+from tests.kafka.kafka import Kafka
+
+
+class Mortal(Protocol):
+    """A broker that may be killed."""
+
+    @property
+    def address(self) -> str: ...
+
+    def kill(self) -> None: ...
+
+    def start(self) -> None: ...
+
+
+@pytest.fixture(scope="module", params=["oncelog", "kafka"])
+def broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mortal]:
+    """A broker of this module's own."""
+    directory = tmp_path_factory.mktemp(f"mortal-{request.param}")
+    if request.param == "oncelog":
+        with Oncelog(directory, QUICK) as oncelog:
+            yield oncelog
+        return
+    request.getfixturevalue("kafka_jars")
+    with Kafka(directory / "kafka", {**QUICK, **QUICK_RESTART}) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def topic(broker: Mortal, name: str) -> str:
+    """A new topic of three partitions."""
+    admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+    create_topic(admin, name, partitions=3)
+    return name
+
+
+def killed(broker: Mortal) -> Wire:
+    """A connection to the broker after its death and return."""
+    broker.kill()
+    broker.start()
+    return Wire(broker.address)
+
+
+def send_again(wire: Wire, topic: str, data: bytearray, who: Identity | None = None) -> int:
+    """The offset of a batch, sent until the partition has its leader again."""
+    offsets: list[int] = []
+
+    def answered() -> bool:
+        answer = produce(wire, topic, data, who=who)
+        offsets.append(answer.base_offset)
+        return answer.error_code == ErrorCode.NONE
+
+    wait_until(answered, "the batch is acknowledged")
+    return offsets[-1]
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_lost_answer(broker: Mortal, topic: str, transactional: bool) -> None:
+    """The retry is told where the first try was written. No duplicates."""
+    with Wire(broker.address) as wire:
+        who = new_identity(wire, topic if transactional else None)
+        data = batch(who, 0, 3)
+        place = TopicProduceData(name=topic, partition_data=[PartitionProduceData(0, data)])
+        request = ProduceRequest(who.transactional_id, -1, 10_000, [place])
+        wire.send(request, 12)
+        with Wire(broker.address) as other:
+            wait_until(lambda: last_stable_offset(other, topic)[1] == 3, "it is written")
+    with Wire(broker.address) as wire:
+        assert send_again(wire, topic, batch(who, 0, 3), who) == 0
+        assert send_again(wire, topic, batch(who, 3), who) == 3
+
+
+def test_a_restarted_idempotent_producer(broker: Mortal, topic: str) -> None:
+    """A new producer id knows nothing of the old one's records: "We have a duplicate"."""
+    with Wire(broker.address) as wire:
+        assert send_again(wire, topic, batch(new_identity(wire), 0)) == 0
+        assert send_again(wire, topic, batch(new_identity(wire), 0)) == 1
+
+
+def test_a_dead_and_a_hung_transactional_producer(
+    broker: Mortal, python_clients: dict[str, Client], topic: str
+) -> None:
+    """The next instance aborts what the old one left, and fences it should it wake up."""
+    with Wire(broker.address) as wire:
+        hung = new_identity(wire, topic)
+        send_again(wire, topic, batch(hung, 0), hung)
+        heir = new_identity(wire, topic)
+        assert heir.producer_id == hung.producer_id
+        assert heir.producer_epoch > hung.producer_epoch
+        late = produce(wire, topic, batch(hung, 1), who=hung)
+        assert ErrorCode(late.error_code).name == "INVALID_PRODUCER_EPOCH"
+        ended = end_transaction(wire, hung, commit=True)
+        assert ErrorCode(ended.error_code).name == "PRODUCER_FENCED"
+        send_again(wire, topic, batch(heir, 0, value=b"heir"), heir)
+        assert end_transaction(wire, heir, commit=True).error_code == ErrorCode.NONE
+    reader = python_clients["confluent-kafka"].consumer(
+        broker.address, topic, partitions=[0], read_committed=True
+    )
+    assert [one.value for one in read(reader, 1)] == [b"heir"]
+
+
+def test_a_consumer_that_dies_before_it_commits(
+    broker: Mortal, python_clients: dict[str, Client], topic: str
+) -> None:
+    """Outside the log its work is done twice: "Duplicated processing may happen"."""
+    client = python_clients["confluent-kafka"]
+    client.producer(broker.address).send(topic, [Record(b"%d" % at) for at in range(5)])
+    for _ in range(2):
+        reader = client.consumer(broker.address, topic, group=topic, read_committed=True)
+        assert len(read(reader, 5)) == 5
+        reader.close()
+
+
+def test_the_coordinator_dies_during_a_transaction(broker: Mortal, topic: str) -> None:
+    """The transaction goes on after its return; nothing has to be aborted. No duplicates."""
+    with Wire(broker.address) as wire:
+        who = new_identity(wire, topic)
+        send_again(wire, topic, batch(who, 0), who)
+    with killed(broker) as wire:
+        find_coordinator(wire, topic)
+        assert send_again(wire, topic, batch(who, 1), who) == 1
+        assert last_stable_offset(wire, topic) == (0, 2)
+        assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+        wait_until(lambda: last_stable_offset(wire, topic) == (3, 3), "the marker")
+
+
+def test_the_leader_dies_with_the_answer(broker: Mortal, topic: str) -> None:
+    """Sequences are remembered over the crash: the retry is a duplicate, a gap is refused."""
+    with Wire(broker.address) as wire:
+        who = new_identity(wire)
+        for sequence in range(7):
+            send_again(wire, topic, batch(who, sequence))
+    with killed(broker) as wire:
+        assert send_again(wire, topic, batch(who, 6)) == 6
+        gap = produce(wire, topic, batch(who, 9))
+        assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert send_again(wire, topic, batch(who, 7)) == 7
+        assert send_again(wire, topic, build_batch(records())) == 8
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_the_groups_coordinator_dies_during_a_transaction(
+    broker: Mortal, topic: str, commit: bool
+) -> None:
+    """Its offsets are pending before and after, and count when the transaction commits."""
+    with Wire(broker.address) as wire:
+        find_coordinator(wire, topic, key_type=0)
+        who = new_identity(wire, topic)
+        assert commit_offset(wire, who, topic, 42) == ErrorCode.NONE
+    with killed(broker) as wire:
+        find_coordinator(wire, topic, key_type=0)
+        find_coordinator(wire, topic)
+        wait_until(
+            lambda: (
+                committed_offset(wire, topic, stable=True)[1] == ErrorCode.UNSTABLE_OFFSET_COMMIT
+            ),
+            "the offset is pending again",
+        )
+        assert end_transaction(wire, who, commit=commit).error_code == ErrorCode.NONE
+        wait_until(
+            lambda: committed_offset(wire, topic, stable=True) == (42 if commit else -1, 0),
+            "the offset is decided",
+        )
+
+
+def test_half_a_request_before_the_crash(broker: Mortal, topic: str) -> None:
+    """What was never whole was never there."""
+    with Wire(broker.address) as wire:
+        wire.socket.sendall(struct.pack(">ihhi", 5_000, 0, 9, 1) + bytes(100))
+        with killed(broker) as after:
+            assert send_again(after, topic, build_batch(records())) == 0

@@ -1,0 +1,95 @@
+"""The steps of a transaction by hand: partitions, offsets, and what a reader sees of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oncelog_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from oncelog_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from oncelog_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import BUSY, Identity
+
+
+def add_partitions(
+    wire: Wire, who: Identity, *places: tuple[str, int], version: int = 3
+) -> list[int]:
+    """The error codes of AddPartitionsToTxn in the order of the places."""
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=who.transactional_id or "",
+        v3_and_below_producer_id=who.producer_id,
+        v3_and_below_producer_epoch=who.producer_epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name, [at]) for name, at in places],
+    )
+    codes: list[dict[str, int]] = []
+
+    def answered() -> bool:
+        answer = wire.call(request, version)
+        codes.append(
+            {
+                topic.name: topic.results_by_partition[0].partition_error_code
+                for topic in answer.results_by_topic_v3_and_below
+            }
+        )
+        return not BUSY & set(codes[-1].values())
+
+    wait_until(answered, "the partitions are in the transaction")
+    return [codes[-1][name] for name, _ in places]
+
+
+def commit_offset(
+    wire: Wire, who: Identity, topic: str, offset: int, *, version: int = 5, **member: Any
+) -> int:
+    """The error code of TxnOffsetCommit for partition 0 in the group named as the topic."""
+    place = TxnOffsetCommitRequestTopic(
+        name=topic, partitions=[TxnOffsetCommitRequestPartition(0, offset)]
+    )
+    request = TxnOffsetCommitRequest(
+        transactional_id=who.transactional_id or "",
+        group_id=topic,
+        producer_id=who.producer_id,
+        producer_epoch=who.producer_epoch,
+        topics=[place],
+        **member,
+    )
+    codes: list[int] = []
+
+    def answered() -> bool:
+        codes.append(wire.call(request, version).topics[0].partitions[0].error_code)
+        return codes[-1] not in BUSY
+
+    wait_until(answered, "an answer of the group's coordinator")
+    return codes[-1]
+
+
+def committed_offset(wire: Wire, topic: str, *, stable: bool) -> tuple[int, int]:
+    """Offset and error code of partition 0 (or the group's error) of the group named as the topic."""
+    group = OffsetFetchRequestGroup(
+        group_id=topic, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
+    )
+    answer = wire.call(OffsetFetchRequest(groups=[group], require_stable=stable), 8)
+    if answer.groups[0].error_code:
+        return -1, answer.groups[0].error_code
+    found = answer.groups[0].topics[0].partitions[0]
+    return found.committed_offset, found.error_code
+
+
+def last_stable_offset(wire: Wire, topic: str) -> tuple[int, int]:
+    """Last stable offset and high watermark of partition 0."""
+    place = FetchTopic(topic=topic, partitions=[FetchPartition(0, partition_max_bytes=1)])
+    answer = wire.call(FetchRequest(isolation_level=1, topics=[place]), 12)
+    found = answer.responses[0].partitions[0]
+    return found.last_stable_offset, found.high_watermark
