@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.partition import Partition
+from oncelog_server.refusal import Refused
 from oncelog_server.storage.layout import partition_directory
 from oncelog_server.topic_partition import TopicPartition
-from tests.server.log.driver import NOW_MS
+from tests.server.log.driver import NOW_MS, batch
 from tests.server.storage.memory_files import MemoryFiles
 
 NAME = TopicPartition("topic", 0)
@@ -54,3 +58,24 @@ def mark(
         producer_id, epoch, committed=committed, coordinator_epoch=coordinator_epoch,
         transaction_version=version, now_ms=NOW_MS,
     ).last_offset  # fmt: skip
+
+
+def send(one: Partition, producer_id: int, sequence: int, count: int = 1, *, epoch: int = 0) -> int:
+    """The first offset of a transactional batch."""
+    data = batch(
+        count, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence,
+        is_transactional=True,
+    )  # fmt: skip
+    return one.append(data, now_ms=NOW_MS).base_offset
+
+
+def waiter(one: Partition, end_offset: int) -> list[ErrorCode]:
+    codes: list[ErrorCode] = []
+    one.when_committed(end_offset, codes.append)
+    return codes
+
+
+def refusal(call: object) -> ErrorCode:
+    with pytest.raises(Refused) as refused:
+        call()  # type: ignore[operator]
+    return refused.value.code

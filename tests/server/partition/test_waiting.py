@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.partition.waiting import CommitWaiters, ReadWaiters
+
+
+def _tell(told: list[tuple[int, ErrorCode]], offset: int, code: ErrorCode) -> None:
+    told.append((offset, code))
 
 
 def test_those_who_wait_for_a_commit_are_told_in_order_and_once() -> None:
     told: list[tuple[int, ErrorCode]] = []
     waiters = CommitWaiters()
     for offset in (3, 3, 5, 9):
-        waiters.wait(offset, lambda code, offset=offset: told.append((offset, code)))  # type: ignore[misc]
+        waiters.wait(offset, partial(_tell, told, offset))
     waiters.advance(2)
     assert told == []
     waiters.advance(5)

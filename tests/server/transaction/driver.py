@@ -198,7 +198,8 @@ class Driver:
             if state in (State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT)
             else frozenset(),
         } | values
-        self.log.append(to_record(TransactionMetadata(ID, state=state, **fields)))  # type: ignore[arg-type]
+        metadata = TransactionMetadata(ID, state=state, **fields)  # type: ignore[arg-type]
+        self.log.append(to_record(metadata))
         self.crash()
 
     @property
