@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_server.deferred import Deferred, gather, then
+from oncelog_server.deferred import Deferred, gather, then, then_ask
 
 
 def test_who_listens_before_and_after_gets_the_answer_once() -> None:
@@ -134,3 +134,58 @@ def test_gather_hands_on_that_nobody_waits_and_that_one_will_not_come() -> None:
     assert isinstance(later, Deferred)
     answers[1].abandon()
     assert later.abandoned
+
+
+@pytest.mark.parametrize("first_is_late", [False, True])
+@pytest.mark.parametrize("second_is_late", [False, True])
+def test_a_second_question_may_be_answered_later_too(
+    first_is_late: bool, second_is_late: bool
+) -> None:
+    first: Deferred[int] = Deferred()
+    second: Deferred[str] = Deferred()
+    asked: list[int] = []
+
+    def ask(value: int) -> str | Deferred[str]:
+        asked.append(value)
+        return second if second_is_late else "now"
+
+    answer = then_ask(first if first_is_late else 1, ask)
+    if first_is_late:
+        assert not asked
+        first.complete(1)
+    assert asked == [1]
+    if second_is_late:
+        assert isinstance(answer, Deferred)
+        assert not answer.done
+        second.complete("later")
+        assert answer.value == "later"
+    else:
+        assert (answer.value if isinstance(answer, Deferred) else answer) == "now"
+
+
+def test_a_second_question_is_asked_though_nobody_waits() -> None:
+    first: Deferred[int] = Deferred()
+    asked: list[int] = []
+    waiting = then_ask(first, asked.append)
+    assert isinstance(waiting, Deferred)
+    waiting.cancel()
+    first.complete(1)
+    assert asked == [1]
+
+
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_who_waits_for_two_answers_hears_if_either_will_not_come(is_asked: bool) -> None:
+    first: Deferred[int] = Deferred()
+    second: Deferred[str] = Deferred()
+
+    def ask(_: int) -> Deferred[str]:
+        return second
+
+    answer = then_ask(first, ask)
+    assert isinstance(answer, Deferred)
+    if is_asked:
+        first.complete(1)
+        second.abandon()
+    else:
+        first.abandon()
+    assert answer.abandoned

@@ -179,8 +179,12 @@ def test_O8_a_marker_meets_a_group_shard_that_is_not_loaded() -> None:
     world.add(producer, OFFSETS)
     world.commit_offset(producer, 42)
     world.groups.resign(0)
+    end_offset = world.partitions[OFFSETS].log.log_end_offset
     value_of(world.end(producer, True))
+    world.settle(10_000)
     assert state(world) is State.PREPARE_COMMIT
+    # However often it is tried, nothing is appended to a log that nobody follows.
+    assert world.partitions[OFFSETS].log.log_end_offset == end_offset
     world.groups.lead(world.partitions[OFFSETS])
     world.settle(1_000)
     assert state(world) is State.COMPLETE_COMMIT

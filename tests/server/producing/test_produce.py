@@ -315,3 +315,4 @@ def test_a_question_nobody_will_answer_leaves_nobody_waiting() -> None:
     assert later is not None
     answer.abandon()
     assert later.abandoned
+    assert not any(len(one.guards) for one in broker.partitions)

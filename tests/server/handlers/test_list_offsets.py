@@ -1,0 +1,70 @@
+"""ListOffsets never tells of what the reader may not see, and answers each partition by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from oncelog_server.handlers import list_offsets
+from oncelog_server.handlers.list_offsets import LATEST, MAX_TIMESTAMP
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.handlers.nodes import ask, broker
+from tests.server.log.driver import NOW_MS, batch
+from tests.server.partition.partitions import partition
+
+READ_COMMITTED = 1
+
+
+async def listed(isolation: int, *wanted: tuple[int, int]) -> list[tuple[int, int, int]]:
+    """(error, offset, leader epoch) for each (partition, timestamp). Partition 0 holds one record
+    and, later by timestamp, one of an open transaction."""
+    found = partition(name=TopicPartition("orders", 0))
+    found.become_leader(0, 4, (0,), (0,))
+    found.append(batch(timestamp=NOW_MS), now_ms=NOW_MS)
+    undecided = batch(
+        timestamp=NOW_MS + 5,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+        is_transactional=True,
+    )
+    found.append(undecided, now_ms=NOW_MS + 5)
+    partitions = [ListOffsetsPartition(index, timestamp=timestamp) for index, timestamp in wanted]
+    request: Any = ListOffsetsRequest(
+        isolation_level=isolation, topics=[ListOffsetsTopic("orders", partitions)]
+    )
+    async with broker() as node:
+        node.partitions.add(found)
+        answer = await ask(list_offsets, replace(node), request)
+    return [(one.error_code, one.offset, one.leader_epoch) for one in answer.topics[0].partitions]
+
+
+@pytest.mark.parametrize(
+    ("isolation", "timestamp", "expected"),
+    [
+        pytest.param(0, LATEST, (0, 2, 4), id="the high watermark"),
+        pytest.param(READ_COMMITTED, LATEST, (0, 1, 4), id="the last stable offset"),
+        pytest.param(0, MAX_TIMESTAMP, (0, 1, 4), id="the highest timestamp"),
+        pytest.param(READ_COMMITTED, MAX_TIMESTAMP, (0, -1, -1), id="which is not decided yet"),
+        pytest.param(READ_COMMITTED, NOW_MS + 5, (0, -1, -1), id="nor by its timestamp"),
+    ],
+)
+async def test_what_is_found_lies_below_what_the_reader_may_see(
+    isolation: int, timestamp: int, expected: tuple[int, int, int]
+) -> None:
+    assert await listed(isolation, (0, timestamp)) == [expected]
+
+
+async def test_a_partition_that_is_named_twice_hinders_no_other() -> None:
+    twice = (ErrorCode.INVALID_REQUEST, -1, -1)
+    unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
+    assert await listed(0, (1, LATEST), (0, LATEST), (1, 5)) == [twice, (0, 2, 4), twice]
+    assert await listed(0, (1, LATEST), (0, LATEST)) == [unknown, (0, 2, 4)]

@@ -1,0 +1,108 @@
+"""What a client may know and touch of a group's offsets, topic by topic."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from oncelog_protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from oncelog_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from oncelog_server.cluster.topics import NewTopic
+from oncelog_server.handlers import offset_commit, offset_delete, offset_fetch
+from oncelog_server.node import Node
+from oncelog_server.security.authorizer import AllowAll, Operation
+from tests.server.coordination.world import World
+from tests.server.handlers.nodes import Denying, ask, broker
+
+BY_NAME = 9
+OPEN, SECRET = "open", "secret"
+
+
+class Clock:
+    def __init__(self, world: World) -> None:
+        self.now_ms = world.wall
+        self.monotonic_ms = world.now
+
+
+@asynccontextmanager
+async def node_with_offsets() -> AsyncIterator[Node]:
+    """A group has committed 7 of two topics; then the client loses its rights to one of them."""
+    world = World()
+    async with broker() as bare:
+        await bare.metadata.create_topics([NewTopic(OPEN), NewTopic(SECRET)])
+        clock: Any = Clock(world)
+        node = replace(bare, groups=world.groups, clock=clock)
+        partitions = [OffsetCommitRequestPartition(0, 7)]
+        topics = [OffsetCommitRequestTopic(name, partitions=partitions) for name in (OPEN, SECRET)]
+        request = OffsetCommitRequest("group", -1, topics=topics)
+        answer = await ask(offset_commit, node, request, BY_NAME)
+        assert {topic.partitions[0].error_code for topic in answer.topics} == {ErrorCode.NONE}
+        denied = Denying((Operation.DESCRIBE, SECRET), (Operation.READ, SECRET))
+        yield replace(node, authorizer=denied)
+
+
+async def fetched(node: Node, topics: list[str] | None, version: int) -> dict[str, tuple[int, int]]:
+    """Topic -> (error, offset)."""
+    images = node.metadata.image.topics
+    wanted = None
+    if topics is not None:
+        wanted = [OffsetFetchRequestTopics(name, images[name].id, [0]) for name in topics]
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("group", topics=wanted)])
+    (group,) = (await ask(offset_fetch, node, request, version)).groups
+    names = {image.id: name for name, image in images.items()}
+    return {
+        topic.name or names[topic.topic_id]: (
+            topic.partitions[0].error_code,
+            topic.partitions[0].committed_offset,
+        )
+        for topic in group.topics
+    }
+
+
+async def test_offsets_of_a_topic_that_may_not_be_seen_are_not_told() -> None:
+    denied = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)
+    async with node_with_offsets() as node:
+        for version in (BY_NAME, 10):
+            assert await fetched(node, [SECRET, OPEN], version) == {OPEN: (0, 7), SECRET: denied}
+            assert await fetched(node, None, version) == {OPEN: (0, 7)}
+
+
+async def test_offsets_of_a_topic_that_may_not_be_read_are_not_deleted() -> None:
+    async with node_with_offsets() as node:
+        partitions = [OffsetDeleteRequestPartition(0)]
+        names = (SECRET, OPEN, "missing")
+        topics = [OffsetDeleteRequestTopic(name, partitions) for name in names]
+        answer = await ask(offset_delete, node, OffsetDeleteRequest("group", topics))
+        assert answer.error_code == ErrorCode.NONE
+        assert {one.name: one.partitions[0].error_code for one in answer.topics} == {
+            OPEN: ErrorCode.NONE,
+            SECRET: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            "missing": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+        everything = replace(node, authorizer=AllowAll())
+        assert await fetched(everything, None, BY_NAME) == {SECRET: (0, 7)}
+
+
+async def test_offsets_go_with_their_topic_and_a_new_one_of_its_name_has_none() -> None:
+    async with node_with_offsets() as denied:
+        node = replace(denied, authorizer=AllowAll())
+        node.metadata.subscribe(node.groups.follow)
+        await node.metadata.delete_topics([SECRET])
+        await node.metadata.create_topics([NewTopic(SECRET)])
+        assert await fetched(node, None, BY_NAME) == {OPEN: (0, 7)}
