@@ -148,7 +148,7 @@ class Connection(asyncio.BufferedProtocol):
         now_ms = self._server.monotonic_ms()
         self.last_active_ms = now_ms
         self._handle(self._frames.received(nbytes))
-        if not self._frames.is_within_frame:
+        if not (self._frames.is_within_frame and self._reading):
             self.frame_started_ms = None
         elif self.frame_started_ms is None:
             self.frame_started_ms = now_ms
@@ -216,11 +216,14 @@ class Connection(asyncio.BufferedProtocol):
     def _pause_reading(self) -> None:
         if self._reading and self._transport is not None:
             self._reading = False
+            self.frame_started_ms = None  # what is not read cannot be late
             self._transport.pause_reading()
 
     def _resume_reading(self) -> None:
         if not self._reading and self._transport is not None and not self._transport.is_closing():
             self._reading = True
+            if self._frames.is_within_frame:
+                self.frame_started_ms = self._server.monotonic_ms()
             self._transport.resume_reading()
 
     # --- out

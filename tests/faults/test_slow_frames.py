@@ -1,0 +1,170 @@
+"""Connections that never finish what they began, by a clock of the test's own: a deadline for a
+frame, a limit on idleness, a bound on what unfinished requests hold (H3, H6, N3)."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from oncelog_server.deferred import Deferred
+from oncelog_server.network import listener as listening
+from oncelog_server.network.connection import BACKLOG_BYTES, Answer, Parts
+from oncelog_server.network.listener import FRAME_DEADLINE_MS, Limits, Listener
+from oncelog_server.network.request_context import Peer
+
+DEADLINE_S = 10
+IDLE_MS = 600_000
+HELD_BYTES = 8 << 20
+
+
+class ManualClock:
+    """Time as the test says."""
+
+    def __init__(self) -> None:
+        self.ms = 0
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_ms(self) -> int:
+        return self.ms
+
+
+class Echo:
+    """Answers a frame with itself, but `park` only when told."""
+
+    def __init__(self) -> None:
+        self.parked: list[Deferred[Parts]] = []
+
+    def serve(self, frame: memoryview, peer: Peer) -> Answer:
+        if bytes(frame[:4]) == b"park":
+            self.parked.append(Deferred())
+            return self.parked[-1]
+        return [bytes(frame)]
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for it, with a deadline."""
+    async with asyncio.timeout(DEADLINE_S):
+        while not condition():  # noqa: ASYNC110  # nothing tells when a listener has read
+            await asyncio.sleep(0.005)
+
+
+class World:
+    """A listener on a port of its own."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.requests = Echo()
+        limits = Limits(
+            max_connections=100,
+            max_connections_per_address=100,
+            per_address_overrides={},
+            max_request_bytes=100 << 20,
+            queued_max_request_bytes=HELD_BYTES,
+            max_idle_ms=IDLE_MS,
+            backlog=50,
+        )
+        self.listener = Listener(self.requests, limits, self.clock)
+        self.port = 0
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port)
+
+    async def arrived(self, count: int) -> None:
+        """Wait until the listener holds this many bytes or more of unfinished requests."""
+        await until(lambda: sum(one.held_bytes for one in self.listener.connections) >= count)
+
+
+@pytest.fixture
+async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    monkeypatch.setattr(listening, "SWEEP_MS", 10)
+    world = World()
+    _, world.port = await world.listener.bind("PLAINTEXT", "127.0.0.1", 0)
+    await world.listener.accept()
+    yield world
+    await world.listener.stop(0.1)
+
+
+async def closed(reader: asyncio.StreamReader) -> bool:
+    """Whether the other side closes, which is waited for."""
+    async with asyncio.timeout(DEADLINE_S):
+        try:
+            return await reader.read(1) == b""
+        except ConnectionResetError:
+            return True
+
+
+async def echoes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    writer.write(struct.pack(">i", 4) + b"ping")
+    async with asyncio.timeout(DEADLINE_S):
+        return await reader.readexactly(4) == b"ping"
+
+
+async def test_h6_a_frame_that_never_ends_is_given_up(world: World) -> None:
+    """However often a byte comes: the deadline is the frame's, not the byte's."""
+    slow_reader, slow = await world.connect()
+    half_length_reader, half_length = await world.connect()
+    reader, writer = await world.connect()
+    slow.write(struct.pack(">i", 1000) + b"x")
+    half_length.write(b"\0\0")
+    await world.arrived(1)
+    for _ in range(3):
+        world.clock.ms += FRAME_DEADLINE_MS // 3 + 1
+        slow.write(b"x")
+        assert await echoes(reader, writer)
+    assert await closed(slow_reader)
+    assert await closed(half_length_reader)
+    assert await echoes(reader, writer)
+    for one in (slow, half_length, writer):
+        one.close()
+
+
+async def test_a_frame_does_not_age_while_the_broker_does_not_read_it(world: World) -> None:
+    """Behind a request that waits for a minute, bytes are left in the socket by our own choice."""
+    reader, writer = await world.connect()
+    writer.write(struct.pack(">i", 4) + b"park")
+    await until(lambda: world.requests.parked)
+    frame = struct.pack(">i", 996) + bytes(996)
+    frames = BACKLOG_BYTES // len(frame)
+    writer.write(frame * frames)
+    await world.arrived(frames * len(frame))
+    writer.write(frame + frame[:500])
+    await world.arrived((frames + 1) * len(frame) + 1)
+    other_reader, other = await world.connect()
+    world.clock.ms += 2 * FRAME_DEADLINE_MS
+    for _ in range(20):  # the sweep comes by
+        assert await echoes(other_reader, other)
+        await asyncio.sleep(0.005)
+    assert len(world.listener.connections) == 2
+    world.requests.parked[0].complete([b"done"])
+    writer.write(frame[500:])
+    async with asyncio.timeout(DEADLINE_S):
+        assert await reader.readexactly(4) == b"done"
+        await reader.readexactly((frames + 2) * 996)
+    writer.close()
+    other.close()
+
+
+async def test_n3_who_is_silent_too_long_is_closed(world: World) -> None:
+    reader, writer = await world.connect()
+    assert await echoes(reader, writer)
+    world.clock.ms += IDLE_MS + 1
+    assert await closed(reader)
+    writer.close()
+
+
+async def test_h3_who_holds_most_goes_where_memory_is_bounded(world: World) -> None:
+    """Not those who hold a little; and a declared size counts for nothing."""
+    modest_reader, modest = await world.connect()
+    modest.write(struct.pack(">i", 100 << 20) + bytes(1000))
+    greedy_reader, greedy = await world.connect()
+    greedy.write(struct.pack(">i", 100 << 20) + bytes(HELD_BYTES))
+    assert await closed(greedy_reader)
+    assert len(world.listener.connections) == 1
+    modest.close()
+    greedy.close()
+    assert await closed(modest_reader)

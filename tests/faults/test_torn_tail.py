@@ -1,0 +1,53 @@
+"""A crash in the middle of a write: the last batch is cut at some length, and the producer whose
+batch it was goes on as if nothing had happened (S1; every length is tried in tests/server/log)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from oncelog_protocol.errors import ErrorCode
+from tests.broker import Oncelog
+from tests.conformance.wire import Wire
+from tests.conformance.writing import Identity, batch, end_transaction, new_identity, produce
+from tests.faults.driving import QUICK, create, end_offset, events, last_stable_offset, values
+
+# Bytes that remain of the last batch, of about 190: of its length, of its header, of its records.
+REMAINING = (1, 11, 60, 61, 100, -1)
+
+
+def test_the_last_batch_cut_at_some_lengths(tmp_path: Path) -> None:
+    """Nothing before it is touched; sent again it is no duplicate; readers see it once, when it is
+    committed."""
+    broker = Oncelog(tmp_path, QUICK)
+    path = broker.data / "t-0" / f"{0:020}.log"
+    broker.start()
+    with Wire(broker.address) as wire:
+        create(wire, "t")
+        who = new_identity(wire, "t")
+        assert produce(wire, "t", batch(who, 0, 1, b"first"), who=who).base_offset == 0
+    for sequence, remaining in enumerate(REMAINING, 1):
+        whole = path.stat().st_size
+        with Wire(broker.address) as wire:
+            torn = batch(who, sequence, 1, b"%d" % sequence * 120)
+            assert produce(wire, "t", torn, who=who).base_offset == sequence
+        broker.kill()
+        size = path.stat().st_size
+        with path.open("r+b") as file:
+            file.truncate(whole + remaining if remaining > 0 else size + remaining)
+        broker.start()
+        with Wire(broker.address) as wire:
+            assert end_offset(wire, "t") == sequence
+            assert last_stable_offset(wire, "t") == 0
+            again = batch(who, sequence, 1, b"%d" % sequence * 120)
+            answer = produce(wire, "t", again, who=who)
+            assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, sequence)
+    cuts = [event for event in events(broker) if event["event"] == "log recovered"]
+    assert [event["cut_file"] for event in cuts] == [f"t-0/{0:020}.log"] * len(REMAINING)
+    with Wire(broker.address) as wire:
+        assert values(wire, "t") == []
+        ended = end_transaction(wire, who, commit=True)
+        expected = [b"first", *(b"%d" % number * 120 for number in range(1, len(REMAINING) + 1))]
+        assert values(wire, "t") == expected
+        who = Identity(ended.producer_id, ended.producer_epoch, "t")
+        assert produce(wire, "t", batch(who, 0), who=who).error_code == ErrorCode.NONE
+    broker.stop()
