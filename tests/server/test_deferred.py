@@ -178,7 +178,7 @@ def test_who_waits_for_two_answers_hears_if_either_will_not_come(is_asked: bool)
     first: Deferred[int] = Deferred()
     second: Deferred[str] = Deferred()
 
-    def ask(_: int) -> Deferred[str]:
+    def ask(_: int) -> str | Deferred[str]:
         return second
 
     answer = then_ask(first, ask)

@@ -6,11 +6,9 @@ v2: flexible
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 from oncelog_protocol.apis import ApiKey
-from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -19,10 +17,9 @@ from oncelog_protocol.messages.alter_configs import (
 )
 from oncelog_server.cluster.topic_alterations import replaced_settings
 from oncelog_server.deferred import Deferred
-from oncelog_server.handlers.config_resources import check_alterable
+from oncelog_server.handlers.config_resources import alter_each
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
-from oncelog_server.refusal import Refused
 
 API = ApiKey.ALTER_CONFIGS
 VERSIONS = range(0, 3)
@@ -37,18 +34,13 @@ def handle(
 async def _alter(
     node: Node, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
-    times = Counter((one.resource_type, one.resource_name) for one in request.resources)
-    responses = []
-    for resource in request.resources:
-        kind, name = resource.resource_type, resource.resource_name
-        code, message = ErrorCode.NONE, None
-        try:
-            keys = [config.name for config in resource.configs]
-            check_alterable(node, context, kind, name, keys, times[kind, name])
-            await _replace(node, resource, validate_only=request.validate_only)
-        except Refused as refused:
-            code, message = refused.code, refused.message or None
-        responses.append(AlterConfigsResourceResponse(code, message, kind, name))
+    outcomes = await alter_each(
+        node,
+        context,
+        request.resources,
+        lambda resource: _replace(node, resource, validate_only=request.validate_only),
+    )
+    responses = [AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
     return AlterConfigsResponse(responses=responses)
 
 

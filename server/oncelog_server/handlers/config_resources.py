@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from enum import IntEnum
-from typing import Final
+from typing import Final, TypeVar
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.alter_configs import AlterConfigsResource
+from oncelog_protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource as IncrementalResource,
+)
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
@@ -18,6 +24,9 @@ class ConfigResource(IntEnum):
     TOPIC = 2
     BROKER = 4
 
+
+# A resource in either way of altering settings.
+R = TypeVar("R", AlterConfigsResource, IncrementalResource)
 
 NOT_SERVED: Final = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
 
@@ -45,10 +54,33 @@ def resource_of(
     raise Refused(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {shown}")
 
 
-def check_alterable(
+async def alter_each(
+    node: Node,
+    context: RequestContext,
+    resources: Sequence[R],
+    alter: Callable[[R], Awaitable[None]],
+) -> list[tuple[ErrorCode, str | None, int, str]]:
+    """The outcome for each resource: code, message, and which it was. One that is refused hinders
+    no other."""
+    times = Counter((one.resource_type, one.resource_name) for one in resources)
+    outcomes: list[tuple[ErrorCode, str | None, int, str]] = []
+    for resource in resources:
+        kind, name = resource.resource_type, resource.resource_name
+        code, message = ErrorCode.NONE, None
+        try:
+            keys = [config.name for config in resource.configs]
+            _check_alterable(node, context, kind, name, keys, times[kind, name])
+            await alter(resource)
+        except Refused as refused:
+            code, message = refused.code, refused.message or None
+        outcomes.append((code, message, kind, name))
+    return outcomes
+
+
+def _check_alterable(
     node: Node, context: RequestContext, kind: int, name: str, keys: list[str], times: int
 ) -> None:
-    """What both ways of altering settings check first: only a topic's can be. Raises Refused."""
+    """Only a topic's settings can be altered. Raises Refused."""
     if times > 1:
         raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     if len(set(keys)) < len(keys):

@@ -13,24 +13,15 @@ from oncelog_protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from oncelog_server.deferred import Deferred, gather, then
+from oncelog_server.handlers.authorized_operations import authorized_operations
 from oncelog_server.handlers.group_access import caller, require_group
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation
+from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 
 API = ApiKey.DESCRIBE_GROUPS
 VERSIONS = range(0, 7)
-
-# Bits of the operations that may be authorised on a group: READ, DELETE, DESCRIBE,
-# DESCRIBE_CONFIGS, ALTER_CONFIGS (Kafka's AclEntry.supportedOperations).
-GROUP_OPERATIONS = (
-    Operation.READ,
-    Operation.DELETE,
-    Operation.DESCRIBE,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-)
 
 
 def handle(
@@ -54,18 +45,8 @@ def _describe(
     def one(groups: list[DescribedGroup]) -> DescribedGroup:
         (group,) = groups
         if request.include_authorized_operations:
-            group.authorized_operations = _operations(node, context, group_id)
+            resource = Resource(ResourceType.GROUP, group_id)
+            group.authorized_operations = authorized_operations(node, context, resource)
         return group
 
     return then(answer, one)
-
-
-def _operations(node: Node, context: RequestContext, group_id: str) -> int:
-    bits = 0
-    for operation in GROUP_OPERATIONS:
-        try:
-            require_group(node, context, operation, group_id)
-        except Refused:
-            continue
-        bits |= 1 << operation
-    return bits

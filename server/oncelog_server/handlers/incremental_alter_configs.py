@@ -6,7 +6,6 @@ v1: flexible
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 from oncelog_protocol.apis import ApiKey
@@ -23,7 +22,7 @@ from oncelog_server.cluster.topic_alterations import (
     altered_settings,
 )
 from oncelog_server.deferred import Deferred
-from oncelog_server.handlers.config_resources import check_alterable
+from oncelog_server.handlers.config_resources import alter_each
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
@@ -41,18 +40,13 @@ def handle(
 async def _alter(
     node: Node, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    times = Counter((one.resource_type, one.resource_name) for one in request.resources)
-    responses = []
-    for resource in request.resources:
-        kind, name = resource.resource_type, resource.resource_name
-        code, message = ErrorCode.NONE, None
-        try:
-            keys = [config.name for config in resource.configs]
-            check_alterable(node, context, kind, name, keys, times[kind, name])
-            await _change(node, resource, validate_only=request.validate_only)
-        except Refused as refused:
-            code, message = refused.code, refused.message or None
-        responses.append(AlterConfigsResourceResponse(code, message, kind, name))
+    outcomes = await alter_each(
+        node,
+        context,
+        request.resources,
+        lambda resource: _change(node, resource, validate_only=request.validate_only),
+    )
+    responses = [AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
     return IncrementalAlterConfigsResponse(responses=responses)
 
 
