@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
@@ -61,8 +60,8 @@ def api_versions(node: Node, context: RequestContext, request: object) -> ApiVer
 
 
 @pytest.fixture
-def session() -> Iterator[Session]:
-    yield Session(
+def session() -> Session:
+    return Session(
         module(ApiKey.HEARTBEAT, range(1, 5), beat),
         module(ApiKey.API_VERSIONS, range(0, 6), api_versions),
     )
