@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 from oncelog_protocol.errors import ProtocolError
+from oncelog_protocol.types import Buffer
 
 T = TypeVar("T")
 
-Buffer: TypeAlias = bytes | bytearray | memoryview
 Decoder: TypeAlias = Callable[[Buffer, int], tuple[T, int]]
 Encoder: TypeAlias = Callable[[T, Callable[[Any], object]], None]
 
@@ -24,7 +24,7 @@ def decoder(cls: type[T], version: int) -> Decoder[T]:
     """The function (buffer, position) -> (message, position after it) for one version."""
     found = _decoders.get((cls, version))
     if found is None:
-        from oncelog_protocol.codegen import generate_decoder
+        from oncelog_protocol.codegen_decode import generate_decoder
 
         found = _decoders[cls, version] = generate_decoder(cls, version)
     return found
@@ -37,7 +37,7 @@ def encoder(cls: type[T], version: int) -> Encoder[T]:
     """
     found = _encoders.get((cls, version))
     if found is None:
-        from oncelog_protocol.codegen import generate_encoder
+        from oncelog_protocol.codegen_encode import generate_encoder
 
         found = _encoders[cls, version] = generate_encoder(cls, version)
     return found

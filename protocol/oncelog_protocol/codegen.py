@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from oncelog_protocol.errors import ProtocolError
-from oncelog_protocol.schema import Schema, schema_of
+from oncelog_protocol.schema import Schema
 
 
 class Source:
@@ -69,17 +69,3 @@ class Source:
         made = self.scope[function]
         made.source = source
         return made
-
-
-def generate_decoder(cls: type, version: int) -> Any:
-    """The decoder of one version; see `codecs.decoder`."""
-    from oncelog_protocol.codegen_decode import DecoderSource
-
-    return DecoderSource(schema_of(cls), version).compile("decode")
-
-
-def generate_encoder(cls: type, version: int) -> Any:
-    """The encoder of one version; see `codecs.encoder`."""
-    from oncelog_protocol.codegen_encode import EncoderSource
-
-    return EncoderSource(schema_of(cls), version).compile("encode")

@@ -7,6 +7,7 @@ message, tags in ascending order. All of it raises ProtocolError.
 from __future__ import annotations
 
 import struct as _struct
+from typing import Any
 
 from oncelog_protocol.codegen import Source
 from oncelog_protocol.errors import ProtocolError
@@ -206,3 +207,8 @@ class DecoderSource(Source):
                         self.line(f"if p != {stop}: raise fail({'size of ' + field.name!r}, p)")
                 self.line(f"else: p = {stop}")
         return values
+
+
+def generate_decoder(cls: type, version: int) -> Any:
+    """The decoder of one version; see `codecs.decoder`."""
+    return DecoderSource(schema_of(cls), version).compile("decode")

@@ -7,6 +7,7 @@ be sent without being read.
 from __future__ import annotations
 
 import struct as _struct
+from typing import Any
 
 from oncelog_protocol.codegen import Source
 from oncelog_protocol.schema import Field, Schema, schema_of
@@ -153,3 +154,8 @@ class EncoderSource(Source):
         if field.default is None:
             return f"{held} is not None"
         return f"{held} != {field.default!r}"
+
+
+def generate_encoder(cls: type, version: int) -> Any:
+    """The encoder of one version; see `codecs.encoder`."""
+    return EncoderSource(schema_of(cls), version).compile("encode")

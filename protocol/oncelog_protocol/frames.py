@@ -9,8 +9,8 @@ import struct
 from collections.abc import Iterator, Sequence, Sized
 from typing import Any, Final
 
-from oncelog_protocol.codecs import Buffer
 from oncelog_protocol.errors import ProtocolError
+from oncelog_protocol.types import Buffer
 
 MAX_FRAME_SIZE: Final = 100 * 1024 * 1024
 """Kafka's own limit on a request (`socket.request.max.bytes`)."""

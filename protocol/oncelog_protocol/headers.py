@@ -10,8 +10,8 @@ import struct
 from typing import NamedTuple
 
 from oncelog_protocol.apis import APIS, request_header_version, response_header_version
-from oncelog_protocol.codecs import Buffer
 from oncelog_protocol.errors import ProtocolError
+from oncelog_protocol.types import Buffer
 from oncelog_protocol.varint import skip_tags
 
 _START = struct.Struct(">hhih")

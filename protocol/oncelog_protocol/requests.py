@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from oncelog_protocol.apis import API_OF_REQUEST, Api, ApiKey
-from oncelog_protocol.codecs import Buffer, decode, encoder
+from oncelog_protocol.codecs import decode, encoder
 from oncelog_protocol.errors import ErrorCode, ProtocolError
 from oncelog_protocol.frames import MAX_FRAME_SIZE, FrameReader, frame
 from oncelog_protocol.headers import read_response_header, write_request_header
+from oncelog_protocol.types import Buffer
 
 _MAX_CORRELATION_ID = (1 << 31) - 1
 

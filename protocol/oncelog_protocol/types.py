@@ -18,6 +18,8 @@ ZERO_UUID: Final = bytes(16)
 INT32_MAX: Final = 0x7FFFFFFF
 INT64_MAX: Final = 0x7FFFFFFFFFFFFFFF
 
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
 Records: TypeAlias = Any
 """A run of record batches: a memoryview when decoded, anything with `__len__` to be encoded."""
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from oncelog_protocol.errors import ProtocolError
-
-if TYPE_CHECKING:
-    from oncelog_protocol.codecs import Buffer
+from oncelog_protocol.types import Buffer
 
 MAX_TAGS = 64
 """Tagged fields allowed in one section: Kafka itself has fewer than ten anywhere."""

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from oncelog_protocol.codegen import generate_decoder, generate_encoder
-from oncelog_protocol.codegen_decode import DecoderSource
-from oncelog_protocol.codegen_encode import EncoderSource
+from oncelog_protocol.codegen_decode import DecoderSource, generate_decoder
+from oncelog_protocol.codegen_encode import EncoderSource, generate_encoder
 from oncelog_protocol.features import FIRST_OWN_TAG, OWN_TAGS
 from oncelog_protocol.messages.fetch import FetchRequest, FetchResponse
 from oncelog_protocol.messages.produce import ProduceResponse

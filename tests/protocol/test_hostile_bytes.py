@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from oncelog_protocol.codecs import Buffer, decode, encode
+from oncelog_protocol.codecs import decode, encode
 from oncelog_protocol.codegen_decode import MAX_ELEMENTS
 from oncelog_protocol.constructs import construct_of
 from oncelog_protocol.errors import ProtocolError
@@ -22,6 +22,7 @@ from oncelog_protocol.messages.fetch import FetchRequest
 from oncelog_protocol.messages.heartbeat import HeartbeatRequest
 from oncelog_protocol.messages.metadata import MetadataRequest
 from oncelog_protocol.messages.produce import ProduceRequest
+from oncelog_protocol.types import Buffer
 from oncelog_protocol.varint import write_uvarint
 from tests.protocol.drawing import CASES, FLEXIBLE, case_id, sample
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from oncelog_protocol.codecs import Buffer
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.schema import message, struct
-from oncelog_protocol.types import array, bytestring, int32, string
+from oncelog_protocol.types import Buffer, array, bytestring, int32, string
 
 from .versions import decode_body, encode_versioned, read_version
 

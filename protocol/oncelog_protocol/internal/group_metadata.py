@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from oncelog_protocol.codecs import Buffer
 from oncelog_protocol.schema import message, struct
-from oncelog_protocol.types import array, bytestring, int32, int64, string, uuid
+from oncelog_protocol.types import Buffer, array, bytestring, int32, int64, string, uuid
 
 from .versions import UnknownRecordVersion, decode_body, encode_versioned, read_version
 

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from oncelog_protocol.codecs import Buffer
 from oncelog_protocol.errors import ProtocolError
+from oncelog_protocol.types import Buffer
 
 from .versions import UnknownRecordVersion, read_version
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-from oncelog_protocol.codecs import Buffer
 from oncelog_protocol.schema import message, struct
-from oncelog_protocol.types import array, int8, int16, int32, int64, string
+from oncelog_protocol.types import Buffer, array, int8, int16, int32, int64, string
 
 from .versions import UnknownRecordVersion, decode_body, encode_versioned, read_version
 

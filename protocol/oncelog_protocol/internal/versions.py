@@ -8,8 +8,9 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, TypeVar
 
-from oncelog_protocol.codecs import Buffer, decoder, encoder
+from oncelog_protocol.codecs import decoder, encoder
 from oncelog_protocol.errors import ProtocolError
+from oncelog_protocol.types import Buffer
 
 T = TypeVar("T")
 
