@@ -16,9 +16,10 @@ from oncelog_protocol.errors import ProtocolError
 
 _LENGTH: Final = struct.Struct(">i")
 SHARED_BYTES: Final = 256 << 10
-# Up to here a frame gets its whole buffer at once; above it the buffer doubles as bytes arrive
-# (H3).
-EXACT_BYTES: Final = 2 << 20
+# Up to here a frame gets its whole buffer at once; above it the buffer is at most this many times
+# what has arrived (H3).
+EXACT_BYTES: Final = 128 << 10
+_GROWTH: Final = 4
 
 
 class SharedBuffer:
@@ -67,7 +68,7 @@ class FrameReader:
 
     def _grow(self, frame: bytearray) -> bytearray:
         # A new one: the loop may still hold a view of the old.
-        grown = bytearray(min(self._frame_size, 2 * len(frame)))
+        grown = bytearray(min(self._frame_size, _GROWTH * len(frame)))
         grown[: len(frame)] = frame
         self._frame = grown
         return grown
@@ -107,7 +108,7 @@ class FrameReader:
 
     def _keep(self, part: memoryview, size: int) -> None:
         """The beginning of a frame that is not complete."""
-        frame = bytearray(size if size <= EXACT_BYTES else max(EXACT_BYTES, len(part)))
+        frame = bytearray(min(size, max(EXACT_BYTES, _GROWTH * len(part))))
         frame[: len(part)] = part
         self._frame = frame
         self._frame_size = size

@@ -1,0 +1,147 @@
+"""Clients that mean no good, many at once, while others work: they get nothing but what they sent
+memory for, and leave nothing behind (reliability brief, section 8: its general contract)."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.records.batch import build_batch
+from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import produce, records
+from tests.faults.driving import QUICK, Taken, create, events, taken
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+
+SEED = 11
+CROWD = 40
+RSS_GROWTH = 64 << 20
+# Whoever works must not wait longer for any one answer, with the machine busy with the crowd.
+PATIENCE_S = 3.0
+# ApiVersions v0, correlation id 1, no client id; and Metadata v12 for all topics.
+SMALL = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+METADATA = struct.pack(">ihhihBBBBBB", 16, 3, 12, 1, -1, 0, 0, 1, 1, 0, 0)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
+    with Oncelog(tmp_path_factory.mktemp("crowd"), QUICK) as broker:
+        with Wire(broker.address) as wire:
+            create(wire, "t")
+        yield broker
+        events(broker)
+
+
+@pytest.fixture
+def wire(broker: Oncelog) -> Iterator[Wire]:
+    """Somebody who works."""
+    with Wire(broker.address) as wire:
+        yield wire
+
+
+@pytest.fixture
+def before(broker: Oncelog, wire: Wire) -> Taken:
+    """What the broker takes while only `wire` is there."""
+    works(wire)
+    return taken(broker.pid)
+
+
+def works(wire: Wire, times: int = 20) -> None:
+    """Produce is answered, and soon."""
+    for _ in range(times):
+        began = time.monotonic()
+        assert produce(wire, "t", build_batch(records())).error_code == ErrorCode.NONE
+        assert time.monotonic() - began < PATIENCE_S
+
+
+def back_to(broker: Oncelog, before: Taken) -> None:
+    """Descriptors return to what they were, memory nearly."""
+    wait_until(
+        lambda: taken(broker.pid).descriptors <= before.descriptors, "descriptors are given back"
+    )
+    assert taken(broker.pid).rss_bytes - before.rss_bytes < RSS_GROWTH
+
+
+@pytest.fixture
+def crowd(broker: Oncelog) -> Iterator[list[socket.socket]]:
+    """Bare connections, closed at the end at the latest."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(broker.connect()) for _ in range(CROWD)]
+
+
+def test_h3_declared_sizes_cost_nothing(
+    broker: Oncelog, wire: Wire, before: Taken, crowd: list[socket.socket]
+) -> None:
+    """40 half frames of 100 MB each: only what has arrived is kept."""
+    for one in crowd:
+        one.sendall(struct.pack(">i", 104_857_600) + bytes(50_000))
+    works(wire)
+    assert taken(broker.pid).rss_bytes - before.rss_bytes < 2 * CROWD * (2 << 20)
+    for one in crowd:
+        one.close()
+    back_to(broker, before)
+
+
+@pytest.mark.parametrize("request_bytes", [SMALL, METADATA], ids=["small", "metadata"])
+def test_h8_who_never_reads_is_not_served(
+    broker: Oncelog,
+    wire: Wire,
+    before: Taken,
+    crowd: list[socket.socket],
+    request_bytes: bytes,
+) -> None:
+    """Pipelined requests without end: the broker stops reading, memory is bounded."""
+    flood = request_bytes * (1 << 20 >> 4)
+    for one in crowd[:10]:
+        one.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                one.send(flood)
+    works(wire)
+    assert taken(broker.pid).rss_bytes - before.rss_bytes < RSS_GROWTH
+    for one in crowd:
+        one.close()
+    back_to(broker, before)
+
+
+def test_garbage_costs_its_sender_alone(
+    broker: Oncelog, wire: Wire, before: Taken, crowd: list[socket.socket]
+) -> None:
+    """Frames of noise, some of them with the head of a real request; half of the senders hang up
+    by a reset."""
+    chosen = random.Random(SEED)
+    for number, one in enumerate(crowd):
+        with suppress(ConnectionError):
+            for _ in range(10):
+                noise = chosen.randbytes(chosen.randrange(1, 3000))
+                head = struct.pack(">hh", chosen.randrange(0, 76), chosen.randrange(0, 14))
+                body = (head if number % 2 else b"") + noise
+                one.sendall(struct.pack(">i", len(body)) + body)
+        if number % 4 == 0:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    works(wire)
+    for one in crowd:
+        one.close()
+    back_to(broker, before)
+    works(wire)
+
+
+def test_n12_connections_that_come_and_go(broker: Oncelog, wire: Wire, before: Taken) -> None:
+    """A thousand of them, every second with half a request."""
+    for number in range(1_000):
+        with socket.create_connection((broker.host, broker.port), 10) as one:
+            if number % 2:
+                one.sendall(SMALL[: 1 + number % 13])
+        if number % 50 == 0:
+            works(wire, 1)
+    back_to(broker, before)
