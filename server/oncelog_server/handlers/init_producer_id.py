@@ -37,8 +37,10 @@ def _init(
 ) -> TransactionResult | Deferred[TransactionResult]:
     """Raises Refused."""
     if request.transactional_id is None:
-        if not node.authorizer.authorise(context.principal, Operation.IDEMPOTENT_WRITE, CLUSTER):
+        if not _may_write_idempotently(node, context):
             raise Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        if (request.producer_id == -1) != (request.producer_epoch == -1):
+            raise Refused(ErrorCode.INVALID_REQUEST)
         return TransactionResult(ErrorCode.NONE, node.new_producer_id(), 0)
     resource = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
     if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
@@ -52,6 +54,15 @@ def _init(
             request.producer_id,
             request.producer_epoch,
         )
+    )
+
+
+def _may_write_idempotently(node: Node, context: RequestContext) -> bool:
+    """Whoever may write to any topic may do so once (KIP-679)."""
+    authorise, principal = node.authorizer.authorise, context.principal
+    return authorise(principal, Operation.IDEMPOTENT_WRITE, CLUSTER) or any(
+        authorise(principal, Operation.WRITE, Resource(ResourceType.TOPIC, name))
+        for name in node.metadata.image.topics
     )
 
 

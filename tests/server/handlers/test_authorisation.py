@@ -377,6 +377,13 @@ async def test_a_topic_is_not_created_for_a_client_that_may_only_see_it() -> Non
         assert "missing" not in node.metadata.image.topics
 
 
+async def test_who_may_write_to_a_topic_may_do_so_idempotently() -> None:
+    async with broker_granting(WRITE_TOPIC) as node:
+        node = replace(node, new_producer_id=lambda: 7)
+        answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], node, IDEMPOTENT)
+        assert (answer.error_code, answer.producer_id) == (ErrorCode.NONE, 7)
+
+
 async def test_a_follower_may_ask_for_the_end_of_an_epoch() -> None:
     async with broker_granting(CLUSTER_ACTION) as node:
         answer = await ask(HANDLERS[ApiKey.OFFSET_FOR_LEADER_EPOCH], node, epoch_request(TOPIC))
