@@ -1,0 +1,209 @@
+"""Processes that stop for a while, or for good, in the middle of something: a broker that is
+suspended, clients that are killed or vanish while they wait (T1-T4, N1-N3)."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.describe_groups import DescribeGroupsRequest
+from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from oncelog_protocol.records.batch import build_batch
+from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import (
+    batch,
+    end_transaction,
+    find_coordinator,
+    new_identity,
+    produce,
+    records,
+)
+from tests.faults.driving import (
+    QUICK,
+    create,
+    end_offset,
+    events,
+    last_stable_offset,
+    merged,
+    taken,
+    values,
+)
+
+STOPPED_S = 1.0
+WAITING = 20
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
+    groups = {
+        "group.initial.rebalance.delay.ms": "1000",
+        "group.min.session.timeout.ms": "100",
+    }
+    settings = merged(QUICK, groups)
+    with Oncelog(tmp_path_factory.mktemp("interruptions"), settings) as broker:
+        yield broker
+        events(broker)
+
+
+@pytest.fixture
+def wire(broker: Oncelog) -> Iterator[Wire]:
+    with Wire(broker.address) as wire:
+        yield wire
+
+
+@contextmanager
+def suspended(broker: Oncelog) -> Iterator[None]:
+    """SIGSTOP, and SIGCONT after the block."""
+    broker._running().send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        broker._running().send_signal(signal.SIGCONT)
+
+
+def test_a_broker_that_is_suspended_in_a_transaction_goes_on(broker: Oncelog, wire: Wire) -> None:
+    """What was sent meanwhile is served when it wakes, once and in order."""
+    create(wire, "suspended")
+    producer = Producer(
+        {"bootstrap.servers": broker.address, "transactional.id": "suspended", "linger.ms": 0}
+    )
+    producer.init_transactions(20)
+    expected = []
+    for number in range(3):
+        producer.begin_transaction()
+        for half in (0, 1):
+            value = b"%d-%d" % (number, half)
+            producer.produce("suspended", value, partition=0)
+            expected.append(value)
+            with suspended(broker):
+                producer.poll(STOPPED_S / 6)
+        with suspended(broker):
+            producer.poll(STOPPED_S / 6)
+        producer.commit_transaction(20)
+    assert values(wire, "suspended") == expected
+    assert last_stable_offset(wire, "suspended") == end_offset(wire, "suspended")
+
+
+KILLED_CLIENT = """
+import sys, time
+from confluent_kafka import Producer
+address, topic = sys.argv[1:]
+producer = Producer({"bootstrap.servers": address, "transactional.id": topic,
+                     "transaction.timeout.ms": 1000})
+producer.init_transactions(20)
+producer.begin_transaction()
+producer.produce(topic, b"never", partition=0)
+producer.flush(20)
+print("sent", flush=True)
+time.sleep(60)
+"""
+
+
+def test_the_transaction_of_a_killed_client_is_aborted_at_its_timeout(
+    broker: Oncelog, wire: Wire
+) -> None:
+    """Nobody else has to do anything: readers get past it, and never see its records."""
+    create(wire, "killed")
+    command = [sys.executable, "-c", KILLED_CLIENT, broker.address, "killed"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == b"sent\n"
+        began = time.monotonic()
+        client.kill()
+    assert last_stable_offset(wire, "killed") == 0
+    assert produce(wire, "killed", build_batch(records(1, b"after"))).base_offset == 1
+    assert values(wire, "killed") == []
+    wait_until(
+        lambda: last_stable_offset(wire, "killed") == end_offset(wire, "killed") == 3,
+        "the transaction is aborted",
+    )
+    assert time.monotonic() - began < 5
+    assert values(wire, "killed") == [b"after"]
+    told = [one for one in events(broker) if one["event"] == "transaction timed out, aborted"]
+    assert [one["transactional_id"] for one in told] == ["killed"]
+
+
+def test_an_open_transaction_keeps_its_deadline_over_a_crash(tmp_path: Path) -> None:
+    """S12: the coordinator that comes back counts from the transaction's start."""
+    broker = Oncelog(tmp_path, QUICK)
+    broker.start()
+    with Wire(broker.address) as wire:
+        create(wire, "t")
+        who = new_identity(wire, "t", timeout_ms=1_500)
+        assert produce(wire, "t", batch(who, 0), who=who).error_code == ErrorCode.NONE
+        began = time.monotonic()
+    broker.kill()
+    broker.start()
+    with Wire(broker.address) as wire:
+        wait_until(
+            lambda: last_stable_offset(wire, "t") == end_offset(wire, "t") == 2, "it is aborted"
+        )
+        assert time.monotonic() - began < 5
+        fenced = end_transaction(wire, who, commit=True)
+        assert fenced.error_code != ErrorCode.NONE
+        assert values(wire, "t") == []
+    broker.stop()
+
+
+def descriptors(broker: Oncelog) -> int:
+    return taken(broker.pid).descriptors
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_readers_that_vanish_while_they_wait_leave_nothing(broker: Oncelog, wire: Wire) -> None:
+    """Fetches parked for a minute: given back at once, and producers never wait for them."""
+    create(wire, "parked")
+    assert produce(wire, "parked", build_batch(records())).error_code == ErrorCode.NONE
+    before = descriptors(broker)
+    parked = [Wire(broker.address) for _ in range(WAITING)]
+    wanted = FetchTopic(topic="parked", partitions=[FetchPartition(0, fetch_offset=1)])
+    for one in parked:
+        one.send(FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[wanted]), 12)
+    wait_until(lambda: descriptors(broker) >= before + WAITING, "all are there")
+    for one in parked[1:]:
+        one.socket.close()
+    wait_until(lambda: descriptors(broker) <= before + 1, "they are given back")
+    assert produce(wire, "parked", build_batch(records())).base_offset == 1
+    assert parked[0].answer().responses[0].partitions[0].high_watermark == 2
+    parked[0].socket.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_members_that_vanish_while_they_join_leave_the_group(broker: Oncelog, wire: Wire) -> None:
+    """They hang up before the first rebalance: it happens without them, their sessions end."""
+    find_coordinator(wire, "joining", key_type=0)
+    before = descriptors(broker)
+    members = [Wire(broker.address) for _ in range(WAITING)]
+    for one in members:
+        one.send(
+            JoinGroupRequest(
+                group_id="joining",
+                session_timeout_ms=500,
+                rebalance_timeout_ms=1_000,
+                protocol_type="consumer",
+                protocols=[JoinGroupRequestProtocol("range", b"")],
+            ),
+            3,
+        )
+    wait_until(lambda: members_of(wire, "joining") == WAITING, "all have joined")
+    for one in members:
+        one.socket.close()
+    wait_until(lambda: descriptors(broker) <= before, "they are given back")
+    wait_until(lambda: members_of(wire, "joining") == 0, "the group is empty")
+
+
+def members_of(wire: Wire, group: str) -> int:
+    """How many members the coordinator counts."""
+    return len(wire.call(DescribeGroupsRequest(groups=[group]), 5).groups[0].members)

@@ -1,0 +1,108 @@
+"""SIGTERM while producers send: a clean stop in under two seconds, and clients that come back to
+the next process have lost nothing (section 4 of the specification)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.faults.driving import QUICK, create, events, values
+
+CLEAN_STOP_S = 2.0
+RESTARTS = 3
+
+
+class Load:
+    """Idempotent producers in threads of their own, until they are told to end."""
+
+    def __init__(self, address: str, topic: str, producers: int) -> None:
+        self.address = address
+        self.topic = topic
+        self.delivered: list[set[bytes]] = [set() for _ in range(producers)]
+        self.sent = [0] * producers
+        self.failed: list[Any] = []
+        self._over = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, args=(number,)) for number in range(producers)
+        ]
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        for thread in self._threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            for thread in self._threads:
+                thread.join(60)
+
+    def _run(self, number: int) -> None:
+        producer = Producer(
+            {
+                "bootstrap.servers": self.address,
+                "enable.idempotence": True,
+                "linger.ms": 1,
+                "reconnect.backoff.max.ms": 100,
+                "metadata.recovery.strategy": "none",
+                "log_level": 0,
+            }
+        )
+
+        def told(error: Any, message: Any) -> None:
+            if error is not None:
+                self.failed.append(error)
+            else:
+                self.delivered[number].add(message.value())
+
+        while not self._over.is_set():
+            value = b"%d-%d" % (number, self.sent[number])
+            producer.produce(self.topic, value, partition=number, on_delivery=told)
+            self.sent[number] += 1
+            producer.poll(0.001)
+        assert producer.flush(30) == 0
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.delivered))
+
+
+@pytest.mark.parametrize("flush", ["false", "true"], ids=["default", "flush on ack"])
+def test_producers_go_on_over_clean_stops(tmp_path: Path, flush: str) -> None:
+    """Every record delivered once and in order, over three restarts; each stop is clean."""
+    broker = Oncelog(tmp_path, QUICK | {"oncelog.flush.on.ack": flush})
+    broker.start()
+    with Wire(broker.address) as wire:
+        create(wire, "t", partitions=2)
+    load = Load(broker.address, "t", 2)
+    with load.running():
+        for _ in range(RESTARTS):
+            seen = load.count
+            wait_until(lambda seen=seen: load.count > seen + 50, "records are delivered")
+            began = time.monotonic()
+            assert broker.stop() == 0
+            assert time.monotonic() - began < CLEAN_STOP_S
+            assert (broker.data / ".kafka_cleanshutdown").exists()
+            broker.start()
+        seen = load.count
+        wait_until(lambda: load.count > seen + 50, "records are delivered at the end")
+    assert not load.failed
+    with Wire(broker.address) as wire:
+        for number in (0, 1):
+            expected = [b"%d-%d" % (number, at) for at in range(load.sent[number])]
+            assert values(wire, "t", partition=number) == expected
+            assert load.delivered[number] == set(expected)
+    assert all(event["clean"] for event in events(broker) if event["event"] == "broker stopped")
+    starts = [event["clean"] for event in events(broker) if event["event"] == "broker started"]
+    assert starts == [False, *[True] * RESTARTS]
+    broker.stop()
