@@ -97,12 +97,12 @@ def _look_up(
     index = wanted.partition_index
     if timestamp == LATEST:
         return ListOffsetsPartitionResponse(index, 0, -1, end, partition.leader_epoch)
-    if timestamp in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = log.log_start_offset
         epoch = log.leader_epochs.epoch_at(start)
         return ListOffsetsPartitionResponse(index, 0, -1, start, epoch)
-    if timestamp == LATEST_TIERED:
-        return _nothing(wanted)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return _nothing(wanted)  # There is no tiered storage.
     if timestamp == MAX_TIMESTAMP:
         found = log.max_timestamp_offset()
     else:

@@ -14,7 +14,13 @@ from oncelog_protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from oncelog_server.handlers import list_offsets
-from oncelog_server.handlers.list_offsets import LATEST, MAX_TIMESTAMP
+from oncelog_server.handlers.list_offsets import (
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+)
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.handlers.nodes import ask, broker
 from tests.server.log.driver import NOW_MS, batch
@@ -51,6 +57,9 @@ async def listed(isolation: int, *wanted: tuple[int, int]) -> list[tuple[int, in
     ("isolation", "timestamp", "expected"),
     [
         pytest.param(0, LATEST, (0, 2, 4), id="the high watermark"),
+        pytest.param(0, EARLIEST_LOCAL, (0, 0, 4), id="the beginning, which is on local disk"),
+        pytest.param(0, LATEST_TIERED, (0, -1, -1), id="nothing is in tiered storage"),
+        pytest.param(0, EARLIEST_PENDING_UPLOAD, (0, -1, -1), id="nor waits to go there"),
         pytest.param(READ_COMMITTED, LATEST, (0, 1, 4), id="the last stable offset"),
         pytest.param(0, MAX_TIMESTAMP, (0, 1, 4), id="the highest timestamp"),
         pytest.param(READ_COMMITTED, MAX_TIMESTAMP, (0, -1, -1), id="which is not decided yet"),
