@@ -24,12 +24,22 @@ from oncelog_server.security.authorizer import (
 )
 from oncelog_server.settings.listeners import Endpoint
 from oncelog_server.settings.model import Settings
+from tests.server.log.driver import NOW_MS
 from tests.server.metadata.memory_store import MemoryStore
 
 T = TypeVar("T")
 
 ENDPOINTS = [Endpoint("PLAINTEXT", "inside", 9092), Endpoint("EXTERNAL", "outside", 19092)]
 NOBODY: Any = None
+
+
+class StillClock:
+    """Both clocks, which do not go on."""
+
+    def now_ms(self) -> int:
+        return NOW_MS
+
+    monotonic_ms = now_ms
 
 
 class Denying:

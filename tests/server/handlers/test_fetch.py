@@ -16,19 +16,12 @@ from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.handlers import fetch
 from oncelog_server.node import Node
 from oncelog_server.topic_partition import TopicPartition
-from tests.server.handlers.nodes import ask, broker, context
+from tests.server.handlers.nodes import StillClock, ask, broker, context
 from tests.server.log.driver import NOW_MS, batch
 from tests.server.manual_timers import ManualTimers
 from tests.server.partition.partitions import partition
 
 NAME = TopicPartition("orders", 0)
-
-
-class Clock:
-    def now_ms(self) -> int:
-        return NOW_MS
-
-    monotonic_ms = now_ms
 
 
 async def with_orders(node: Node) -> Node:
@@ -37,7 +30,7 @@ async def with_orders(node: Node) -> Node:
     found.append(batch(), now_ms=NOW_MS)
     node.partitions.add(found)
     return replace(
-        node, clock=Clock(), timers=ManualTimers(), fetch_sessions=FetchSessions(10, lambda: 1)
+        node, clock=StillClock(), timers=ManualTimers(), fetch_sessions=FetchSessions(10, lambda: 1)
     )
 
 

@@ -1,0 +1,214 @@
+"""One small request of each API, about a topic, a group or a transactional id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from oncelog_protocol.messages import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    alter_configs,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    describe_topic_partitions,
+    end_txn,
+    fetch,
+    find_coordinator,
+    heartbeat,
+    incremental_alter_configs,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    produce,
+    sync_group,
+    txn_offset_commit,
+    write_txn_markers,
+)
+from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.record import NewRecord
+
+
+def batch(producer_id: int) -> bytearray:
+    epoch = 0 if producer_id >= 0 else -1
+    return build_batch(
+        [NewRecord(1, None, b"v")],
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=epoch,
+        is_transactional=producer_id >= 0,
+    )
+
+
+def produce_request(producer_id: int, transactional_id: str | None) -> Callable[[str], Any]:
+    def request(topic: str) -> Any:
+        data = [produce.PartitionProduceData(0, batch(producer_id))]
+        topics = [produce.TopicProduceData(topic, partition_data=data)]
+        return produce.ProduceRequest(transactional_id, -1, 1_000, topics)
+
+    return request
+
+
+def fetch_request(replica_id: int) -> Callable[[str], Any]:
+    def request(topic: str) -> Any:
+        topics = [fetch.FetchTopic(topic, partitions=[fetch.FetchPartition(0)])]
+        return fetch.FetchRequest(replica_id=replica_id, topics=topics)
+
+    return request
+
+
+def list_offsets_request(topic: str) -> Any:
+    partitions = [list_offsets.ListOffsetsPartition(0)]
+    topics = [list_offsets.ListOffsetsTopic(topic, partitions)]
+    return list_offsets.ListOffsetsRequest(topics=topics)
+
+
+def epoch_request(topic: str) -> Any:
+    partitions = [offset_for_leader_epoch.OffsetForLeaderPartition(0)]
+    topics = [offset_for_leader_epoch.OffsetForLeaderTopic(topic, partitions)]
+    return offset_for_leader_epoch.OffsetForLeaderEpochRequest(topics=topics)
+
+
+def delete_records_request(topic: str) -> Any:
+    partitions = [delete_records.DeleteRecordsPartition(0)]
+    return delete_records.DeleteRecordsRequest(
+        [delete_records.DeleteRecordsTopic(topic, partitions)]
+    )
+
+
+def commit_request(topic: str) -> Any:
+    partitions = [offset_commit.OffsetCommitRequestPartition(0, 7)]
+    topics = [offset_commit.OffsetCommitRequestTopic(topic, partitions=partitions)]
+    return offset_commit.OffsetCommitRequest("group", topics=topics)
+
+
+def txn_commit_request(topic: str) -> Any:
+    partitions = [txn_offset_commit.TxnOffsetCommitRequestPartition(0, 7)]
+    topics = [txn_offset_commit.TxnOffsetCommitRequestTopic(topic, partitions=partitions)]
+    return txn_offset_commit.TxnOffsetCommitRequest("id", "group", 1, 0, topics=topics)
+
+
+def offset_fetch_request(topic: str) -> Any:
+    topics = [offset_fetch.OffsetFetchRequestTopics(topic, partition_indexes=[0])]
+    groups = [offset_fetch.OffsetFetchRequestGroup("group", topics=topics)]
+    return offset_fetch.OffsetFetchRequest(groups=groups)
+
+
+def offset_delete_request(topic: str) -> Any:
+    partitions = [offset_delete.OffsetDeleteRequestPartition(0)]
+    topics = [offset_delete.OffsetDeleteRequestTopic(topic, partitions)]
+    return offset_delete.OffsetDeleteRequest("group", topics)
+
+
+def add_by_client(topic: str) -> Any:
+    return add_partitions_to_txn.AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="id",
+        v3_and_below_producer_id=1,
+        v3_and_below_topics=[add_partitions_to_txn.AddPartitionsToTxnTopic(topic, [0])],
+    )
+
+
+def add_by_broker(topic: str) -> Any:
+    topics = [add_partitions_to_txn.AddPartitionsToTxnTopic(topic, [0])]
+    one = add_partitions_to_txn.AddPartitionsToTxnTransaction("id", 1, 0, False, topics)
+    return add_partitions_to_txn.AddPartitionsToTxnRequest(transactions=[one])
+
+
+def markers_request(topic: str) -> Any:
+    topics = [write_txn_markers.WritableTxnMarkerTopic(topic, [0])]
+    marker = write_txn_markers.WritableTxnMarker(1, 0, False, topics, 0)
+    return write_txn_markers.WriteTxnMarkersRequest([marker])
+
+
+def coordinator_request(key_type: int) -> Callable[[str], Any]:
+    return lambda topic: find_coordinator.FindCoordinatorRequest(
+        key_type=key_type, coordinator_keys=["a"]
+    )
+
+
+def configs_request(resource_type: int) -> Callable[[str], Any]:
+    def request(topic: str) -> Any:
+        name = topic if resource_type == TOPIC_SETTINGS else "1"
+        resource = describe_configs.DescribeConfigsResource(resource_type, name)
+        return describe_configs.DescribeConfigsRequest([resource])
+
+    return request
+
+
+def always(request: Any) -> Callable[[str], Any]:
+    return lambda topic: request
+
+
+TOPIC_SETTINGS: Final = 2
+BROKER_SETTINGS: Final = 4
+
+
+def metadata_request(topic: str | None) -> Any:
+    """None for all topics."""
+    topics = None if topic is None else [metadata.MetadataRequestTopic(name=topic)]
+    return metadata.MetadataRequest(topics)
+
+
+def describe_topic_request(topic: str) -> Any:
+    topics = [describe_topic_partitions.TopicRequest(topic)]
+    return describe_topic_partitions.DescribeTopicPartitionsRequest(topics)
+
+
+def create_request(topic: str) -> Any:
+    return create_topics.CreateTopicsRequest([create_topics.CreatableTopic(topic, 1, 1)])
+
+
+def delete_request(topic: str) -> Any:
+    return delete_topics.DeleteTopicsRequest([delete_topics.DeleteTopicState(topic)])
+
+
+def create_partitions_request(topic: str) -> Any:
+    topics = [create_partitions.CreatePartitionsTopic(topic, 3)]
+    return create_partitions.CreatePartitionsRequest(topics)
+
+
+def alter_request(topic: str) -> Any:
+    resource = alter_configs.AlterConfigsResource(TOPIC_SETTINGS, topic)
+    return alter_configs.AlterConfigsRequest([resource])
+
+
+def alter_incrementally_request(topic: str) -> Any:
+    resource = incremental_alter_configs.AlterConfigsResource(TOPIC_SETTINGS, topic)
+    return incremental_alter_configs.IncrementalAlterConfigsRequest([resource])
+
+
+describe_log_dirs_request = always(describe_log_dirs.DescribeLogDirsRequest())
+join_request = always(join_group.JoinGroupRequest("group"))
+sync_request = always(sync_group.SyncGroupRequest("group"))
+heartbeat_request = always(heartbeat.HeartbeatRequest("group"))
+leave_request = always(leave_group.LeaveGroupRequest("group"))
+list_groups_request = always(list_groups.ListGroupsRequest())
+describe_groups_request = always(describe_groups.DescribeGroupsRequest(["group"]))
+delete_groups_request = always(delete_groups.DeleteGroupsRequest(["group"]))
+idempotent_request = always(init_producer_id.InitProducerIdRequest(None))
+transactional_request = always(init_producer_id.InitProducerIdRequest("id", 60_000))
+add_offsets_request = always(add_offsets_to_txn.AddOffsetsToTxnRequest("id", 1, 0, "group"))
+end_request = always(end_txn.EndTxnRequest("id", 1, 0, True))
+
+
+def codes(answer: Any) -> Iterator[int]:
+    """Every error code in an answer, at whatever level."""
+    for name in getattr(answer, "__slots__", ()):
+        value = getattr(answer, name)
+        if name in {"error_code", "partition_error_code"}:
+            yield value
+        for one in value if isinstance(value, list) else [value]:
+            yield from codes(one)

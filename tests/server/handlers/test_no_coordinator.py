@@ -1,0 +1,115 @@
+"""Before anybody has asked for a coordinator its internal topic does not exist: each API then says
+what makes a client look for the coordinator again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import RETRIABLE, ErrorCode
+from oncelog_server.cluster.topics import NewTopic
+from oncelog_server.coordination.groups import GroupCoordinator
+from oncelog_server.coordination.routing import CONSUMER_OFFSETS
+from oncelog_server.coordination.transactions import TransactionCoordinator
+from oncelog_server.group.config import GroupConfig
+from oncelog_server.handlers import all_handlers
+from oncelog_server.node import Node
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.handlers.nodes import NOBODY, StillClock, ask, broker
+from tests.server.handlers.requests import (
+    add_by_broker,
+    add_by_client,
+    add_offsets_request,
+    codes,
+    commit_request,
+    delete_groups_request,
+    describe_groups_request,
+    end_request,
+    heartbeat_request,
+    join_request,
+    leave_request,
+    list_groups_request,
+    offset_delete_request,
+    offset_fetch_request,
+    produce_request,
+    sync_request,
+    transactional_request,
+    txn_commit_request,
+)
+from tests.server.manual_timers import ManualTimers
+from tests.server.partition.partitions import partition
+
+HANDLERS: Final = {module.API: module for module in all_handlers()}
+TOPIC: Final = "orders"
+NOT_COORDINATOR: Final = ErrorCode.NOT_COORDINATOR
+
+
+def without_internal_topics(node: Node) -> Node:
+    clock, timers = StillClock(), ManualTimers()
+    groups = GroupCoordinator(
+        partition_count=lambda: 0,
+        config=GroupConfig(),
+        new_member_id=lambda client_id: client_id,
+        timers=timers,
+        wall_ms=clock.now_ms,
+        monotonic_ms=clock.now_ms,
+    )
+    transactions = TransactionCoordinator(
+        partition_count=lambda: 0,
+        leaders=NOBODY,
+        new_producer_id=lambda: 1,
+        timers=timers,
+        wall_ms=clock.now_ms,
+        monotonic_ms=clock.now_ms,
+        max_timeout_ms=900_000,
+    )
+    return replace(node, clock=clock, timers=timers, groups=groups, transactions=transactions)
+
+
+@pytest.mark.parametrize(
+    ("api", "request_about", "version", "code"),
+    [
+        (ApiKey.JOIN_GROUP, join_request, None, NOT_COORDINATOR),
+        (ApiKey.SYNC_GROUP, sync_request, None, NOT_COORDINATOR),
+        (ApiKey.HEARTBEAT, heartbeat_request, None, NOT_COORDINATOR),
+        (ApiKey.LEAVE_GROUP, leave_request, None, NOT_COORDINATOR),
+        (ApiKey.OFFSET_COMMIT, commit_request, 9, NOT_COORDINATOR),
+        (ApiKey.OFFSET_FETCH, offset_fetch_request, 9, NOT_COORDINATOR),
+        (ApiKey.OFFSET_DELETE, offset_delete_request, None, NOT_COORDINATOR),
+        (ApiKey.DESCRIBE_GROUPS, describe_groups_request, None, NOT_COORDINATOR),
+        (ApiKey.DELETE_GROUPS, delete_groups_request, None, NOT_COORDINATOR),
+        (ApiKey.LIST_GROUPS, list_groups_request, None, ErrorCode.NONE),
+        (ApiKey.INIT_PRODUCER_ID, transactional_request, None, NOT_COORDINATOR),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, add_by_client, 3, NOT_COORDINATOR),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, add_by_broker, None, NOT_COORDINATOR),
+        (ApiKey.END_TXN, end_request, None, NOT_COORDINATOR),
+        (ApiKey.TXN_OFFSET_COMMIT, txn_commit_request, 4, NOT_COORDINATOR),
+        (ApiKey.TXN_OFFSET_COMMIT, txn_commit_request, 5, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        # A leader that cannot ask says what every producer tries again for.
+        (ApiKey.PRODUCE, produce_request(1, "id"), 12, ErrorCode.NOT_ENOUGH_REPLICAS),
+    ],
+)
+async def test_a_client_is_told_to_look_for_the_coordinator(
+    api: ApiKey, request_about: Callable[[str], Any], version: int | None, code: ErrorCode
+) -> None:
+    assert code in RETRIABLE | {ErrorCode.NONE}
+    async with broker() as bare:
+        await bare.metadata.create_topics([NewTopic(TOPIC)])
+        node = without_internal_topics(bare)
+        node.partitions.add(partition(name=TopicPartition(TOPIC, 0)))
+        answer = await ask(HANDLERS[api], node, request_about(TOPIC), version)
+        assert set(codes(answer)) | {ErrorCode.NONE} == {code, ErrorCode.NONE}
+
+
+async def test_add_offsets_to_txn_has_the_offsets_topic_created() -> None:
+    """A producer may come here before any consumer has asked for the group's coordinator."""
+    async with broker() as bare:
+        node = without_internal_topics(bare)
+        answer = await ask(HANDLERS[ApiKey.ADD_OFFSETS_TO_TXN], node, add_offsets_request(TOPIC))
+        assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await node.metadata.create_missing_topic(CONSUMER_OFFSETS)
+        assert CONSUMER_OFFSETS in node.metadata.image.topics
