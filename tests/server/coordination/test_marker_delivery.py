@@ -57,6 +57,22 @@ def test_CK_the_marker_of_a_partition_that_is_gone_is_dropped_and_all_completes(
     assert outcomes(world, A0) == [True]
 
 
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_topic_made_anew_inside_a_transaction_gets_a_marker_that_harms_nobody(
+    committed: bool,
+) -> None:
+    world = World()
+    producer = opened(world, A0, B0)
+    world.recreate(A0)
+    assert value_of(world.end(producer, committed)).code is ErrorCode.NONE
+    assert state(world) is (State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT)
+    anew = world.partitions[A0]
+    assert anew.last_stable_offset == anew.high_watermark == anew.log.log_end_offset == 1
+    assert world.read(A0) == []
+    assert outcomes(world, B0) == [committed]
+    world.check()
+
+
 def test_N11_a_partition_that_is_only_unknown_for_now_keeps_its_marker() -> None:
     world = World()
     producer = opened(world, A0, A1)

@@ -170,6 +170,13 @@ class World:
         partition.become_leader(0, self.leader_epoch, (0,), (0,))
         return partition
 
+    def recreate(self, name: TopicPartition) -> None:
+        """Its topic is deleted, and another one of its name is made."""
+        old = self.partitions.pop(name)
+        old.resign()
+        old.log.remove(f"{partition_directory(*name)}.0-delete")
+        self.partitions[name] = self._open(name)
+
     def lead(self) -> None:
         self.groups.lead(self.partitions[OFFSETS])
         self.transactions.lead(self.partitions[TXN_LOG])
