@@ -76,7 +76,7 @@ def commit_offset(
 
 
 def committed_offset(wire: Wire, topic: str, *, stable: bool) -> tuple[int, int]:
-    """Offset and error code of partition 0 of the group named as the topic, or the group's error."""
+    """Offset and error code, the partition's or the group's; the group is named as the topic."""
     group = OffsetFetchRequestGroup(
         group_id=topic, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
     )

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from tests.broker import Oncelog
 from tests.kafka.tools import start_tool
-from tests.torture.audit import read_all
+from tests.torture.audit import end_offsets, read_all
 from tests.torture.copier import INPUT, OUTPUT, RECONNECT
 from tests.torture.run import BROKER_SETTINGS, create_topics
 from tests.torture.workload import PARTITIONS
 
-RECORDS = 4_000
-BROKER_KILLS = 4
+RECORDS = 8_000
+# The broker is killed when the output, markers and aborted records included, is as long as this.
+KILLED_AT = (200, 1_500, 3_000, 4_500)
 DEADLINE_S = 120.0
 
 
@@ -48,10 +50,16 @@ def start_copier(broker: Oncelog) -> subprocess.Popen[str]:
     )
 
 
+def written(admin: Any) -> int:
+    """How long the output is so far."""
+    return sum(end_offsets(admin, OUTPUT, committed=False).values())
+
+
 def test_javas_copier_over_kills(kafka_jars: str, broker: Oncelog) -> None:
     """Whatever is killed, a copier that is started again ends with every record copied once."""
-    chance = random.Random(20_260_102)
-    kills = 0
+    settings = {"bootstrap.servers": broker.address, **RECONNECT}
+    admin = AdminClient(settings)
+    kills_left = list(KILLED_AT)
     deadline = time.monotonic() + DEADLINE_S
     copier = start_copier(broker)
     try:
@@ -60,20 +68,17 @@ def test_javas_copier_over_kills(kafka_jars: str, broker: Oncelog) -> None:
             if copier.poll() is not None:
                 copier.communicate()
                 copier = start_copier(broker)
-            try:
-                copier.wait(chance.uniform(0.5, 2.0))
-            except subprocess.TimeoutExpired:
-                if kills < BROKER_KILLS:
-                    kills += 1
-                    broker.kill()
-                    broker.start()
-                    if kills == BROKER_KILLS // 2:
-                        copier.kill()
+            if kills_left and written(admin) > kills_left[0]:
+                kills_left.pop(0)
+                broker.kill()
+                broker.start()
+                admin = AdminClient(settings)  # the old one knows the leader epoch of before
+                if len(kills_left) == len(KILLED_AT) // 2:
+                    copier.kill()
+            time.sleep(0.02)
     finally:
         copier.kill()
         copier.communicate()
-    assert kills == BROKER_KILLS
-    copied = sorted(
-        value for values in read_all(broker.address, OUTPUT).values() for value in values
-    )
-    assert copied == [f"{number:05}" for number in range(RECORDS)]
+    assert not kills_left
+    copied = [value for values in read_all(broker.address, OUTPUT).values() for value in values]
+    assert sorted(copied) == [f"{number:05}" for number in range(RECORDS)]
