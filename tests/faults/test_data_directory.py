@@ -1,0 +1,161 @@
+"""What a data directory says of itself, damaged: made again, or refused by the name of the file
+(reliability brief S8; section 3 of the specification)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.faults.driving import (
+    EARLIEST,
+    create,
+    damage,
+    end_offset,
+    events,
+    list_offset,
+    refusal,
+    values,
+)
+from tests.faults.logs import assert_offline, log_of, wait_for_recovery_point, write
+
+
+def test_a_damaged_partition_metadata_is_written_again_or_refused(broker: Oncelog) -> None:
+    """Unreadable, it is made from the metadata; readable, it belongs to another topic."""
+    with Wire(broker.address) as wire:
+        create(wire, "unreadable", "other", "sound")
+        for topic in ("unreadable", "other"):
+            write(wire, topic, 1)
+    broker.stop()
+    of = {
+        topic: broker.data / f"{topic}-0" / "partition.metadata"
+        for topic in ("unreadable", "other")
+    }
+    damage(of["unreadable"], 0)
+    text = of["other"].read_text()
+    at = text.index("topic_id: ") + 12
+    of["other"].write_text(text[:at] + ("A" if text[at] != "A" else "B") + text[at + 1 :])
+    broker.start()
+    with Wire(broker.address) as wire:
+        assert len(values(wire, "unreadable")) == 1
+    assert_offline(broker, "other")
+    told = {str(event["event"]): event for event in events(broker)}
+    assert told["partition of no topic put aside"]["directory"] == "other-0"
+    assert str(told["partition of no topic put aside"]["now"]).endswith("-stray")
+
+
+def _rewrite(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text, text
+    path.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize("how", ["clean stop", "kill"])
+def test_unreadable_checkpoints_cost_time_and_no_record(broker: Oncelog, how: str) -> None:
+    """S8: what they said is found out from the logs, and the operator hears of it."""
+    with Wire(broker.address) as wire:
+        create(wire, "t")
+        write(wire, "t", 4)
+        _delete_records(wire, "t", 2)
+    broker.stop() if how == "clean stop" else broker.kill()
+    names = ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint")
+    for name in names:
+        damage(broker.data / name, 0)
+    broker.start()
+    with Wire(broker.address) as wire:
+        assert len(values(wire, "t")) in (2, 4)
+        assert end_offset(wire, "t") == 4
+    told = [event["file"] for event in events(broker) if event["event"] == "checkpoint ignored"]
+    assert told == [str(broker.data / name) for name in names]
+
+
+@pytest.mark.parametrize("how", ["clean stop", "kill"])
+def test_checkpoints_that_contradict_the_log(broker: Oncelog, how: str) -> None:
+    """A damaged digit, or records that are gone. Nobody can know below which point: nobody is
+    served, nothing is deleted. But a log that ends below its start after a crash may have lost its
+    end to a power failure: as in Kafka it begins anew there, and the operator hears of it."""
+    with Wire(broker.address) as wire:
+        create(wire, "point", "start", "sound", flush_messages=1)
+        for topic in ("point", "start"):
+            write(wire, topic, 4)
+        _delete_records(wire, "start", 2)
+    for topic in ("point", "start"):
+        wait_for_recovery_point(broker, topic, 4)
+    broker.stop() if how == "clean stop" else broker.kill()
+    whole = {topic: log_of(broker, topic).read_bytes() for topic in ("point", "start")}
+    _rewrite(broker.data / "recovery-point-offset-checkpoint", "point 0 4", "point 0 7")
+    _rewrite(broker.data / "log-start-offset-checkpoint", "start 0 2", "start 0 9")
+    broker.start()
+    said = str(events(broker))
+    assert "log-start-offset-checkpoint" in said
+    assert "went to 7 before" in said
+    assert_offline(broker, "point")
+    assert log_of(broker, "point").read_bytes() == whole["point"]
+    if how == "clean stop":
+        assert_offline(broker, "start")
+        assert log_of(broker, "start").read_bytes() == whole["start"]
+    else:
+        with Wire(broker.address) as wire:
+            assert (list_offset(wire, "start", EARLIEST)[2], end_offset(wire, "start")) == (9, 9)
+
+
+def _delete_records(wire: Wire, topic: str, before: int) -> None:
+    partition = DeleteRecordsPartition(partition_index=0, offset=before)
+    request = DeleteRecordsRequest([DeleteRecordsTopic(topic, [partition])], timeout_ms=10_000)
+    assert wire.call(request).topics[0].partitions[0].error_code == ErrorCode.NONE
+
+
+def test_the_clean_mark_is_a_name_and_no_content(broker: Oncelog) -> None:
+    """A damaged mark is a mark, as in Kafka."""
+    broker.stop()
+    damage(broker.data / ".kafka_cleanshutdown")
+    broker.start()
+    assert events(broker)[-1]["clean"] is True
+
+
+def test_damaged_meta_properties_are_refused_by_name(broker: Oncelog) -> None:
+    """And the data stays as it was: once the file is right again, the stop was a clean one."""
+    broker.stop()
+    path = broker.data / "meta.properties"
+    sound = path.read_bytes()
+    for position in (0, 12, sound.index(b"node.id=") + 8):
+        damage(path, position)
+        assert str(path) in refusal(broker)
+        path.write_bytes(sound)
+    broker.start()
+    assert events(broker)[-1]["clean"] is True
+
+
+def test_damaged_metadata_is_refused_by_name_or_does_no_harm(broker: Oncelog) -> None:
+    with Wire(broker.address) as wire:
+        create(wire, *(f"t{number}" for number in range(40)))
+    broker.stop()
+    path = broker.data / "oncelog-metadata.sqlite"
+    sound = path.read_bytes()
+    # The magic, the header, the first page, records.
+    for position in (0, 20, 100, len(sound) // 2, len(sound) - 100):
+        path.write_bytes(sound[:position] + os.urandom(16) + sound[position + 16 :])
+        if (process := broker.spawn()).poll() is None:
+            wait_until(lambda: _is_up_or_over(broker, process), "a start, or a refusal")
+        if process.poll() is not None:
+            said = broker.log.read_text().splitlines()[-1]
+            assert "oncelog-metadata.sqlite" in said, said
+        broker.kill()
+        assert "Traceback" not in broker.log.read_text()
+        for left in broker.data.glob("oncelog-metadata.sqlite-*"):
+            left.unlink()
+
+
+def _is_up_or_over(broker: Oncelog, process: subprocess.Popen[bytes]) -> bool:
+    return process.poll() is not None or "listening" in broker.output.read_text()
