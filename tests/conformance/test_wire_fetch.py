@@ -231,6 +231,39 @@ def test_offsets_by_time(wire: Wire, topic: str) -> None:
     assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_offsets_that_are_asked_for_by_name(wire: Wire, topic: str) -> None:
+    """Beginning and end, on local disk and in a tiered storage that is not there (KIP-405)."""
+    produce(wire, topic, build_batch(records(3)))
+    found = {
+        at: (one.error_code, one.offset)
+        for at in (-1, -2, -4, -5, -6)
+        for one in [list_offset(wire, topic, at, version=11)]
+    }
+    assert found == {-1: (0, 3), -2: (0, 0), -4: (0, 0), -5: (0, -1), -6: (0, -1)}
+
+
+def test_a_partition_named_twice_in_list_offsets(wire: Wire, topic: str) -> None:
+    wanted = [ListOffsetsPartition(index, timestamp=-1) for index in (0, 1, 0)]
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, wanted)])
+    answer = wire.call(request, 9).topics[0].partitions
+    codes = {one.partition_index: one.error_code for one in answer}
+    assert codes == {0: ErrorCode.INVALID_REQUEST, 1: ErrorCode.NONE}
+
+
+def test_the_highest_timestamp_of_an_open_transaction(wire: Wire, topic: str) -> None:
+    """KIP-734 and KIP-98: it is not told to who may not see the record."""
+    who = new_identity(wire, topic)
+    assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+    wanted = [ListOffsetsPartition(0, timestamp=-3)]
+    for isolation, offset in ((0, 0), (1, -1)):
+        request = ListOffsetsRequest(
+            replica_id=-1, isolation_level=isolation, topics=[ListOffsetsTopic(topic, wanted)]
+        )
+        (one,) = wire.call(request, 9).topics[0].partitions
+        assert (one.error_code, one.offset) == (ErrorCode.NONE, offset)
+    assert end_transaction(wire, who, commit=False).error_code == ErrorCode.NONE
+
+
 def test_the_end_of_an_epoch(wire: Wire, topic: str) -> None:
     """OffsetForLeaderEpoch: the current epoch ends at the log's end, a future one is unknown."""
     produce(wire, topic, build_batch(records(4)))
