@@ -40,7 +40,7 @@ from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import AllowAll
-from oncelog_server.settings.listeners import advertised_endpoints, listeners_of
+from oncelog_server.settings.listeners import Endpoint, advertised_endpoints, listeners_of
 from oncelog_server.storage.data_directory import METADATA_FILE, DataDirectory
 from oncelog_server.storage.files import File, StorageError
 from oncelog_server.storage.os_files import OsFiles, affordable_descriptors
@@ -103,14 +103,17 @@ class Broker:
         except ValueError as error:
             raise ValueError(f"{self.directory.path / METADATA_FILE}: {error}") from error
         self._check_identity(meta)
-        # Not before: a start that is refused leaves everything as it was.
-        was_clean = self.directory.take_clean_mark()
+        was_clean = self.directory.has_clean_mark()
         self._build(was_clean)
+        endpoints = await self._bind()
+        # Not before: a start that is refused leaves everything as it was.
+        self.directory.take_clean_mark()
         await self._take_producer_ids()
         self._hosting.open_all(self.metadata.image)
         if self.settings.oncelog_flush_on_ack and not was_clean:
             await self._sync_recovered()
-        await self._listen()
+        await self.metadata.register(endpoints)
+        await self._listener.accept()
         self._upkeep.start()
         # What is alive now stays: a full collection would stop the loop for tens of milliseconds.
         gc.freeze()
@@ -238,17 +241,15 @@ class Broker:
         for partition, flush in flushes:
             partition.log.finish_flush(flush, None)
 
-    async def _listen(self) -> None:
-        """Bind, register under the addresses bound, and only then answer."""
+    async def _bind(self) -> tuple[Endpoint, ...]:
+        """The addresses to register under; nobody is let in yet. Raises OSError."""
         listeners = listeners_of(self.settings)
         ports: dict[str, int] = {}
         for listener in listeners:
             host, port = await self._listener.bind(listener.name, listener.host, listener.port)
             ports[listener.name] = port
             self.addresses.append((listener.name, host, port))
-        endpoints = advertised_endpoints(listeners, ports, await _host_name())
-        await self.metadata.register(endpoints)
-        await self._listener.accept()
+        return advertised_endpoints(listeners, ports, await _host_name())
 
     def _partition_count(self, topic: str) -> int:
         found = self.metadata.image.topics.get(topic)

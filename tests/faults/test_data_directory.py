@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 from pathlib import Path
 
@@ -120,6 +121,15 @@ def test_the_clean_mark_is_a_name_and_no_content(broker: Oncelog) -> None:
     """A damaged mark is a mark, as in Kafka."""
     broker.stop()
     damage(broker.data / ".kafka_cleanshutdown")
+    broker.start()
+    assert events(broker)[-1]["clean"] is True
+
+
+def test_a_port_in_use_costs_no_recovery(broker: Oncelog) -> None:
+    """The start is refused before anything is touched: the stop before it was a clean one."""
+    broker.stop()
+    with socket.create_server((broker.host, broker.port)):
+        assert str(broker.port) in refusal(broker)
     broker.start()
     assert events(broker)[-1]["clean"] is True
 

@@ -66,20 +66,22 @@ class DataDirectory:
             os.close(self._lock)
             self._lock = None
 
-    def take_clean_mark(self) -> bool:
-        """Whether the last stop was clean; from now on it is not, whatever happens to the power.
-        Raises OSError."""
-        mark = self.path / CLEAN_SHUTDOWN
+    def has_clean_mark(self) -> bool:
+        """Whether the last stop was clean."""
+        return (self.path / CLEAN_SHUTDOWN).exists()
+
+    def take_clean_mark(self) -> None:
+        """From now on the last stop was not clean, whatever happens to the power. Raises
+        OSError."""
         try:
-            mark.unlink()
+            (self.path / CLEAN_SHUTDOWN).unlink()
         except FileNotFoundError:
-            return False
+            return
         directory = os.open(self.path, os.O_RDONLY)
         try:
             os.fsync(directory)
         finally:
             os.close(directory)
-        return True
 
     def leave_clean_mark(self, files: Files) -> None:
         """The very last step of a clean stop."""
