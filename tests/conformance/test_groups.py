@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,15 +109,20 @@ def test_a_second_instance_of_a_static_member_fences_the_first(
 
 
 def test_a_crashed_member_is_missed_after_its_session(
-    target: Target, kafka_jars: str, python_clients: dict[str, Client], topic: str
+    target: Target,
+    kafka_jars: str,
+    python_clients: dict[str, Client],
+    topic: str,
+    tmp_path: Path,
 ) -> None:
     """Without a heartbeat for the session's time, its partitions go to those who are left."""
     server = ("--bootstrap-server", target.address, "--topic", topic, "--group-id", topic)
-    crashing = start_tool("verifiable-consumer", *server, "--session-timeout", "6000")
+    session = ("--session-timeout", "6000")
+    crashing = start_tool("verifiable-consumer", *server, *session, log=tmp_path / "log")
     live = python_clients["confluent-kafka"].consumer(target.address, topic, group=topic)
     try:
         poll_until([live], lambda: 0 < len(live.assignment()) < 3, "both own some")
     finally:
         crashing.kill()
-        crashing.communicate()
+        crashing.wait()
     poll_until([live], lambda: shared_out([live], 3), "the one left owns all")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.kafka.jars import classpath, java
 
@@ -82,13 +83,12 @@ def run_tool(
     return ToolResult(outcome.returncode, outcome.stdout, outcome.stderr)
 
 
-def start_tool(name: str, *arguments: str) -> subprocess.Popen[str]:
-    """Start a tool that runs until told to stop; its output is one text pipe."""
-    return subprocess.Popen(
-        tool_command(name, *arguments),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        bufsize=1,
-    )
+def start_tool(name: str, *arguments: str, log: Path) -> subprocess.Popen[bytes]:
+    """Start a tool that runs until told to stop; what it prints is added to `log`."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            tool_command(name, *arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
