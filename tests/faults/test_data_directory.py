@@ -139,7 +139,7 @@ def test_damaged_meta_properties_are_refused_by_name(broker: Oncelog) -> None:
     broker.stop()
     path = broker.data / "meta.properties"
     sound = path.read_bytes()
-    for position in (0, 12, sound.index(b"node.id=") + 8):
+    for position in (0, sound.index(b"node.id=") + 8):
         damage(path, position)
         assert str(path) in refusal(broker)
         path.write_bytes(sound)
@@ -153,8 +153,8 @@ def test_damaged_metadata_is_refused_by_name_or_does_no_harm(broker: Oncelog) ->
     broker.stop()
     path = broker.data / "oncelog-metadata.sqlite"
     sound = path.read_bytes()
-    # The magic, the header, the first page, records.
-    for position in (0, 20, 100, len(sound) // 2, len(sound) - 100):
+    # The magic, the first page, records.
+    for position in (0, 100, len(sound) // 2):
         path.write_bytes(sound[:position] + os.urandom(16) + sound[position + 16 :])
         if (process := broker.spawn()).poll() is None:
             wait_until(lambda: _is_up_or_over(broker, process), "a start, or a refusal")
