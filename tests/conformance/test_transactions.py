@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -181,7 +182,5 @@ def test_many_short_transactions_of_one_producer_in_a_row(
     reader.close()
     for partition in range(3):
         assert latest(admin, topic, partition, committed=False) == 20
-        wait_until(
-            lambda at=partition: latest(admin, topic, at, committed=True) == 20,  # type: ignore[misc]
-            "LSO = HW",
-        )
+        end = partial(latest, admin, topic, partition, committed=True)
+        wait_until(lambda end=end: end() == 20, "LSO = HW")  # type: ignore[misc]
