@@ -120,7 +120,7 @@ class Broker:
         log.info(
             "broker started",
             partitions=len(self.partitions),
-            clean=was_clean,
+            after="nothing" if meta is None else "a clean stop" if was_clean else "a crash",
             ms=self._clock.monotonic_ms() - started_ms,
         )
 

@@ -16,6 +16,7 @@ import click
 
 DEFAULT_HOST: Final = "localhost"
 ENDED_BY_FORCE: Final = 130
+SAME_MOMENT_S: Final = 0.1
 
 
 @click.command()
@@ -123,14 +124,19 @@ async def _serve(settings: object) -> int:
 
 
 def _stop_on_signals(stopping: asyncio.Event) -> None:
-    """The first signal asks; the second one does not."""
+    """The first signal asks; the second one does not. Signals of one moment are one: a terminal and
+    what runs the broker in it may both pass on the same Ctrl-C."""
+    loop = asyncio.get_running_loop()
+    asked_at = 0.0
 
     def stop() -> None:
-        if stopping.is_set():
+        nonlocal asked_at
+        if not stopping.is_set():
+            asked_at = loop.time()
+            stopping.set()
+        elif loop.time() - asked_at > SAME_MOMENT_S:
             os._exit(ENDED_BY_FORCE)
-        stopping.set()
 
-    loop = asyncio.get_running_loop()
     for one in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(one, stop)
 
