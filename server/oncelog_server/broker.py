@@ -120,7 +120,8 @@ class Broker:
         log.info(
             "broker started",
             partitions=len(self.partitions),
-            after="nothing" if meta is None else "a clean stop" if was_clean else "a crash",
+            # A new directory was never stopped otherwise.
+            clean=was_clean or meta is None,
             ms=self._clock.monotonic_ms() - started_ms,
         )
 

@@ -6,13 +6,17 @@ import json
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
+from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from oncelog_protocol.messages.metadata import MetadataRequest
+from oncelog_server.serve import ENDED_BY_FORCE
 from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
 from tests.conformance.wire import Wire
 
 CLEAN_STOP_S = 2.0
@@ -76,14 +80,39 @@ def test_sigterm_leaves_a_clean_mark_in_under_two_seconds(broker: Oncelog) -> No
 
 
 def test_a_second_sigterm_ends_at_once(broker: Oncelog) -> None:
-    """A client that never takes its answer holds the first stop back for a second; the next
-    signal does not wait."""
+    """A fetch that waits holds the first stop back for a second; the next signal does not wait."""
     broker.start()
     process = broker._running()
-    with Wire(broker.address):
+    with Wire(broker.address) as wire:
+        wire.call(_create("quiet"), 7)
+        wire.send(_waiting_fetch("quiet"), 12)
         process.send_signal(signal.SIGTERM)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(CLEAN_STOP_S) is not None
+        wait_until(lambda: not _accepts(broker), "the first signal is heeded")
+        deadline = time.monotonic() + CLEAN_STOP_S
+        while process.poll() is None and time.monotonic() < deadline:
+            # Signals of one moment count as one, so it may take two of these.
+            process.send_signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.05)
+        assert process.poll() == ENDED_BY_FORCE
+    assert not (broker.data / CLEAN_MARK).exists()
+
+
+def _accepts(broker: Oncelog) -> bool:
+    try:
+        broker.connect(1.0).close()
+    except ConnectionError:
+        return False
+    return True
+
+
+def _waiting_fetch(topic: str) -> FetchRequest:
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    return FetchRequest(
+        max_wait_ms=30_000,
+        min_bytes=1,
+        topics=[FetchTopic(topic=topic, partitions=[partition])],
+    )
 
 
 def test_the_log_is_json_lines_where_nobody_watches(broker: Oncelog) -> None:
