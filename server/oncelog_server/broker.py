@@ -380,4 +380,5 @@ def _limits(settings: Settings) -> Limits:
         queued_max_request_bytes=settings.queued_max_request_bytes,
         max_idle_ms=settings.connections_max_idle_ms,
         backlog=settings.socket_listen_backlog_size,
+        send_buffer_bytes=settings.socket_send_buffer_bytes,
     )

@@ -67,6 +67,7 @@ class World:
             queued_max_request_bytes=HELD_BYTES,
             max_idle_ms=IDLE_MS,
             backlog=50,
+            send_buffer_bytes=102_400,
         )
         self.listener = Listener(self.requests, limits, self.clock)
         self.port = 0

@@ -45,6 +45,8 @@ class Server(Protocol):
 
     shared_buffer: SharedBuffer
     max_request_bytes: int
+    # SO_SNDBUF; -1 leaves it to the system.
+    send_buffer_bytes: int
 
     def serve(self, frame: memoryview, peer: Peer) -> Answer:
         """Raises ProtocolError to have the connection closed."""
@@ -92,6 +94,9 @@ class Connection(asyncio.BufferedProtocol):
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._server.send_buffer_bytes > 0:
+                size = self._server.send_buffer_bytes
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
         name = transport.get_extra_info("peername")
         address = f"/{name[0]}" if isinstance(name, tuple) else "/unknown"
         self.peer = Peer(ANONYMOUS, address, self._listener, self._has_hung_up)

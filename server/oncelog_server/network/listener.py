@@ -40,6 +40,7 @@ class Limits:
     queued_max_request_bytes: int
     max_idle_ms: int
     backlog: int
+    send_buffer_bytes: int
 
 
 class Listener:
@@ -51,6 +52,7 @@ class Listener:
         self._clock = clock
         self.shared_buffer = SharedBuffer()
         self.max_request_bytes = limits.max_request_bytes
+        self.send_buffer_bytes = limits.send_buffer_bytes
         self.connections: dict[Connection, None] = {}
         self._per_address: Counter[str] = Counter()
         self._servers: list[asyncio.Server] = []

@@ -199,10 +199,7 @@ _PLAINTEXT = (
     ("ssl.endpoint.identification.algorithm", Kind.STRING, "https", LOW),
 )
 
-_SOCKETS = (
-    ("socket.receive.buffer.bytes", Kind.INT, "102400", HIGH),
-    ("socket.send.buffer.bytes", Kind.INT, "102400", HIGH),
-)
+_SOCKETS = (("socket.receive.buffer.bytes", Kind.INT, "102400", HIGH),)
 
 _CHECKPOINTS = (
     ("log.flush.start.offset.checkpoint.interval.ms", Kind.INT, "60000", HIGH),

@@ -94,6 +94,14 @@ class BrokerSettings:
     socket_listen_backlog_size: int = honoured(
         Kind.INT, 50, "Connections waiting to be accepted.", at_least(1)
     )
+    socket_send_buffer_bytes: int = honoured(
+        Kind.INT,
+        102_400,
+        "SO_SNDBUF of every connection; -1 leaves it to the system. Large answers leave in portions of"
+        " about this size, which stay in the processor's cache.",
+        at_least(-1),
+        importance=HIGH,
+    )
     socket_request_max_bytes: int = honoured(
         Kind.INT,
         104_857_600,

@@ -24,6 +24,7 @@ class Scripted:
     def __init__(self) -> None:
         self.shared_buffer = SharedBuffer()
         self.max_request_bytes = 1 << 20
+        self.send_buffer_bytes = 102_400
         self.served: list[bytes] = []
         self.waiting: list[Deferred[Parts]] = []
         self.opened: list[Connection] = []
