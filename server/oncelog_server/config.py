@@ -17,6 +17,7 @@ from oncelog_server.settings.listeners import InvalidListeners, listeners_of
 from oncelog_server.settings.model import HONOURED, KNOWN, Settings
 from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.sources import (
+    FROM_ARGUMENT,
     Assignment,
     UnreadableSource,
     from_argument,
@@ -68,7 +69,8 @@ def load_settings(
     port: int | None = None,
     data: str | None = None,
 ) -> Loaded:
-    """Settings from all sources. `port` and `data` are the options of `oncelog serve`.
+    """Settings from all sources. `port` and `data` are the options of `oncelog serve`: they hold
+    over a file and the environment, and exclude a --set of the same.
 
     Raises SettingsError with every problem found, OSError if the file cannot be read.
     """
@@ -86,8 +88,10 @@ def load_settings(
         except UnreadableSource as error:
             unreadable.append(SettingProblem("", "", error.source, error.reason))
     if port is not None:
+        unreadable += _set_twice(given, ("listeners",), f"--port {port}")
         given.append(Assignment("listeners", f"PLAINTEXT://:{port}", "--port"))
     if data is not None:
+        unreadable += _set_twice(given, ("log.dirs", "log.dir"), f"--data {data}")
         given.append(Assignment("log.dirs", data, "--data"))
     return settings_of(_without_stale_advertised(given), unreadable)
 
@@ -207,6 +211,17 @@ def _without_stale_advertised(given: list[Assignment]) -> list[Assignment]:
     replaced = set(earlier) - {last}
     return [
         one for one in given if one.name != "advertised.listeners" or one.source not in replaced
+    ]
+
+
+def _set_twice(
+    given: Sequence[Assignment], names: Sequence[str], option: str
+) -> list[SettingProblem]:
+    """Two arguments of one command line for one thing: neither is the later source."""
+    return [
+        _problem(one, f"{option} says otherwise: give one of the two")
+        for one in given
+        if one.source == FROM_ARGUMENT and one.name in names
     ]
 
 

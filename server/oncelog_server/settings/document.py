@@ -30,7 +30,8 @@ A later source wins over an earlier one:
 3. `KAFKA_*` in the environment, spelled as for Kafka's image: `KAFKA_LOG_RETENTION_MS` is
    `log.retention.ms`, `__` stands for `_` and `___` for `-`
 4. `ONCELOG_*` likewise; `ONCELOG_FLUSH_ON_ACK` is `oncelog.flush.on.ack`
-5. `--set name=value`; `--port` and `--data` are short for `listeners` and `log.dirs`
+5. `--set name=value`; `--port` and `--data` are short for `listeners` and `log.dirs`: they hold
+   over a file and the environment, and with a `--set` of the same setting they are refused
 
 An unknown name is an error that names the nearest known one; in the environment, which others write
 to as well, it is a warning.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 KAFKA_PREFIX = "KAFKA_"
 OUR_PREFIX = "ONCELOG_"
+FROM_ARGUMENT = "--set"
 
 # What Kafka's image and scripts use for themselves, and what Kubernetes sets for a service "kafka".
 _NOT_SETTINGS = re.compile(
@@ -81,4 +82,4 @@ def from_argument(argument: str) -> Assignment:
     name, equals, text = argument.partition("=")
     if not equals or not name.strip():
         raise UnreadableSource(f"--set {argument}", "expected name=value")
-    return Assignment(name.strip(), text.strip(), "--set")
+    return Assignment(name.strip(), text.strip(), FROM_ARGUMENT)
