@@ -101,6 +101,7 @@ async def _serve(settings: object) -> int:
     from oncelog_server.broker import Broker
     from oncelog_server.clock import SystemClock
     from oncelog_server.config import Settings
+    from oncelog_server.network.listener import PortInUse
     from oncelog_server.storage.data_directory import DirectoryInUse
     from oncelog_server.storage.files import StorageError
 
@@ -111,6 +112,9 @@ async def _serve(settings: object) -> int:
     broker = Broker(settings, SystemClock())
     try:
         await broker.start()
+    except PortInUse as error:
+        click.echo(f"oncelog cannot start: {error}: --port 0 picks a free one", err=True)
+        return 1
     except (DirectoryInUse, OSError, StorageError, ValueError) as error:
         click.echo(f"oncelog cannot start: {error}", err=True)
         return 1

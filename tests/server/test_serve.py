@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import time
 from contextlib import suppress
@@ -24,7 +25,7 @@ CLEAN_MARK = ".kafka_cleanshutdown"
 
 
 class WithListeners(Oncelog):
-    """Its settings say where it listens: --port would hold over them."""
+    """Its settings say where it listens: --port excludes them."""
 
     def command(self) -> list[str]:
         command = super().command()
@@ -146,6 +147,30 @@ def test_a_bad_setting_is_named_with_its_value(
     code, said = start_refused(WithListeners(tmp_path, {name: value}))
     assert code == 2
     assert complaint in said
+    assert "Traceback" not in said
+
+
+def test_a_port_and_listeners_are_refused_together(tmp_path: Path) -> None:
+    code, said = start_refused(Oncelog(tmp_path, {"listeners": "PLAINTEXT://:0"}))
+    assert code == 2
+    assert "listeners=PLAINTEXT://:0 (--set)" in said
+    assert "--port 0" in said
+
+
+def test_a_port_in_use_is_named_with_a_way_out(broker: Oncelog) -> None:
+    with socket.create_server((broker.host, 0)) as other:
+        broker.port = other.getsockname()[1]
+        code, said = start_refused(broker)
+    assert code == 1
+    assert f"port {broker.port} is in use: --port 0 picks a free one" in said
+
+
+def test_a_data_directory_that_cannot_be_made_is_named(broker: Oncelog) -> None:
+    broker.data = broker.directory / "file" / "data"
+    (broker.directory / "file").touch()
+    code, said = start_refused(broker)
+    assert code == 1
+    assert f"the data directory {broker.data} cannot be made" in said
     assert "Traceback" not in said
 
 

@@ -4,6 +4,7 @@ limits."""
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
@@ -43,6 +44,10 @@ class Limits:
     send_buffer_bytes: int
 
 
+class PortInUse(OSError):
+    """Another process listens where this one should."""
+
+
 class Listener:
     """All sockets of one broker."""
 
@@ -62,16 +67,21 @@ class Listener:
 
     async def bind(self, name: str, host: str, port: int) -> tuple[str, int]:
         """Bind one listener; the address it got (port 0 picks a free one). Nobody is served before
-        `accept`. Raises OSError."""
+        `accept`. Raises PortInUse and OSError."""
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(
-            lambda: Connection(self, name, loop),
-            host or None,
-            port,
-            backlog=self._limits.backlog,
-            reuse_address=True,
-            start_serving=False,
-        )
+        try:
+            server = await loop.create_server(
+                lambda: Connection(self, name, loop),
+                host or None,
+                port,
+                backlog=self._limits.backlog,
+                reuse_address=True,
+                start_serving=False,
+            )
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise PortInUse(f"port {port} is in use") from error
         self._servers.append(server)
         bound = server.sockets[0].getsockname()
         return str(bound[0]), int(bound[1])

@@ -48,9 +48,14 @@ class DataDirectory:
         self._lock: int | None = None
 
     def lock(self) -> None:
-        """Make the directory and take it. Raises DirectoryInUse and OSError."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        """Make the directory and take it. Raises DirectoryInUse, and OSError with its path."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise OSError(
+                f"the data directory {self.path} cannot be made or written to: {error.strerror}"
+            ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
