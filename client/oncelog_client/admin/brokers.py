@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from oncelog_client.admin.descriptions import ClusterDescription, LogDirDescription, ReplicaInfo
 from oncelog_client.cluster import Cluster
-from oncelog_client.errors import check
+from oncelog_client.errors import KafkaError, check
 from oncelog_client.values import Node, TopicPartition
+from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -17,6 +18,18 @@ from oncelog_protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
+
+
+async def find_broker(cluster: Cluster, node_id: int, timeout_ms: int) -> None:
+    """Raises KafkaError (BROKER_NOT_AVAILABLE) for an id that fresh metadata do not know either:
+    somebody named it, and waiting would not make it right."""
+    if node_id not in cluster.metadata.brokers:
+        await cluster.retry(cluster.refresh, timeout_ms)
+    if node_id not in cluster.metadata.brokers:
+        known = ", ".join(map(str, sorted(cluster.metadata.brokers)))
+        raise KafkaError(
+            f"there is no broker {node_id}, only {known}", ErrorCode.BROKER_NOT_AVAILABLE
+        )
 
 
 async def describe_cluster(cluster: Cluster, timeout_ms: int) -> ClusterDescription:
@@ -37,8 +50,12 @@ async def describe_cluster(cluster: Cluster, timeout_ms: int) -> ClusterDescript
 async def describe_log_dirs(
     cluster: Cluster, broker_ids: Iterable[int] | None, timeout_ms: int
 ) -> dict[int, list[LogDirDescription]]:
+    asked = None if broker_ids is None else list(broker_ids)
+    for node_id in asked or ():
+        await find_broker(cluster, node_id, timeout_ms)
+
     async def attempt() -> dict[int, list[LogDirDescription]]:
-        nodes = sorted(cluster.metadata.brokers) if broker_ids is None else list(broker_ids)
+        nodes = sorted(cluster.metadata.brokers) if asked is None else asked
         responses = await asyncio.gather(
             *(
                 cluster.call(node_id, DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)

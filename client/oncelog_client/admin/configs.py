@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from oncelog_client.admin.brokers import find_broker
 from oncelog_client.admin.descriptions import (
     AlterConfigOp,
     ConfigEntry,
@@ -37,6 +38,8 @@ async def describe_configs(
 ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
     described: dict[ConfigResource, dict[str, ConfigEntry]] = {}
     for node_id, wanted in _by_node(resources).items():
+        if node_id is not None:
+            await find_broker(cluster, node_id, timeout_ms)
         request = DescribeConfigsRequest(
             resources=[
                 DescribeConfigsResource(
@@ -97,6 +100,8 @@ async def alter_configs(
     validate_only: bool,
 ) -> None:
     for node_id, resources in _by_node(changes).items():
+        if node_id is not None:
+            await find_broker(cluster, node_id, timeout_ms)
         request = IncrementalAlterConfigsRequest(
             resources=[
                 AlterConfigsResource(
