@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from oncelog_client.admin import Admin, AlterConfigOp, ConfigResource, ConfigSource, ResourceType
+from oncelog_client.cli.connecting import connected_admin
 from oncelog_client.cli.options import (
     connection_options,
     exactly_one,
@@ -49,12 +50,14 @@ _PAIR: Final = re.compile(r"[^,=\[\]]+=(?:\[[^\]]*\]|[^,]*)")
 def config(
     bootstrap_server: str,
     command_config: Path | None,
+    give_up_after: float,
     describe: bool,
     alter: bool,
     **flags: Any,
 ) -> None:
     """Describe and alter the settings of topics and brokers."""
     verb = exactly_one(describe=describe, alter=alter)
+    settings = read_properties(command_config)
     kind, name = _entity(flags)
     added, deleted = parse_added(flags["add_config"]), _names(flags["delete_config"])
     if verb == "alter" and not (added or deleted):
@@ -63,7 +66,7 @@ def config(
         raise click.UsageError("--alter needs --entity-name")
 
     async def call() -> None:
-        async with Admin(bootstrap_server, **read_properties(command_config)) as admin:
+        async with connected_admin(bootstrap_server, settings, give_up_after) as admin:
             resources = await _resources(admin, kind, name)
             if verb == "describe":
                 rows = await _describe(admin, resources, flags["all_"])

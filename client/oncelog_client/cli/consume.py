@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import click
 
+from oncelog_client.cli.connecting import connected
 from oncelog_client.cli.options import (
     connection_options,
     exactly_one,
@@ -58,7 +59,11 @@ POLL_MS: Final = 1_000
 )
 @json_option
 def consume(
-    bootstrap_server: str, command_config: Path | None, as_json: bool, **flags: Any
+    bootstrap_server: str,
+    command_config: Path | None,
+    give_up_after: float,
+    as_json: bool,
+    **flags: Any,
 ) -> None:
     """Print the records of a topic."""
     _check(flags)
@@ -74,9 +79,11 @@ def consume(
     line: Callable[[ConsumerRecord], bytes] = _json_line if as_json else writer.write
 
     async def call() -> None:
-        async with Consumer(bootstrap_server, **settings) as consumer:
+        async with connected(Consumer(bootstrap_server, **settings), give_up_after) as consumer:
             if flags["topic"]:
-                found = await find_partitions(bootstrap_server, settings, flags["topic"])
+                found = await find_partitions(
+                    bootstrap_server, settings, flags["topic"], give_up_after
+                )
                 await _point(consumer, found, flags)
             else:
                 await consumer.subscribe(re.compile(flags["include"]))

@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 
 from oncelog_client.admin import Admin, GroupDescription
+from oncelog_client.cli.connecting import connected_admin
 from oncelog_client.cli.offset_resets import STRATEGIES, reset_offsets
 from oncelog_client.cli.options import (
     connection_options,
@@ -68,6 +69,7 @@ STATE_COLUMNS: Final = ("Group", "Coordinator", "Assignment-strategy", "State", 
 def groups(
     bootstrap_server: str,
     command_config: Path | None,
+    give_up_after: float,
     list_: bool,
     describe: bool,
     delete: bool,
@@ -84,9 +86,10 @@ def groups(
         delete_offsets=delete_offsets,
     )
     _check(verb, flags)
+    settings = read_properties(command_config)
 
     async def call() -> None:
-        async with Admin(bootstrap_server, **read_properties(command_config)) as admin:
+        async with connected_admin(bootstrap_server, settings, give_up_after) as admin:
             if flags["all_groups"]:
                 flags["named"] = [group.group_id for group in await admin.list_groups()]
             await VERBS[verb](admin, flags)

@@ -16,13 +16,26 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_SERVER: Final = "localhost:9092"
+GIVE_UP_AFTER_S: Final = 10.0
 
 # Names in a --command-config file that need no setting here: what they ask for is what there is.
 _GIVEN: Final = {"security.protocol": "PLAINTEXT"}
 
 
 def connection_options(command: F) -> F:
-    """Add `--bootstrap-server` and `--command-config`."""
+    """Add `--bootstrap-server`, `--command-config` and `--give-up-after`.
+
+    Not `--timeout`: in Kafka's tools that is a number of milliseconds, and for the console producer
+    linger.ms.
+    """
+    command = click.option(
+        "--give-up-after",
+        type=click.FloatRange(min=0, min_open=True),
+        default=GIVE_UP_AFTER_S,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait for a broker, or for what does not exist.",
+    )(command)
     command = click.option(
         "--command-config",
         "command_config",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
@@ -21,7 +21,7 @@ def show(columns: Sequence[str], rows: Sequence[Row], *, as_json: bool, title: s
     """Print rows: a drawn table on a terminal, aligned columns elsewhere, or one JSON array.
 
     In JSON the columns become names in snake case and values keep their types; elsewhere None is a
-    dash and a list is joined by commas.
+    dash, a list is joined by commas, and so are the `name=value` of a mapping.
     """
     if as_json:
         names = [column.lower().replace(" ", "_").replace("-", "_") for column in columns]
@@ -47,6 +47,8 @@ def json_text(value: Any) -> str:
 def _text(value: Any) -> str:
     if value is None:
         return "-"
+    if isinstance(value, Mapping):
+        value = [f"{name}={_text(part)}" for name, part in value.items()]
     if isinstance(value, list | tuple):
         return ",".join(_text(part) for part in value) or "-"
     if isinstance(value, bool):

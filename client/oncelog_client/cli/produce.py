@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 
 import click
 
+from oncelog_client.cli.connecting import connected
 from oncelog_client.cli.options import (
     connection_options,
     json_option,
@@ -58,7 +59,12 @@ UNANSWERED: Final = 10_000  # records on their way before the outcome of the fir
 )
 @json_option
 def produce(
-    bootstrap_server: str, command_config: Path | None, topic: str, as_json: bool, **flags: Any
+    bootstrap_server: str,
+    command_config: Path | None,
+    give_up_after: float,
+    topic: str,
+    as_json: bool,
+    **flags: Any,
 ) -> None:
     """Write the lines of standard input to a topic."""
     settings = read_properties(command_config) | parse_settings(flags["settings"])
@@ -76,7 +82,8 @@ def produce(
     reader = LineReader.from_properties(dict(map(split_pair, flags["properties"])))
 
     async def call() -> Written:
-        async with Producer(bootstrap_server, **settings) as producer:
+        async with connected(Producer(bootstrap_server, **settings), give_up_after) as producer:
+            await _find(producer, topic, give_up_after)
             with Progress("records written", sys.stdin) as progress:
                 written = Written(producer, topic, reader, flags["sync"], progress)
                 standard_input = cast(BufferedReader, sys.stdin.buffer)
@@ -88,6 +95,18 @@ def produce(
         transactional = settings.get("transactional_id") is not None
         counts = {"transactions": written.transactions} if transactional else {}
         show_json({"topic": topic, "records": written.records, **counts})
+
+
+async def _find(producer: Producer, topic: str, give_up_after: float) -> None:
+    """Raises click.ClickException where there is no such topic, and none is made: a producer's
+    first record would wait for it for `max_block_ms`."""
+    try:
+        async with asyncio.timeout(give_up_after):
+            await producer.partitions_for(topic)
+    except TimeoutError as error:
+        raise click.ClickException(
+            f"there is no topic {topic} that could be written to; looked for {give_up_after:g} s"
+        ) from error
 
 
 @dataclass(slots=True)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from oncelog_client.admin import Admin, NewTopic, TopicDescription
+from oncelog_client.admin import (
+    Admin,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    ResourceType,
+    TopicDescription,
+)
+from oncelog_client.cli.connecting import connected_admin
 from oncelog_client.cli.options import (
     connection_options,
     exactly_one,
@@ -20,7 +29,7 @@ from oncelog_client.cli.options import (
 )
 from oncelog_client.cli.output import show
 
-PARTITION_COLUMNS = ("Topic", "Partition", "Leader", "Leader epoch", "Replicas", "Isr")
+PARTITION_COLUMNS = ("Topic", "Partition", "Leader", "Leader epoch", "Replicas", "Isr", "Configs")
 
 
 @click.command()
@@ -41,6 +50,7 @@ PARTITION_COLUMNS = ("Topic", "Partition", "Leader", "Leader epoch", "Replicas",
 def topics(
     bootstrap_server: str,
     command_config: Path | None,
+    give_up_after: float,
     list_: bool,
     create: bool,
     describe: bool,
@@ -55,8 +65,10 @@ def topics(
     if verb == "alter" and flags["partitions"] is None:
         raise click.UsageError("--alter needs --partitions; for settings there is oncelog config")
 
+    settings = read_properties(command_config)
+
     async def call() -> None:
-        async with Admin(bootstrap_server, **read_properties(command_config)) as admin:
+        async with connected_admin(bootstrap_server, settings, give_up_after) as admin:
             await VERBS[verb](admin, **flags)
 
     run(call())
@@ -88,7 +100,13 @@ async def _create(admin: Admin, *, topic: Sequence[str], as_json: bool, **flags:
 async def _describe(admin: Admin, *, topic: Sequence[str], as_json: bool, **flags: Any) -> None:
     names = await _existing(admin, topic, flags["if_exists"], flags["exclude_internal"])
     described = await admin.describe_topics(names) if names else {}
-    rows = [row for name in names for row in _partition_rows(described[name])]
+    resources = {name: ConfigResource(ResourceType.TOPIC, name) for name in names}
+    settings = await admin.describe_configs(resources.values()) if names else {}
+    rows = [
+        row
+        for name in names
+        for row in _partition_rows(described[name], _own(settings[resources[name]]))
+    ]
     show(PARTITION_COLUMNS, rows, as_json=as_json)
 
 
@@ -140,7 +158,17 @@ def topic_pattern(patterns: Iterable[str]) -> re.Pattern[str]:
         raise click.UsageError(f"--topic {text!r}: {error}") from error
 
 
-def _partition_rows(topic: TopicDescription) -> list[tuple[Any, ...]]:
+def _own(entries: Mapping[str, ConfigEntry]) -> dict[str, str | None]:
+    return {
+        name: entry.value
+        for name, entry in sorted(entries.items())
+        if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
+    }
+
+
+def _partition_rows(
+    topic: TopicDescription, settings: Mapping[str, str | None]
+) -> list[tuple[Any, ...]]:
     return [
         (
             topic.name,
@@ -149,6 +177,7 @@ def _partition_rows(topic: TopicDescription) -> list[tuple[Any, ...]]:
             part.leader_epoch,
             list(part.replicas),
             list(part.in_sync_replicas),
+            settings,
         )
         for part in topic.partitions
     ]

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
-from oncelog_client.cli.options import connection_options, json_option, read_properties, run
+from oncelog_client.cli.connecting import connected
+from oncelog_client.cli.options import (
+    connection_options,
+    json_option,
+    read_properties,
+    run,
+)
 from oncelog_client.cli.output import Progress, show
 from oncelog_client.cli.topic_lookup import find_partitions
 from oncelog_client.consumer import Consumer
@@ -90,18 +95,18 @@ def latest_states(records: Iterable[ConsumerRecord]) -> dict[str, TransactionalI
 
 
 async def _states(
-    bootstrap_server: str, settings: dict[str, Any]
+    bootstrap_server: str, settings: dict[str, Any], give_up_after: float
 ) -> dict[str, TransactionalIdState]:
     """Read the whole topic; none of it where no transaction was ever made."""
     try:
-        partitions = await find_partitions(bootstrap_server, settings, STATE_TOPIC)
+        partitions = await find_partitions(bootstrap_server, settings, STATE_TOPIC, give_up_after)
     except KafkaError as error:
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return {}
         raise
     settings = {"allow_auto_create_topics": False, **settings}
     records: list[ConsumerRecord] = []
-    async with Consumer(bootstrap_server, **settings) as consumer:
+    async with connected(Consumer(bootstrap_server, **settings), give_up_after) as consumer:
         await consumer.assign(partitions)
         await consumer.seek_to_beginning()
         ends = await consumer.end_offsets(partitions)
@@ -114,12 +119,12 @@ async def _states(
 
 @click.group()
 @connection_options
-def transactions(bootstrap_server: str, command_config: Path | None) -> None:
+def transactions(**_: object) -> None:
     """List and describe transactional ids. Options stand before or after `list` and `describe`."""
 
 
-def _connection() -> tuple[str, dict[str, Any]]:
-    """Server and settings: those after the verb, or those before it."""
+def _connection() -> tuple[str, dict[str, Any], float]:
+    """Server, settings and --give-up-after: those after the verb, or those before it."""
     context = click.get_current_context()
     assert context.parent is not None
     found = {
@@ -128,9 +133,10 @@ def _connection() -> tuple[str, dict[str, Any]]:
             if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
             else context.parent.params[name]
         )
-        for name in ("bootstrap_server", "command_config")
+        for name in ("bootstrap_server", "command_config", "give_up_after")
     }
-    return found["bootstrap_server"], read_properties(found["command_config"])
+    settings = read_properties(found["command_config"])
+    return found["bootstrap_server"], settings, found["give_up_after"]
 
 
 @transactions.command("list")
@@ -151,14 +157,18 @@ def list_(*, states: tuple[str, ...], as_json: bool, **_: object) -> None:
 
 @transactions.command()
 @connection_options
-@click.option("--transactional-id", required=True, help="Which one.")
+@click.argument("id_", metavar="[TRANSACTIONAL_ID]", required=False)
+@click.option("--transactional-id", help="The same as the argument.")
 @json_option
-def describe(*, transactional_id: str, as_json: bool, **_: object) -> None:
+def describe(*, id_: str | None, transactional_id: str | None, as_json: bool, **_: object) -> None:
     """One transactional id: epoch, state, timeout and the partitions of its transaction."""
+    wanted = transactional_id or id_
+    if wanted is None or None not in (transactional_id, id_):
+        raise click.UsageError("one transactional id is needed")
     found = run(_states(*_connection()))
-    if transactional_id not in found:
-        raise click.ClickException(f"no transactional id {transactional_id!r}")
-    one = found[transactional_id]
+    if wanted not in found:
+        raise click.ClickException(f"no transactional id {wanted!r}")
+    one = found[wanted]
     row = (
         *(one.partition, one.transactional_id, one.value.producer_id, one.value.producer_epoch),
         *(one.state, one.value.transaction_timeout_ms, one.start_time_ms),

@@ -43,6 +43,12 @@ def test_the_settings_of_a_broker_are_shown(command_line: CommandLine) -> None:
     assert "num.partitions" in {row["name"] for row in shown}
 
 
+def test_a_broker_that_does_not_exist_is_not_waited_for(command_line: CommandLine) -> None:
+    """Nor is the end of --give-up-after: fresh metadata tell at once."""
+    flags = ("--describe", "--broker", "4711", "--give-up-after", "600")
+    assert "there is no broker 4711" in command_line.refused("config", *flags)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [("--describe",), ("--describe", "--alter", "--topic", "t"), ("--alter", "--topic", "t")],

@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
+from tests.broker import Oncelog
 from tests.client.cli.conftest import CommandLine
 
 
@@ -15,6 +17,13 @@ def test_lines_come_back_as_they_were(command_line: CommandLine, topic: str) -> 
     written = command_line.json("produce", "--topic", topic, lines="one\ntwo\nthree")
     assert written == {"topic": topic, "records": 3}
     assert command_line.values(topic, count=3) == ["one", "three", "two"]
+
+
+def test_a_topic_that_nobody_makes_is_not_waited_for_long(tmp_path: Path) -> None:
+    with Oncelog(tmp_path, {"auto.create.topics.enable": "false"}) as broker:
+        flags = ("--topic", "nowhere", "--give-up-after", "0.3")
+        said = CommandLine(broker.address).refused("produce", *flags)
+    assert "there is no topic nowhere" in said
 
 
 def test_keys_headers_and_codecs_survive(command_line: CommandLine, topic: str) -> None:

@@ -40,6 +40,15 @@ def test_a_setting_is_given_at_creation(command_line: CommandLine, name: str) ->
     )
 
 
+def test_a_description_shows_the_topics_own_settings(command_line: CommandLine, name: str) -> None:
+    given = ("--config", "retention.ms=60000", "--config", "cleanup.policy=compact")
+    command_line.text("topics", "--create", "--topic", name, "--partitions", "1", *given)
+    (row,) = command_line.settled(led(1), "topics", "--describe", "--topic", name)
+    assert row["configs"] == {"cleanup.policy": "compact", "retention.ms": "60000"}
+    shown = command_line.text("topics", "--describe", "--topic", name)
+    assert "cleanup.policy=compact,retention.ms=60000" in shown
+
+
 def test_an_existing_topic_is_refused_unless_it_will_do(
     command_line: CommandLine, topic: str
 ) -> None:

@@ -50,6 +50,13 @@ def test_a_transactional_id_is_listed_and_described(command_line: CommandLine, t
     (row,) = command_line.json("transactions", "describe", "--transactional-id", topic)
     assert row["producer_id"] == rows[topic]["producer_id"]
     assert row["transaction_timeout_ms"] == 60_000
+    assert command_line.json("transactions", "describe", topic) == [row]
+
+
+def test_describe_takes_one_transactional_id(command_line: CommandLine) -> None:
+    assert command_line.call("transactions", "describe").exit_code == 2
+    flags = ("--transactional-id", "a")
+    assert command_line.call("transactions", "describe", *flags, "b").exit_code == 2
 
 
 def test_states_can_be_picked(command_line: CommandLine, topic: str) -> None:
