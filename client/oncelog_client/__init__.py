@@ -116,6 +116,10 @@ def __getattr__(name: str) -> object:
     return found
 
 
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
 __all__ = [
     "AbortableError",
     "Admin",
