@@ -89,7 +89,7 @@ def report(
     result: Audit, workers: list[Worker], kills: Counter[str], total: int, seconds: float
 ) -> None:
     counts: Counter[str] = sum((worker.counts for worker in workers), Counter())
-    table = Table(title="purchases -> invoices + shipments, exactly once")
+    table = Table(title="purchases -> invoices + shipments, exactly once", show_header=False)
     table.add_column("")
     table.add_column("", justify="right")
     for name, value in (
