@@ -5,6 +5,7 @@ A load is a context manager: it makes what its rounds share and gives the functi
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, contextmanager
@@ -116,6 +117,8 @@ def bulk(records: int, connections: int, depth: int) -> Load:
             with bench.target.topic(connections) as topic:
                 batch = a_batch_of_kilobytes(records)
                 file = bench.requests([produce(topic, at, batch) for at in range(connections)])
+                # What the round before left to be written back must not slow down this one.
+                os.sync()
                 found = bench.loadgen(
                     "repeat",
                     file,

@@ -42,6 +42,14 @@ class Outbox:
         self._sending: _Sending | None = None
         self._watching = False
         self._closed = False
+        sock = transport.get_extra_info("socket")
+        is_plain = (
+            sock is not None
+            and sock.family in (socket.AF_INET, socket.AF_INET6)
+            and transport.get_extra_info("sslcontext") is None
+        )
+        # The transport's own descriptor: valid as long as the transport is not closing.
+        self._own = sock.fileno() if is_plain else -1
 
     @property
     def is_blocked(self) -> bool:
@@ -52,11 +60,28 @@ class Outbox:
         if self._closed:
             return
         if not self._queue and self._sending is None and not any(map(_is_range, parts)):
-            self._transport.write(b"".join(cast("list[Buffer]", parts)))
+            self._write(b"".join(cast("list[Buffer]", parts)))
             return
         self._queue.extend(parts)
         if self._sending is None:
             self._pump()
+
+    def _write(self, data: bytes) -> None:
+        """Hand it to the system now if it takes it; uvloop alone would wait for the end of the
+        loop's turn."""
+        transport = self._transport
+        if self._own >= 0 and not transport.get_write_buffer_size() and not transport.is_closing():
+            try:
+                written = os.write(self._own, data)
+            except BlockingIOError:
+                written = 0
+            except OSError:
+                transport.abort()
+                return
+            if written == len(data):
+                return
+            data = data[written:]
+        transport.write(data)
 
     def close(self) -> None:
         """Forget what was not written and give the descriptor back."""
@@ -72,11 +97,9 @@ class Outbox:
 
     def _has_descriptor(self) -> bool:
         """Whether sendfile can be used. Idle connections have one descriptor, not two."""
-        if self._descriptor < 0 and HAS_SENDFILE:
-            sock = self._transport.get_extra_info("socket")
-            if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-                with suppress(OSError):  # none is left: read and write as well as we can
-                    self._descriptor = os.dup(sock.fileno())
+        if self._descriptor < 0 and HAS_SENDFILE and self._own >= 0:
+            with suppress(OSError):  # none is left: read and write as well as we can
+                self._descriptor = os.dup(self._own)
         return self._descriptor >= 0
 
     def _pump(self) -> None:
