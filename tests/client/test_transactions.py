@@ -77,7 +77,7 @@ def in_transaction(version: int = 2) -> ProducerTransaction:
 
 
 @pytest.mark.parametrize("state", State)
-@pytest.mark.parametrize("event", sorted(USER_EVENTS, key=lambda event: event.name))
+@pytest.mark.parametrize("event", [event for event in Event if event in USER_EVENTS])
 def test_a_call_is_allowed_where_it_makes_sense_and_nowhere_else(
     state: State, event: Event
 ) -> None:
