@@ -72,6 +72,8 @@ class Cluster:
         self._topics: set[str] = set()
         self._connections: dict[tuple[Address, str], Connection] = {}
         self._connecting: dict[tuple[Address, str], asyncio.Lock] = {}
+        # Who waits to be told of which connection: asked again, he is still told once.
+        self._told: set[tuple[tuple[Address, str], Callable[[], None]]] = set()
         self._reconnect = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
         self._failures: dict[Address, tuple[int, float]] = {}
         self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
@@ -151,7 +153,9 @@ class Cluster:
         found = self._connections.get(key)
         if found is not None and self._usable(found):
             return found
-        if key not in self._connecting or not self._connecting[key].locked():
+        # Also where somebody else is opening it: he will not call `ready`.
+        if (key, ready) not in self._told:
+            self._told.add((key, ready))
             self.spawn(self._open_quietly(key[0], lane, ready))
         return None
 
@@ -160,6 +164,8 @@ class Cluster:
             await self.connection(address, lane)
         except KafkaError:
             self.refresh_soon()
+        finally:
+            self._told.discard(((address, lane), ready))
         ready()
 
     def _usable(self, connection: Connection) -> bool:
