@@ -13,7 +13,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Any
 
-from oncelog_protocol.apis import API_OF_REQUEST, ApiKey
+from oncelog_protocol.apis import ApiKey, api_of
 from oncelog_protocol.codecs import encode
 from oncelog_protocol.frames import frame
 from oncelog_protocol.headers import response_header, write_request_header
@@ -171,7 +171,7 @@ def transaction(topic: str, partition: int, producer: Identity, value_bytes: int
 
 
 def _entry(request: Any, version: int, answer: Callable[[int], Any]) -> Entry:
-    api = API_OF_REQUEST[type(request)]
+    api = api_of(type(request))
     body = write_request_header(api.key, version, 0, CLIENT_ID) + encode(request, version)
     answers = [_answer(api.key, version, answer(error)) for error in (0, _AN_ERROR)]
     return Entry(body, _first_difference(*answers))

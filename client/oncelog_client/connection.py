@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
-from oncelog_protocol.apis import API_OF_REQUEST, ApiKey
+from oncelog_protocol.apis import ApiKey, api_of
 from oncelog_protocol.errors import ErrorCode, ProtocolError
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from oncelog_protocol.requests import Requests
@@ -142,7 +142,7 @@ class Connection(asyncio.Protocol):
 
     def version(self, request: object, versions: range = ANY_VERSION) -> int:
         """The version of a request to use here: the newest that both sides speak."""
-        api = API_OF_REQUEST[type(request)]
+        api = api_of(type(request))
         spoken = self._versions.get(api.key)
         if spoken is not None:
             newest = min(spoken[1], _NEWEST_USED.get(api.key, api.latest), versions[-1])
@@ -158,7 +158,7 @@ class Connection(asyncio.Protocol):
         now_ms = self.last_used_ms = monotonic_ms()
         _, parts = self._core.send(request, version)
         pending = _Pending(
-            self._loop.create_future(), now_ms + timeout_ms, API_OF_REQUEST[type(request)].name
+            self._loop.create_future(), now_ms + timeout_ms, api_of(type(request)).name
         )
         self._pending.append(pending)
         self._write(parts)
@@ -179,7 +179,7 @@ class Connection(asyncio.Protocol):
         request = ApiVersionsRequest(
             client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
         )
-        newest = API_OF_REQUEST[ApiVersionsRequest].latest
+        newest = api_of(ApiVersionsRequest).latest
         response = await self._api_versions(request, newest)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             spoken = {row.api_key: row.max_version for row in response.api_keys}

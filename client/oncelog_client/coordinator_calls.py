@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from oncelog_protocol.apis import API_OF_REQUEST, ApiKey
+from oncelog_protocol.apis import ApiKey, api_of
 from oncelog_protocol.errors import ErrorCode
 
 from .backoff import Backoff
@@ -66,7 +66,7 @@ async def ask(
     Raises Unanswered at the deadline, and Refused for an answer that is neither success nor a
     reason to ask again.
     """
-    api = API_OF_REQUEST[type(request)].key
+    api = api_of(type(request)).key
     if not transaction.implicit and api in _BEFORE_VERSION_2:
         versions = range(versions[0], _BEFORE_VERSION_2[api][-1] + 1)
     maybe_done = False

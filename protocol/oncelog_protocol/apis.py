@@ -1,84 +1,18 @@
 """Which APIs exist, in which versions, and which header goes with which: the one list.
 
-What a broker advertises and answers is decided here.
+What a broker advertises and answers is decided here. The messages of an API are imported when they
+are first asked for, so that a program pays for the APIs it uses: all of them cost 20 ms.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
+from importlib import import_module
 from typing import Any
 
-from oncelog_protocol.messages.add_offsets_to_txn import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-)
-from oncelog_protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-)
-from oncelog_protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from oncelog_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from oncelog_protocol.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-)
-from oncelog_protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from oncelog_protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from oncelog_protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
-from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from oncelog_protocol.messages.describe_cluster import (
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
-from oncelog_protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-)
-from oncelog_protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from oncelog_protocol.messages.describe_log_dirs import (
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-)
-from oncelog_protocol.messages.describe_topic_partitions import (
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-)
-from oncelog_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from oncelog_protocol.messages.fetch import FetchRequest, FetchResponse
-from oncelog_protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from oncelog_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from oncelog_protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
-from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from oncelog_protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from oncelog_protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from oncelog_protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from oncelog_protocol.messages.metadata import MetadataRequest, MetadataResponse
-from oncelog_protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from oncelog_protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from oncelog_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from oncelog_protocol.messages.offset_for_leader_epoch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-)
-from oncelog_protocol.messages.produce import ProduceRequest, ProduceResponse
-from oncelog_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from oncelog_protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-)
-from oncelog_protocol.messages.write_txn_markers import (
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
-from oncelog_protocol.schema import schema_of
+from oncelog_protocol.types import NEVER
 
 
 class ApiKey(IntEnum):
@@ -116,20 +50,41 @@ class ApiKey(IntEnum):
     INCREMENTAL_ALTER_CONFIGS = 44
     OFFSET_DELETE = 47
     DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
     DESCRIBE_TOPIC_PARTITIONS = 75
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Api:
-    """One API: its two messages, the versions spoken, and where compact types begin."""
+    """One API: the versions spoken, and where compact types begin.
+
+    `messages/end_txn.py` holds EndTxnRequest and EndTxnResponse, for the key END_TXN.
+    """
 
     key: ApiKey
-    name: str
-    request: type[Any]
-    response: type[Any]
     oldest: int
     latest: int
     flexible_since: int
+
+    @cached_property
+    def name(self) -> str:
+        """As Kafka writes it: EndTxn."""
+        return "".join(map(str.capitalize, self.key.name.split("_")))
+
+    @cached_property
+    def request(self) -> type[Any]:
+        return self._message("Request")
+
+    @cached_property
+    def response(self) -> type[Any]:
+        return self._message("Response")
+
+    def _message(self, kind: str) -> type[Any]:
+        module = import_module(f"oncelog_protocol.messages.{self.key.name.lower()}")
+        message: type[Any] = getattr(module, self.name + kind)
+        return message
 
     @property
     def advertised_oldest(self) -> int:
@@ -150,76 +105,55 @@ class Api:
         return version if version >= max(self.oldest, oldest) else None
 
 
-def _api(key: ApiKey, request: type, response: type, oldest: int, latest: int) -> Api:
-    name = request.__name__.removesuffix("Request")
-    return Api(key, name, request, response, oldest, latest, schema_of(request).flexible_since)
-
-
 APIS: dict[int, Api] = {
     api.key: api
     for api in (
-        _api(ApiKey.PRODUCE, ProduceRequest, ProduceResponse, 3, 13),
-        _api(ApiKey.FETCH, FetchRequest, FetchResponse, 4, 18),
-        _api(ApiKey.LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse, 1, 11),
-        _api(ApiKey.METADATA, MetadataRequest, MetadataResponse, 0, 13),
-        _api(ApiKey.OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitResponse, 2, 10),
-        _api(ApiKey.OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse, 1, 10),
-        _api(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse, 0, 6),
-        _api(ApiKey.JOIN_GROUP, JoinGroupRequest, JoinGroupResponse, 0, 9),
-        _api(ApiKey.HEARTBEAT, HeartbeatRequest, HeartbeatResponse, 0, 4),
-        _api(ApiKey.LEAVE_GROUP, LeaveGroupRequest, LeaveGroupResponse, 0, 5),
-        _api(ApiKey.SYNC_GROUP, SyncGroupRequest, SyncGroupResponse, 0, 5),
-        _api(ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest, DescribeGroupsResponse, 0, 6),
-        _api(ApiKey.LIST_GROUPS, ListGroupsRequest, ListGroupsResponse, 0, 5),
-        _api(ApiKey.API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse, 0, 5),
-        _api(ApiKey.CREATE_TOPICS, CreateTopicsRequest, CreateTopicsResponse, 2, 7),
-        _api(ApiKey.DELETE_TOPICS, DeleteTopicsRequest, DeleteTopicsResponse, 1, 6),
-        _api(ApiKey.DELETE_RECORDS, DeleteRecordsRequest, DeleteRecordsResponse, 0, 2),
-        _api(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse, 0, 5),
-        _api(
-            ApiKey.OFFSET_FOR_LEADER_EPOCH,
-            OffsetForLeaderEpochRequest,
-            OffsetForLeaderEpochResponse,
-            2,
-            4,
-        ),
-        _api(
-            ApiKey.ADD_PARTITIONS_TO_TXN,
-            AddPartitionsToTxnRequest,
-            AddPartitionsToTxnResponse,
-            0,
-            5,
-        ),
-        _api(ApiKey.ADD_OFFSETS_TO_TXN, AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, 0, 4),
-        _api(ApiKey.END_TXN, EndTxnRequest, EndTxnResponse, 0, 5),
-        _api(ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest, WriteTxnMarkersResponse, 1, 2),
-        _api(ApiKey.TXN_OFFSET_COMMIT, TxnOffsetCommitRequest, TxnOffsetCommitResponse, 0, 6),
-        _api(ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest, DescribeConfigsResponse, 1, 4),
-        _api(ApiKey.ALTER_CONFIGS, AlterConfigsRequest, AlterConfigsResponse, 0, 2),
-        _api(ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest, DescribeLogDirsResponse, 1, 5),
-        _api(ApiKey.CREATE_PARTITIONS, CreatePartitionsRequest, CreatePartitionsResponse, 0, 3),
-        _api(ApiKey.DELETE_GROUPS, DeleteGroupsRequest, DeleteGroupsResponse, 0, 3),
-        _api(
-            ApiKey.INCREMENTAL_ALTER_CONFIGS,
-            IncrementalAlterConfigsRequest,
-            IncrementalAlterConfigsResponse,
-            0,
-            1,
-        ),
-        _api(ApiKey.OFFSET_DELETE, OffsetDeleteRequest, OffsetDeleteResponse, 0, 0),
-        _api(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest, DescribeClusterResponse, 0, 2),
-        _api(
-            ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-            DescribeTopicPartitionsRequest,
-            DescribeTopicPartitionsResponse,
-            0,
-            0,
-        ),
+        # key, oldest, latest, flexible since
+        Api(ApiKey.PRODUCE, 3, 13, 9),
+        Api(ApiKey.FETCH, 4, 18, 12),
+        Api(ApiKey.LIST_OFFSETS, 1, 11, 6),
+        Api(ApiKey.METADATA, 0, 13, 9),
+        Api(ApiKey.OFFSET_COMMIT, 2, 10, 8),
+        Api(ApiKey.OFFSET_FETCH, 1, 10, 6),
+        Api(ApiKey.FIND_COORDINATOR, 0, 6, 3),
+        Api(ApiKey.JOIN_GROUP, 0, 9, 6),
+        Api(ApiKey.HEARTBEAT, 0, 4, 4),
+        Api(ApiKey.LEAVE_GROUP, 0, 5, 4),
+        Api(ApiKey.SYNC_GROUP, 0, 5, 4),
+        Api(ApiKey.DESCRIBE_GROUPS, 0, 6, 5),
+        Api(ApiKey.LIST_GROUPS, 0, 5, 3),
+        Api(ApiKey.API_VERSIONS, 0, 5, 3),
+        Api(ApiKey.CREATE_TOPICS, 2, 7, 5),
+        Api(ApiKey.DELETE_TOPICS, 1, 6, 4),
+        Api(ApiKey.DELETE_RECORDS, 0, 2, 2),
+        Api(ApiKey.INIT_PRODUCER_ID, 0, 5, 2),
+        Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4),
+        Api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, 3),
+        Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, 3),
+        Api(ApiKey.END_TXN, 0, 5, 3),
+        Api(ApiKey.WRITE_TXN_MARKERS, 1, 2, 1),
+        Api(ApiKey.TXN_OFFSET_COMMIT, 0, 6, 3),
+        Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, 4),
+        Api(ApiKey.ALTER_CONFIGS, 0, 2, 2),
+        Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, 2),
+        Api(ApiKey.CREATE_PARTITIONS, 0, 3, 2),
+        Api(ApiKey.DELETE_GROUPS, 0, 3, 2),
+        Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1),
+        Api(ApiKey.OFFSET_DELETE, 0, 0, NEVER),
+        Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, 0),
+        Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, 0),
+        Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, 0),
+        Api(ApiKey.LIST_TRANSACTIONS, 0, 2, 0),
+        Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, 0),
     )
 }
 
+_BY_REQUEST = {f"{api.name}Request": api for api in APIS.values()}
 
-API_OF_REQUEST: dict[type, Api] = {api.request: api for api in APIS.values()}
+
+def api_of(request: type) -> Api:
+    """The API of a class of requests. Raises KeyError."""
+    return _BY_REQUEST[request.__name__]
 
 
 def request_header_version(key: int, version: int) -> int:

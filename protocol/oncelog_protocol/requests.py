@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from oncelog_protocol.apis import API_OF_REQUEST, Api, ApiKey
+from oncelog_protocol.apis import Api, ApiKey, api_of
 from oncelog_protocol.codecs import decode, encoder
 from oncelog_protocol.errors import ErrorCode, ProtocolError
 from oncelog_protocol.frames import MAX_FRAME_SIZE, FrameReader, frame
@@ -62,7 +62,7 @@ class Requests:
 
         `answered=False` for the one request that has no answer: Produce with acks=0.
         """
-        api = API_OF_REQUEST[type(request)]
+        api = api_of(type(request))
         correlation_id = self._next
         parts: list[Any] = [write_request_header(api.key, version, correlation_id, self._client_id)]
         encoder(type(request), version)(request, parts.append)

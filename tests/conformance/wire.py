@@ -7,7 +7,7 @@ from collections import deque
 from types import TracebackType
 from typing import Any
 
-from oncelog_protocol.apis import API_OF_REQUEST
+from oncelog_protocol.apis import api_of
 from oncelog_protocol.requests import Requests
 
 ANSWER_TIMEOUT_S = 20.0
@@ -36,7 +36,7 @@ class Wire:
 
     def send(self, request: Any, version: int | None = None, *, answered: bool = True) -> None:
         """Write the request and return at once."""
-        chosen = API_OF_REQUEST[type(request)].latest if version is None else version
+        chosen = api_of(type(request)).latest if version is None else version
         _, parts = self._requests.send(request, chosen, answered=answered)
         self.socket.sendall(b"".join(bytes(part) for part in parts))
 
