@@ -85,7 +85,8 @@ def _of_type(kind: FieldType | type, name: str, version: int) -> st.SearchStrate
     if kind.name == "int16" and name.endswith("error_code"):
         return ERROR_CODES
     if kind.name == "int64" and ("timestamp" in name or name.endswith("time_ms")):
-        return TIMES_MS
+        # The library has no "none" where Kafka's definition names no default.
+        return st.integers(0, 1 << 41) if name == "transaction_start_time_ms" else TIMES_MS
     return PRIMITIVES[kind.name]
 
 

@@ -14,8 +14,9 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from oncelog_protocol.apis import APIS
+from oncelog_protocol.features import FIRST_OWN_TAG
 from oncelog_protocol.schema import schema_of
-from oncelog_protocol.types import ZERO_UUID, Nested
+from oncelog_protocol.types import ZERO_UUID, Array, Nested
 from oncelog_protocol.types import uuid as uuid_type
 
 
@@ -39,6 +40,23 @@ def kio_read(kio_cls: Any, raw: bytes) -> Any:
     return entity
 
 
+def without_ours(message: Any) -> Any:
+    """The same message with our own tagged fields left at their defaults: kio, unlike clients, does
+    not skip what it does not know."""
+    schema = schema_of(type(message))
+    values = {}
+    for field in schema.fields:
+        if field.tag is not None and field.tag >= FIRST_OWN_TAG:
+            continue
+        value = getattr(message, field.name)
+        if isinstance(field.type, Array) and isinstance(field.type.of, type) and value is not None:
+            value = [without_ours(one) for one in value]
+        elif isinstance(field.type, Nested) and value is not None:
+            value = without_ours(value)
+        values[field.name] = value
+    return type(message)(**values)
+
+
 def kio_write(entity: Any) -> bytes:
     out = io.BytesIO()
     entity_writer(type(entity))(out, entity)
@@ -48,7 +66,11 @@ def kio_write(entity: Any) -> bytes:
 def same(ours: Any, theirs: Any, version: int) -> bool:
     """Whether two messages hold the same values, field by field in the order of the tables."""
     schema = schema_of(type(ours))
-    present = [field for field in schema.fields if field.present(version)]
+    present = [
+        field
+        for field in schema.fields
+        if field.present(version) and (field.tag is None or field.tag < FIRST_OWN_TAG)
+    ]
     rows = fields(theirs)
     assert len(present) == len(rows), (schema.name, rows)
     for field, row in zip(present, rows, strict=True):

@@ -42,6 +42,9 @@ KAFKA = {
     44: ("IncrementalAlterConfigs", 0, 1),
     47: ("OffsetDelete", 0, 0),
     60: ("DescribeCluster", 0, 2),
+    61: ("DescribeProducers", 0, 0),
+    65: ("DescribeTransactions", 0, 0),
+    66: ("ListTransactions", 0, 2),
     75: ("DescribeTopicPartitions", 0, 0),
 }
 # Two-phase commit (KIP-939) comes with version 6, and later.

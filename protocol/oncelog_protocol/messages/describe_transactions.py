@@ -1,0 +1,66 @@
+"""DescribeTransactions (key 65, version 0): transactional ids as their coordinator knows them.
+
+Source: KIP-664. The tagged fields are ours.
+"""
+
+from __future__ import annotations
+
+from oncelog_protocol.features import OWN_TAGS
+from oncelog_protocol.schema import message, struct
+from oncelog_protocol.types import array, int16, int32, int64, string
+
+
+@message(range(0, 1), flexible_since=0)
+class DescribeTransactionsRequest:
+    """Which transactional ids; this broker must coordinate them."""
+
+    transactional_ids: list[str] = array(string)
+
+
+@struct
+class TopicData:
+    """Partitions of one topic in the transaction."""
+
+    topic: str = string()
+    partitions: list[int] = array(int32)
+
+
+@struct
+class FenceData:
+    """Who was cut off: the producer with this id and epoch and all before it. Why, when, and by
+    whom (empty: by the coordinator itself); how often it came back since, and was refused."""
+
+    producer_id: int = int64()
+    producer_epoch: int = int16()
+    cause: str = string()
+    fenced_at_ms: int = int64()
+    client_id: str = string()
+    client_address: str = string()
+    refusals: int = int32()
+
+
+@struct
+class TransactionState:
+    """One transactional id. Ours: the client that opened it, how long until its transaction times
+    out (-1: never, or there is none), and the producers cut off lately, the oldest first."""
+
+    error_code: int = int16()
+    transactional_id: str = string()
+    transaction_state: str = string()
+    transaction_timeout_ms: int = int32()
+    transaction_start_time_ms: int = int64()
+    producer_id: int = int64()
+    producer_epoch: int = int16()
+    topics: list[TopicData] = array(TopicData)
+    client_id: str = string(tag=OWN_TAGS["client_id"])
+    client_address: str = string(tag=OWN_TAGS["client_address"])
+    time_left_ms: int = int64(tag=OWN_TAGS["time_left_ms"], default=-1)
+    fences: list[FenceData] = array(FenceData, tag=OWN_TAGS["fences"])
+
+
+@message(range(0, 1), flexible_since=0)
+class DescribeTransactionsResponse:
+    """Each transactional id that was asked for."""
+
+    throttle_time_ms: int = int32()
+    transaction_states: list[TransactionState] = array(TransactionState)

@@ -1,0 +1,39 @@
+"""ListTransactions (key 66, versions 0 to 2): the transactional ids this broker coordinates.
+
+* v1: filter by duration (KIP-994)
+* v2: filter by a pattern of the transactional id (KIP-1152)
+"""
+
+from __future__ import annotations
+
+from oncelog_protocol.schema import message, struct
+from oncelog_protocol.types import array, int16, int32, int64, string
+
+
+@message(range(0, 3), flexible_since=0)
+class ListTransactionsRequest:
+    """Which ones; an empty filter lets all through."""
+
+    state_filters: list[str] = array(string)
+    producer_id_filters: list[int] = array(int64)
+    duration_filter: int = int64(since=1, default=-1)
+    transactional_id_pattern: str | None = string(since=2, nullable_since=2, default=None)
+
+
+@struct
+class TransactionState:
+    """One transactional id in one line."""
+
+    transactional_id: str = string()
+    producer_id: int = int64()
+    transaction_state: str = string()
+
+
+@message(range(0, 3), flexible_since=0)
+class ListTransactionsResponse:
+    """The transactional ids, and the names among the filters that are no states."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    unknown_state_filters: list[str] = array(string)
+    transaction_states: list[TransactionState] = array(TransactionState)
