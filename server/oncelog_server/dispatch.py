@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
-from types import ModuleType
 from typing import Any, Final, Protocol, cast
 
 from oncelog_protocol.apis import APIS, ApiKey, response_header_version
@@ -25,11 +24,13 @@ Handle = Callable[[Node, RequestContext, Any], Any]
 
 
 class Handler(Protocol):
-    """What a module in `handlers` declares."""
+    """What a module in `handlers` declares; it may be imported only when `handle` is asked for."""
 
     API: ApiKey
     VERSIONS: range
-    handle: Handle
+
+    @property
+    def handle(self) -> Handle: ...
 
 
 class _Route:
@@ -51,11 +52,10 @@ class Dispatch:
     """Serves frames. A request that cannot be read closes its connection; so does a version that
     was not advertised, except that ApiVersions itself is then answered in version 0 (KIP-511)."""
 
-    def __init__(self, node: Node, handlers: Iterable[ModuleType]) -> None:
+    def __init__(self, node: Node, handlers: Iterable[Handler]) -> None:
         self._node = node
         self._handlers: dict[int, Handler] = {}
-        for module in handlers:
-            handler = cast(Handler, module)
+        for handler in handlers:
             if handler.API in self._handlers:
                 raise ValueError(f"two handlers for {handler.API.name}")
             self._handlers[handler.API] = handler

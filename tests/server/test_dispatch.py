@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -16,7 +16,7 @@ from oncelog_protocol.messages.api_versions import (
 from oncelog_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from oncelog_protocol.requests import Requests
 from oncelog_server.deferred import Deferred
-from oncelog_server.dispatch import Dispatch
+from oncelog_server.dispatch import Dispatch, Handler
 from oncelog_server.handlers import all_handlers
 from oncelog_server.network.connection import Answer, Parts
 from oncelog_server.network.request_context import Peer, RequestContext
@@ -29,7 +29,7 @@ PEER = Peer(ANONYMOUS, "/127.0.0.1", "PLAINTEXT", lambda: False)
 class Session:
     """One connection's worth of requests to a Dispatch, without a socket."""
 
-    def __init__(self, *handlers: ModuleType) -> None:
+    def __init__(self, *handlers: Handler) -> None:
         self.node = cast(Node, SimpleNamespace(versions={}))
         self.dispatch = Dispatch(self.node, handlers)
         self.requests = Requests("test")
@@ -46,8 +46,8 @@ class Session:
         return message.message
 
 
-def module(api: ApiKey, versions: range, handle: Any) -> ModuleType:
-    return cast(ModuleType, SimpleNamespace(API=api, VERSIONS=versions, handle=handle))
+def module(api: ApiKey, versions: range, handle: Any) -> Handler:
+    return cast(Handler, SimpleNamespace(API=api, VERSIONS=versions, handle=handle))
 
 
 def beat(node: Node, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
@@ -124,12 +124,13 @@ def test_two_handlers_for_one_api_are_a_mistake() -> None:
 
 
 def test_every_api_of_the_protocol_is_served_in_all_its_versions() -> None:
-    served = {handler.API: handler.VERSIONS for handler in map(_declared, all_handlers())}
+    served = {handler.API: handler.VERSIONS for handler in all_handlers()}
     assert served == {key: api.versions for key, api in APIS.items()}
 
 
-def _declared(handler: ModuleType) -> Any:
-    return handler
+def test_a_handler_declares_what_is_known_of_it_before_it_is_imported() -> None:
+    for handler in all_handlers():
+        assert (handler.module.API, handler.module.VERSIONS) == (handler.API, handler.VERSIONS)
 
 
 def test_an_api_versions_request_is_what_clients_send_first(session: Session) -> None:

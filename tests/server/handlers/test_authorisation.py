@@ -57,7 +57,7 @@ from tests.server.handlers.requests import (
     txn_commit_request,
 )
 
-HANDLERS: Final = {module.API: module for module in all_handlers()}
+HANDLERS: Final = {handler.API: handler.module for handler in all_handlers()}
 TOPIC: Final = "orders"
 
 TOPIC_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED

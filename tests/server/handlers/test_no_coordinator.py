@@ -43,7 +43,7 @@ from tests.server.handlers.requests import (
 from tests.server.manual_timers import ManualTimers
 from tests.server.partition.partitions import partition
 
-HANDLERS: Final = {module.API: module for module in all_handlers()}
+HANDLERS: Final = {handler.API: handler.module for handler in all_handlers()}
 TOPIC: Final = "orders"
 NOT_COORDINATOR: Final = ErrorCode.NOT_COORDINATOR
 
