@@ -126,7 +126,7 @@ APIS: dict[int, Api] = {
         Api(ApiKey.CREATE_TOPICS, 2, 7, 5),
         Api(ApiKey.DELETE_TOPICS, 1, 6, 4),
         Api(ApiKey.DELETE_RECORDS, 0, 2, 2),
-        Api(ApiKey.INIT_PRODUCER_ID, 0, 5, 2),
+        Api(ApiKey.INIT_PRODUCER_ID, 0, 6, 2),
         Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4),
         Api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, 3),
         Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, 3),

@@ -1,7 +1,7 @@
-"""InitProducerId v0-5: a producer id and epoch, for a transactional id or for idempotence alone.
+"""InitProducerId v0-6: a producer id and epoch, for a transactional id or for idempotence alone.
 
 v2 flexible. v3 a producer may ask for its own next epoch (KIP-360). v4 PRODUCER_FENCED instead of
-INVALID_PRODUCER_EPOCH (KIP-588). v5 TRANSACTION_ABORTABLE (KIP-890).
+INVALID_PRODUCER_EPOCH (KIP-588). v5 TRANSACTION_ABORTABLE (KIP-890). v6 two-phase commit (KIP-939).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from oncelog_server.transaction.init_producer_id import InitProducerId
 from oncelog_server.transaction.results import TransactionResult
 
 API = ApiKey.INIT_PRODUCER_ID
-VERSIONS = range(0, 6)
+VERSIONS = range(0, 7)
 
 
 def handle(
@@ -47,12 +47,19 @@ def _init(
         raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not request.transactional_id:
         raise Refused(ErrorCode.INVALID_REQUEST)
+    if (request.enable_2pc or request.keep_prepared_txn) and not (
+        node.settings.transaction_two_phase_commit_enable
+        and node.authorizer.authorise(context.principal, Operation.TWO_PHASE_COMMIT, resource)
+    ):
+        raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return node.transactions.init_producer_id(
         InitProducerId(
             request.transactional_id,
             request.transaction_timeout_ms,
             request.producer_id,
             request.producer_epoch,
+            request.enable_2pc,
+            request.keep_prepared_txn,
         )
     )
 
@@ -71,4 +78,6 @@ def _response(context: RequestContext, result: TransactionResult) -> InitProduce
         error_code=code_for_version(API, context.api_version, result.code),
         producer_id=result.producer_id,
         producer_epoch=result.producer_epoch,
+        ongoing_txn_producer_id=result.ongoing_producer_id,
+        ongoing_txn_producer_epoch=result.ongoing_producer_epoch,
     )

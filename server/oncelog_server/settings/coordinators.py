@@ -28,6 +28,13 @@ class CoordinatorSettings:
         at_least(1),
         importance=LOW,
     )
+    transaction_two_phase_commit_enable: bool = honoured(
+        Kind.BOOLEAN,
+        False,
+        "Whether transactions may take part in two-phase commit (KIP-939): they have no timeout, "
+        "and a new instance may keep one that is open and end it.",
+        importance=LOW,
+    )
     transaction_state_log_num_partitions: int = honoured(
         Kind.INT, 50, "Partitions of __transaction_state.", at_least(1), importance=HIGH
     )

@@ -136,8 +136,6 @@ _DIRECTORIES = (("cordoned.log.dirs", Kind.LIST, "", MEDIUM),)
 
 _RATE = (("max.connection.creation.rate", Kind.INT, "2147483647", MEDIUM),)
 
-_TWO_PHASE = (("transaction.two.phase.commit.enable", Kind.BOOLEAN, "false", LOW),)
-
 REFUSED: dict[str, Unhonoured] = unhonoured(
     {
         "Java classes (policies, authorizers, plug-ins) cannot be loaded": _CLASSES,
@@ -145,6 +143,5 @@ REFUSED: dict[str, Unhonoured] = unhonoured(
         "remote (tiered) storage is not built": _REMOTE,
         "there is one data directory: it cannot be cordoned": _DIRECTORIES,
         "the rate of connections is not limited yet, only their number": _RATE,
-        "two-phase commit (KIP-939) is not built yet": _TWO_PHASE,
     }
 )

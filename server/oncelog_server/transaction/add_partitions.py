@@ -48,11 +48,17 @@ def decide_add_partitions(
     # use the new one.
     if live.pending is not None or ADD_PARTITIONS.get(metadata.state) is Verdict.BUSY:
         return Decision(BUSY)
-    if metadata.producer_id != command.producer_id:
+    if (
+        metadata.producer_id != command.producer_id
+        and metadata.next_producer_id != command.producer_id
+    ):
         return Decision(UNKNOWN_PRODUCER)
     if not metadata.is_held_by(command.producer_id, command.producer_epoch):
         return Decision(FENCED)
     ongoing = metadata.state is State.ONGOING
+    if ongoing and metadata.next_producer_epoch >= 0:
+        # Kept open by a newer instance, which may only end it (KIP-939).
+        return Decision(INVALID_STATE)
     if ongoing and command.partitions <= metadata.partitions:
         return Decision(SUCCESS)
     if command.verify_only:

@@ -99,7 +99,8 @@ _ANSWERS = {Verdict.BUSY: BUSY, Verdict.FENCED: FENCED}
 
 def _stranger(metadata: TransactionMetadata, command: EndTxn) -> TransactionResult:
     """Fenced even where the epoch is higher than ours: nobody was given it (Z18)."""
-    return UNKNOWN_PRODUCER if metadata.producer_id != command.producer_id else FENCED
+    known = command.producer_id in (metadata.producer_id, metadata.owner[0])
+    return FENCED if known else UNKNOWN_PRODUCER
 
 
 def _is_retry(metadata: TransactionMetadata, command: EndTxn) -> bool:
@@ -108,12 +109,13 @@ def _is_retry(metadata: TransactionMetadata, command: EndTxn) -> bool:
     not a retry."""
     if metadata.last_producer_epoch != command.producer_epoch:
         return False
-    if metadata.producer_id == command.producer_id:
-        return command.producer_epoch + 1 == metadata.producer_epoch
+    owner_id, owner_epoch = metadata.owner
+    if owner_id == command.producer_id:
+        return command.producer_epoch + 1 == owner_epoch
     return (
         metadata.previous_producer_id == command.producer_id
         and command.producer_epoch == LAST_PRODUCER_EPOCH
-        and metadata.producer_epoch == 0
+        and owner_epoch == 0
     )
 
 
@@ -127,6 +129,8 @@ def _target(
     target = metadata._replace(state=PREPARED[command.committed], last_update_ms=wall_ms)
     if verdict is Verdict.PREPARE_EMPTY:
         target = target._replace(partitions=frozenset(), start_ms=wall_ms)
+    if metadata.is_kept:
+        return _end_of_kept(target, command, new_producer_id)
     if not command.bumps_epoch:
         return target._replace(client_transaction_version=0)
     exhausted = metadata.producer_epoch >= LAST_PRODUCER_EPOCH
@@ -134,5 +138,26 @@ def _target(
         producer_epoch=metadata.producer_epoch + 1,
         last_producer_epoch=metadata.producer_epoch,
         next_producer_id=new_producer_id() if exhausted else NO_PRODUCER_ID,
+        client_transaction_version=2,
+    )
+
+
+def _end_of_kept(
+    target: TransactionMetadata, command: EndTxn, new_producer_id: Callable[[], int]
+) -> TransactionMetadata:
+    """The end of a transaction that a newer instance has kept (KIP-939, "Persisted Data Format
+    Changes"): its markers carry the id it was begun with and the epoch after that, so that its
+    first producer is shut out everywhere; the producer that ends it goes on with its own id."""
+    owner_id, owner_epoch = target.owner
+    target = target._replace(
+        producer_epoch=target.producer_epoch + 1, previous_producer_id=owner_id
+    )
+    if not command.bumps_epoch:
+        return target._replace(client_transaction_version=0)
+    exhausted = owner_epoch >= LAST_PRODUCER_EPOCH
+    return target._replace(
+        next_producer_id=new_producer_id() if exhausted else owner_id,
+        next_producer_epoch=0 if exhausted else owner_epoch + 1,
+        last_producer_epoch=owner_epoch,
         client_transaction_version=2,
     )

@@ -25,12 +25,15 @@ def fence(
     nothing has changed, so fencing again cannot run through the epochs (KAFKA-9666).
     """
     metadata = live.metadata
+    owner_id, owner_epoch = metadata.owner
     target = metadata._replace(
         state=State.PREPARE_ABORT,
         producer_epoch=metadata.producer_epoch + 1,
-        last_producer_epoch=metadata.producer_epoch if keep_owner else NO_PRODUCER_EPOCH,
+        last_producer_epoch=owner_epoch if keep_owner else NO_PRODUCER_EPOCH,
         last_update_ms=wall_ms,
     )
+    if metadata.is_kept:
+        target = target._replace(previous_producer_id=owner_id, next_producer_epoch=owner_epoch + 1)
     return shard.decide(live, target, response, TransactionResult)
 
 

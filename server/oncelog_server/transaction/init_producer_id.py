@@ -1,20 +1,21 @@
-"""InitProducerId for a transactional id: who is the one live producer (KIP-98, KIP-360,
-KIP-890)."""
+"""InitProducerId for a transactional id: who is the one live producer (KIP-98, KIP-360, KIP-890,
+KIP-939)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
 from functools import partial
 from typing import NamedTuple
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
+from oncelog_server.transaction.asker import Asker, who_asks
 from oncelog_server.transaction.fencing import fence
+from oncelog_server.transaction.keeping import keep
 from oncelog_server.transaction.metadata import (
-    LAST_PRODUCER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
+    NO_TIMEOUT_MS,
     TransactionMetadata,
 )
 from oncelog_server.transaction.results import (
@@ -30,16 +31,15 @@ from oncelog_server.transaction.states import INIT_PRODUCER_ID, State, Verdict
 
 class InitProducerId(NamedTuple):
     """`producer_id` and `producer_epoch` are -1 unless a producer asks for its own next epoch
-    (KIP-360)."""
+    (KIP-360). `two_phase`: its transactions have no time-out, whatever `timeout_ms` says.
+    `keep_prepared`: an open transaction stays open, for the caller to end it (KIP-939)."""
 
     transactional_id: str
     timeout_ms: int
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
-
-    @property
-    def names_producer(self) -> bool:
-        return self.producer_id != NO_PRODUCER_ID
+    two_phase: bool = False
+    keep_prepared: bool = False
 
 
 def decide_init_producer_id(
@@ -53,7 +53,9 @@ def decide_init_producer_id(
     now)."""
     if not command.transactional_id or _is_half_named(command):
         return Decision(INVALID_REQUEST)
-    if not 0 < command.timeout_ms <= shard.max_timeout_ms:
+    if command.two_phase:
+        command = command._replace(timeout_ms=NO_TIMEOUT_MS)
+    elif not 0 < command.timeout_ms <= shard.max_timeout_ms:
         return Decision(TransactionResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
     live = shard.get(command.transactional_id)
     if live is None:
@@ -69,10 +71,19 @@ def decide_init_producer_id(
     metadata = live.metadata
     if live.is_busy:
         return Decision(BUSY)
-    asker = _who_asks(metadata, command)
+    asker = who_asks(metadata, command.producer_id, command.producer_epoch)
     if asker is Asker.STRANGER:
         return Decision(FENCED)
     verdict = INIT_PRODUCER_ID.get(metadata.state)
+    if verdict is Verdict.FENCE and command.keep_prepared:
+        return keep(
+            shard,
+            live,
+            asker,
+            timeout_ms=command.timeout_ms,
+            wall_ms=wall_ms,
+            new_producer_id=new_producer_id,
+        )
     if verdict is Verdict.FENCE:
         # Nobody but the current producer and a newer one may touch what is open: a call that comes
         # late from the producer's own past changes nothing.
@@ -91,38 +102,6 @@ def decide_init_producer_id(
 def _is_half_named(command: InitProducerId) -> bool:
     """A producer id without an epoch or the other way round (Z10)."""
     return (command.producer_id == NO_PRODUCER_ID) != (command.producer_epoch == NO_PRODUCER_EPOCH)
-
-
-class Asker(Enum):
-    """Who a caller is to the id as it stands (KIP-360)."""
-
-    NEWCOMER = "a new instance, which names nobody: it takes over"
-    CURRENT = "the current producer"
-    LAST = "the producer before its last bump, whose answer it has not seen"
-    STRANGER = "a producer that has been fenced, or was never known"
-
-
-def _who_asks(metadata: TransactionMetadata, command: InitProducerId) -> Asker:
-    if not command.names_producer:
-        return Asker.NEWCOMER
-    # An id that has just been made has no epoch yet; its caller once had another one (X2).
-    if metadata.producer_epoch == NO_PRODUCER_EPOCH or metadata.is_held_by(
-        command.producer_id, command.producer_epoch
-    ):
-        return Asker.CURRENT
-    # No danger that this producer has been fenced: a newer one's call would have set the last epoch
-    # to -1.
-    if command.producer_epoch == metadata.last_producer_epoch:
-        if command.producer_id == metadata.producer_id:
-            if command.producer_epoch < metadata.producer_epoch:
-                return Asker.LAST
-        elif (
-            command.producer_id == metadata.previous_producer_id
-            and command.producer_epoch == LAST_PRODUCER_EPOCH
-            and metadata.producer_epoch == 0
-        ):
-            return Asker.LAST
-    return Asker.STRANGER
 
 
 def _next_epoch(

@@ -23,6 +23,8 @@ NO_PRODUCER_EPOCH: Final = -1
 # Epochs run 0..32766; 32767 only ever stands in the markers that end an id's last transaction
 # (KIP-890).
 LAST_PRODUCER_EPOCH: Final = 32766
+# The timeout that is recorded for a participant in two-phase commit: it has none (KIP-939).
+NO_TIMEOUT_MS: Final = 2**31 - 1
 
 
 class TransactionMetadata(NamedTuple):
@@ -31,6 +33,10 @@ class TransactionMetadata(NamedTuple):
 
     `last_producer_epoch` is the epoch whose owner may still come back with a retry (KIP-360): the
     one before the last bump, or -1 if a newer instance of the producer made that bump.
+
+    `next_producer_epoch` is not -1 where a newer instance has kept an open transaction (KIP-939):
+    `next_producer_id` and it are then what the producer uses, while `producer_id` and
+    `producer_epoch` stay those of the transaction, whose markers they go into.
     """
 
     transactional_id: str
@@ -45,14 +51,35 @@ class TransactionMetadata(NamedTuple):
     start_ms: int = -1
     last_update_ms: int = -1
     client_transaction_version: int = 0
+    next_producer_epoch: int = NO_PRODUCER_EPOCH
+
+    @property
+    def owner(self) -> tuple[int, int]:
+        """The producer id and epoch that requests have to carry."""
+        if self.next_producer_epoch >= 0:
+            return self.next_producer_id, self.next_producer_epoch
+        return self.producer_id, self.producer_epoch
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether a newer instance has kept the transaction open: it can only be ended now."""
+        return self.next_producer_epoch >= 0 and self.state is TransactionState.ONGOING
+
+    @property
+    def is_two_phase(self) -> bool:
+        return self.timeout_ms == NO_TIMEOUT_MS
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        return self.producer_epoch >= LAST_PRODUCER_EPOCH
+        return self.owner[1] >= LAST_PRODUCER_EPOCH
 
     def is_held_by(self, producer_id: int, producer_epoch: int) -> bool:
         """Whether this is the producer that was handed the current epoch. The epoch after the last
         one is nobody's: it only ends transactions."""
+        if self.next_producer_epoch >= 0:
+            return self.owner == (producer_id, producer_epoch) and (
+                producer_epoch <= LAST_PRODUCER_EPOCH
+            )
         return (
             self.producer_id == producer_id
             and self.producer_epoch == producer_epoch <= LAST_PRODUCER_EPOCH
@@ -64,7 +91,18 @@ class TransactionMetadata(NamedTuple):
 
     def completed(self, state: TransactionState, wall_ms: int) -> TransactionMetadata:
         """After all markers: where the epochs ran out at the decision, the id chosen then takes
-        over."""
+        over; where the transaction had been kept, the id and epoch of who kept it."""
+        if self.next_producer_epoch >= 0:
+            producer_id, producer_epoch = self.owner
+            return self._replace(
+                state=state,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                next_producer_id=NO_PRODUCER_ID,
+                next_producer_epoch=NO_PRODUCER_EPOCH,
+                partitions=frozenset(),
+                last_update_ms=wall_ms,
+            )
         rotates = self.next_producer_id != NO_PRODUCER_ID
         return self._replace(
             state=state,
@@ -85,6 +123,7 @@ def to_record(metadata: TransactionMetadata) -> CoordinatorRecord:
         previous_producer_id=metadata.previous_producer_id,
         next_producer_id=metadata.next_producer_id,
         producer_epoch=metadata.producer_epoch,
+        next_producer_epoch=metadata.next_producer_epoch,
         transaction_timeout_ms=metadata.timeout_ms,
         transaction_status=int(metadata.state),
         # Kafka writes null while there is no transaction.
@@ -132,4 +171,5 @@ def from_value(transactional_id: str, value: TransactionLogValue) -> Transaction
         start_ms=value.transaction_start_timestamp_ms,
         last_update_ms=value.transaction_last_update_timestamp_ms,
         client_transaction_version=value.client_transaction_version,
+        next_producer_epoch=value.next_producer_epoch,
     )

@@ -10,11 +10,13 @@ from oncelog_server.transaction.metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_I
 
 class TransactionResult(NamedTuple):
     """`producer_id` and `producer_epoch` are what the producer uses from now on (InitProducerId,
-    EndTxn v5)."""
+    EndTxn v5); the other two are those of a transaction that has been kept open (KIP-939)."""
 
     code: ErrorCode
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
+    ongoing_producer_id: int = NO_PRODUCER_ID
+    ongoing_producer_epoch: int = NO_PRODUCER_EPOCH
 
 
 SUCCESS: Final = TransactionResult(ErrorCode.NONE)

@@ -231,7 +231,8 @@ class TransactionShard:
 
     def _deadlines(self) -> Iterator[tuple[str, int]]:
         for transactional_id, live in self.ongoing.items():
-            if live.deadline_ms is not None:
+            # A participant in two-phase commit waits for its decision however long (KIP-939).
+            if live.deadline_ms is not None and not live.metadata.is_two_phase:
                 yield transactional_id, live.deadline_ms
 
     def expire(self, now_ms: int) -> list[Decision[None]]:
@@ -242,7 +243,8 @@ class TransactionShard:
 def decided(metadata: TransactionMetadata) -> TransactionResult:
     """What the producer is told once PREPARE is committed: the ids it goes on with (EndTxn v5)."""
     if metadata.next_producer_id >= 0:
-        return TransactionResult(ErrorCode.NONE, metadata.next_producer_id, 0)
+        epoch = max(metadata.next_producer_epoch, 0)
+        return TransactionResult(ErrorCode.NONE, metadata.next_producer_id, epoch)
     return TransactionResult(ErrorCode.NONE, metadata.producer_id, metadata.producer_epoch)
 
 

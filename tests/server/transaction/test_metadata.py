@@ -37,6 +37,7 @@ PARTITIONS = st.frozensets(
         TIMES,
         TIMES,
         st.integers(0, 2),
+        EPOCHS,
     )
 )
 def test_M28_a_record_carries_all_of_the_state(metadata: TransactionMetadata) -> None:
