@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from oncelog_server.settings.accepted import ACCEPTED, ALIASES, GONE
 from oncelog_server.settings.listeners import InvalidListeners, listeners_of
@@ -29,8 +30,7 @@ from oncelog_server.settings.table import InvalidValue, Kind, parse_value
 __all__ = ["Loaded", "SettingProblem", "Settings", "SettingsError", "load_settings"]
 
 
-@dataclass(frozen=True, slots=True)
-class SettingProblem:
+class SettingProblem(msgspec.Struct, frozen=True):
     """One setting that cannot be used as it was given; without a name, a source that is none."""
 
     name: str
@@ -52,8 +52,7 @@ class SettingsError(ValueError):
         self.problems = tuple(problems)
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(msgspec.Struct, frozen=True):
     """`warnings` are for a person; `without_effect` names the settings of ACCEPTED given."""
 
     settings: Settings

@@ -9,9 +9,9 @@ Topics change by a store transaction, then by the image, then here; nobody opens
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol
 
+import msgspec
 import structlog
 
 from oncelog_server.cluster.delta import ImageDelta, PartitionChange
@@ -46,8 +46,7 @@ class Coordinator(Protocol):
     def resign(self, index: int) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class LastStop:
+class LastStop(msgspec.Struct, frozen=True):
     """What the data directory remembers of the last stop."""
 
     was_clean: bool

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from oncelog_server.cluster.image import ClusterImage, PartitionImage, TopicImage
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionChange:
+class PartitionChange(msgspec.Struct, frozen=True):
     """A partition came (`old` is None), went (`new` is None) or changed. `topic` is its topic as it
     is now, or as it was last."""
 
@@ -23,8 +22,7 @@ class PartitionChange:
         return found.partition
 
 
-@dataclass(frozen=True, slots=True)
-class ImageDelta:
+class ImageDelta(msgspec.Struct, frozen=True):
     """A topic that was deleted and created again is in both lists, with its two ids."""
 
     topics_created: tuple[TopicImage, ...] = ()

@@ -6,9 +6,10 @@ Handlers and the broker read an image and nothing else (cluster brief, section 1
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
+
+import msgspec
 
 from oncelog_protocol.types import uuid_from_string
 from oncelog_server.cluster import records
@@ -27,8 +28,7 @@ NO_LEADER: Final = -1
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerImage:
+class BrokerImage(msgspec.Struct, frozen=True):
     """A broker that is alive. `epoch` is the revision at which it registered."""
 
     id: int
@@ -46,8 +46,7 @@ class BrokerImage:
         return self.endpoints[0]
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionImage:
+class PartitionImage(msgspec.Struct, frozen=True):
     """A partition. `partition_epoch` is the revision at which its record was written last."""
 
     topic_id: bytes
@@ -61,8 +60,7 @@ class PartitionImage:
     removing: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TopicImage:
+class TopicImage(msgspec.Struct, frozen=True):
     """A topic. `settings` are its own, as text; `id_text` is the id as Kafka writes it."""
 
     name: str
@@ -77,23 +75,20 @@ class TopicImage:
         return len(self.partitions[0].replicas) if self.partitions else 0
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterImage:
+class ClusterImage(msgspec.Struct, frozen=True):
     """`controller_epoch` is -1 while there is no controller, `cluster_id` empty at first."""
 
     revision: int = 0
     cluster_id: str = ""
     controller_id: int = -1
     controller_epoch: int = -1
-    brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
-    topics: Mapping[str, TopicImage] = field(default_factory=dict)
-    features: Mapping[str, int] = field(default_factory=dict)
+    brokers: Mapping[int, BrokerImage] = msgspec.field(default_factory=dict)
+    topics: Mapping[str, TopicImage] = msgspec.field(default_factory=dict)
+    features: Mapping[str, int] = msgspec.field(default_factory=dict)
     features_epoch: int = -1
-    _names: Mapping[bytes, str] = field(default_factory=dict)
+    _names: Mapping[bytes, str] = msgspec.field(default_factory=dict)
     # All partition records by topic, those of no topic (yet) or beyond its count included.
-    _partitions: Mapping[bytes, Mapping[int, PartitionImage]] = field(
-        default_factory=dict, repr=False
-    )
+    _partitions: Mapping[bytes, Mapping[int, PartitionImage]] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> ClusterImage:
@@ -180,7 +175,7 @@ class _Draft:
             changed["_names"] = self._names
         if self._partitions is not None:
             changed["_partitions"] = self._partitions
-        return replace(self._old, revision=self.revision, **changed)
+        return msgspec.structs.replace(self._old, revision=self.revision, **changed)
 
     def _broker(self, broker_id: int, entry: Entry | None) -> None:
         if self._brokers is None:
@@ -268,6 +263,6 @@ class _Draft:
         missing = [number for number in range(count) if number not in by_number]
         if missing:
             raise ValueError(f"topic {name}: partitions {missing} have no record")
-        self._topics[name] = replace(
+        self._topics[name] = msgspec.structs.replace(
             topic, partitions=tuple(by_number[number] for number in range(count))
         )

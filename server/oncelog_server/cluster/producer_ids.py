@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from oncelog_server.cluster import records
 from oncelog_server.cluster.records import ProducerIdsRecord
@@ -14,8 +15,7 @@ BLOCK_SIZE: Final = 1000
 LAST_PRODUCER_ID: Final = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdBlock:
+class ProducerIdBlock(msgspec.Struct, frozen=True):
     """The ids from `first` on, `size` of them. What a crash leaves unused is never used."""
 
     first: int

@@ -7,15 +7,15 @@ revision; a transaction changes all of its keys at one revision, or none.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+import msgspec
 
 MAX_OPERATIONS: Final = 128
 """etcd's default limit for one transaction, of conditions as of operations."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A key as it stands: revision 5 created it, revision 9 wrote it last."""
 
     key: str
@@ -24,24 +24,21 @@ class Entry:
     mod_revision: int
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """All keys of a prefix at one revision, in the order of the keys."""
 
     revision: int
     entries: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """Condition: the key was last written at this revision; 0: it does not exist."""
 
     key: str
     mod_revision: int
 
 
-@dataclass(frozen=True, slots=True)
-class Created:
+class Created(msgspec.Struct, frozen=True):
     """Condition: the key was created at this revision; 0: it does not exist."""
 
     key: str
@@ -51,8 +48,7 @@ class Created:
 Compare = Written | Created
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(msgspec.Struct, frozen=True):
     """Write a key. With a lease, the key goes when the lease ends; 0 is no lease."""
 
     key: str
@@ -60,8 +56,7 @@ class Put:
     lease_id: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True):
     """Remove a key; one that does not exist changes nothing."""
 
     key: str
@@ -70,32 +65,28 @@ class Delete:
 Operation = Put | Delete
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True):
     """Operations that hold only while what they were computed from has not changed."""
 
     compare: tuple[Compare, ...]
     operations: tuple[Operation, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TxnResult:
+class TxnResult(msgspec.Struct, frozen=True):
     """`revision` is that of the change, or the store's latest if nothing changed."""
 
     succeeded: bool
     revision: int
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """A key was written, or deleted if `entry` is None."""
 
     key: str
     entry: Entry | None
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(msgspec.Struct, frozen=True):
     """Everything that one revision changed under the watched prefix."""
 
     revision: int

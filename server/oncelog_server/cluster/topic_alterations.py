@@ -6,8 +6,9 @@ Checks, codes and messages are those of Kafka's ConfigurationControlManager (KIP
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+
+import msgspec
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.image import ClusterImage
@@ -28,8 +29,7 @@ class AlterOperation(IntEnum):
     SUBTRACT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Alteration:
+class Alteration(msgspec.Struct, frozen=True):
     """One setting to change. `text` is None for DELETE only."""
 
     name: str

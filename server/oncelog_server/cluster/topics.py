@@ -6,8 +6,9 @@ Checks, codes and messages are those of Kafka's ReplicationControlManager.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.types import uuid_to_string
@@ -39,19 +40,17 @@ MAX_PARTITIONS_OF_A_REQUEST: Final = 10_000
 DEFAULT: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
+class NewTopic(msgspec.Struct, frozen=True):
     """A topic to create. -1: the broker's default. `assignments` are (partition, replicas)."""
 
     name: str
     partitions: int = DEFAULT
     replication_factor: int = DEFAULT
     assignments: tuple[tuple[int, Assignment], ...] = ()
-    settings: Mapping[str, str | None] = field(default_factory=dict)
+    settings: Mapping[str, str | None] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class CreatedTopic:
+class CreatedTopic(msgspec.Struct, frozen=True):
     """A topic as it will be."""
 
     name: str
@@ -61,8 +60,7 @@ class CreatedTopic:
     settings: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class NewPartitions:
+class NewPartitions(msgspec.Struct, frozen=True):
     """`count` is the new total; `assignments`, if given, are for the partitions that are added."""
 
     topic: str

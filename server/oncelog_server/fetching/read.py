@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
@@ -13,8 +14,7 @@ from oncelog_server.refusal import Refused
 Find = Callable[[PartitionKey], Partition]
 
 
-@dataclass(slots=True)
-class PartitionResult:
+class PartitionResult(msgspec.Struct):
     """`read` is None where `code` is an error; `diverging` is set where the reader must truncate
     (KIP-595)."""
 
@@ -24,8 +24,7 @@ class PartitionResult:
     diverging: tuple[int, int] | None = None
 
 
-@dataclass(slots=True)
-class FetchResult:
+class FetchResult(msgspec.Struct):
     partitions: list[PartitionResult]
     size: int
     has_error: bool

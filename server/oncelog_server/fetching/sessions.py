@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+import msgspec
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.refusal import Refused
@@ -24,8 +25,7 @@ class PartitionKey(NamedTuple):
     partition: int
 
 
-@dataclass(slots=True)
-class FetchedPartition:
+class FetchedPartition(msgspec.Struct):
     """What a reader wants of one partition, and what it was told last."""
 
     key: PartitionKey
@@ -39,15 +39,14 @@ class FetchedPartition:
     told_error: bool = False
 
 
-@dataclass(slots=True)
-class FetchSession:
+class FetchSession(msgspec.Struct):
     id: int
     uses_topic_ids: bool
     created_ms: int
     used_ms: int
     epoch: int = 1
     # In the order in which they are read; who got data goes to the end, so that nobody starves.
-    partitions: dict[PartitionKey, FetchedPartition] = field(default_factory=dict)
+    partitions: dict[PartitionKey, FetchedPartition] = msgspec.field(default_factory=dict)
 
     def to_end(self, key: PartitionKey) -> None:
         wanted = self.partitions.pop(key, None)
@@ -55,8 +54,7 @@ class FetchSession:
             self.partitions[key] = wanted
 
 
-@dataclass(frozen=True, slots=True)
-class FetchScope:
+class FetchScope(msgspec.Struct, frozen=True):
     """The partitions one Fetch is about. `session` is None outside sessions; `is_incremental`: only
     what has changed is answered."""
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupConfig:
+class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Frozen; a change of settings gives the shard another one."""
 
     group_min_session_timeout_ms: int = 6_000

@@ -6,8 +6,9 @@ Source: Kafka's ClassicGroupMember.
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+import msgspec
 
 from oncelog_protocol.messages.join_group import JoinGroupResponse
 from oncelog_protocol.messages.sync_group import SyncGroupResponse
@@ -22,16 +23,14 @@ Protocols = tuple[tuple[str, bytes], ...]
 _MEMBER_OVERHEAD_BYTES = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Parked(Generic[R]):
+class Parked(msgspec.Struct, Generic[R], frozen=True):
     """An answer that is owed, and the version it will be written in."""
 
     answer: Deferred[R]
     api_version: int
 
 
-@dataclass(slots=True, kw_only=True)
-class Member:
+class Member(msgspec.Struct, kw_only=True):
     """`awaiting_join` is set by the group's methods only, which keep the count."""
 
     member_id: str

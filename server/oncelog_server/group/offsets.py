@@ -7,11 +7,11 @@ that the state does not depend on the order in which plain commits and markers a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
+class CommittedOffset(msgspec.Struct, frozen=True):
     """`record_offset`: where its record lies in __consumer_offsets. Timestamps: wall-clock ms."""
 
     offset: int

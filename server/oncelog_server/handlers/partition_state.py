@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.image import NO_LEADER, TopicImage
@@ -11,8 +12,7 @@ from oncelog_server.node import Node
 from oncelog_server.topic_partition import TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionState(msgspec.Struct, frozen=True):
     """`leader` is -1, with LEADER_NOT_AVAILABLE, where nobody serves the partition."""
 
     code: ErrorCode

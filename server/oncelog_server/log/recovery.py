@@ -8,10 +8,11 @@ it the log is cut at the first invalid batch, loudly: the report says what was c
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import Final
+
+import msgspec
 
 from oncelog_protocol.records.batch import BatchHeader
 from oncelog_protocol.types import uuid_to_string
@@ -45,8 +46,7 @@ from oncelog_server.storage.layout import (
 _SEARCHED_BYTES: Final = 1 << 20
 
 
-@dataclass(slots=True)
-class RecoveryReport:
+class RecoveryReport(msgspec.Struct):
     """What loaded a log found and did; the caller logs it."""
 
     clean_shutdown: bool = True
@@ -60,8 +60,8 @@ class RecoveryReport:
     valid_batches_followed: bool = False
     snapshot_offset: int | None = None
     batches_replayed: int = 0
-    leftovers: list[str] = field(default_factory=list)
-    rebuilt: list[str] = field(default_factory=list)
+    leftovers: list[str] = msgspec.field(default_factory=list)
+    rebuilt: list[str] = msgspec.field(default_factory=list)
 
     @property
     def is_loud(self) -> bool:
@@ -69,8 +69,7 @@ class RecoveryReport:
         return self.cut_bytes > 0 or bool(self.rebuilt)
 
 
-@dataclass(slots=True)
-class LoadedLog:
+class LoadedLog(msgspec.Struct):
     """What is on the disk: all that a PartitionLog starts with."""
 
     files: Files
@@ -83,11 +82,11 @@ class LoadedLog:
     aborted: AbortedTransactions
     recovery_point: int
     log_start_offset: int
-    leader_epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
-    report: RecoveryReport = field(default_factory=RecoveryReport)
+    leader_epochs: LeaderEpochs = msgspec.field(default_factory=LeaderEpochs)
+    report: RecoveryReport = msgspec.field(default_factory=RecoveryReport)
     closed_at: int = -1
     # Files of older segments that a stop without a sync may have left in the page cache alone.
-    unsynced: list[File] = field(default_factory=list)
+    unsynced: list[File] = msgspec.field(default_factory=list)
 
 
 def load(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
+
+import msgspec
 
 from oncelog_server.storage.files import File
 
@@ -18,8 +19,7 @@ class Origin(Enum):
     COORDINATOR = "coordinator"
 
 
-@dataclass(slots=True)
-class Appended:
+class Appended(msgspec.Struct):
     """Where a batch is in the log. `duplicate`: it was there already. `log_append_time_ms` is
     NO_TIMESTAMP where the topic keeps the producer's timestamps."""
 
@@ -31,8 +31,7 @@ class Appended:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class FileRange:
+class FileRange(msgspec.Struct, frozen=True):
     """Bytes of a log file, to be read or handed to sendfile with `file.fileno()`."""
 
     file: File
@@ -47,8 +46,7 @@ class FileRange:
         return self.file.read(self.position, self.length)
 
 
-@dataclass(frozen=True, slots=True)
-class LogRead:
+class LogRead(msgspec.Struct, frozen=True):
     """Batches from the one with the offset asked for; None if there is nothing below the limit, or
     less than one whole batch allowed. The last batch may be cut off by `max_bytes`.
 

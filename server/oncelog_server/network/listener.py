@@ -8,9 +8,9 @@ import errno
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, Protocol
 
+import msgspec
 import structlog
 
 from oncelog_server.clock import Clock
@@ -29,8 +29,7 @@ class Requests(Protocol):
     def serve(self, frame: memoryview, peer: Peer) -> Answer: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """`queued_max_request_bytes` bounds the memory of requests that are not served yet, over all
     connections; -1 is no bound, as in Kafka."""
 

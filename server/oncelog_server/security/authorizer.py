@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 
 class Operation(IntEnum):
@@ -41,8 +42,7 @@ class Resource(NamedTuple):
 CLUSTER = Resource(ResourceType.CLUSTER, "kafka-cluster")
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(msgspec.Struct, frozen=True):
     """Who a connection speaks for, as Kafka writes it: `User:ANONYMOUS`."""
 
     type: str

@@ -7,8 +7,9 @@ Sources and synonyms as in Kafka's ConfigHelper (KIP-226): first the one that ho
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
+
+import msgspec
 
 from oncelog_server.settings.accepted import ACCEPTED
 from oncelog_server.settings.model import HONOURED, Settings
@@ -24,8 +25,7 @@ class ConfigSource(IntEnum):
     DEFAULT = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Synonym:
+class Synonym(msgspec.Struct, frozen=True):
     """One place the value is set in, or could be."""
 
     name: str
@@ -33,8 +33,7 @@ class Synonym:
     source: ConfigSource
 
 
-@dataclass(frozen=True, slots=True)
-class SettingDescription:
+class SettingDescription(msgspec.Struct, frozen=True):
     name: str
     value: str | None
     kind: Kind

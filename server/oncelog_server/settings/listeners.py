@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
 
 from oncelog_server.settings.broker import BrokerSettings
 
@@ -13,8 +14,7 @@ _PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(msgspec.Struct, frozen=True):
     """One address to listen on. An empty host is every address, port 0 a free one.
 
     `advertised_host` is "" and `advertised_port` 0 where they follow from what is bound.
@@ -27,8 +27,7 @@ class Listener:
     advertised_port: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """The address of a broker that clients of one listener are told."""
 
     listener: str
@@ -67,7 +66,9 @@ def listeners_of(settings: BrokerSettings) -> tuple[Listener, ...]:
         _check_protocol(listener.name, protocols)
         seen = advertised.get(listener.name)
         if seen is not None:
-            listener = replace(listener, advertised_host=seen.host, advertised_port=seen.port)
+            listener = msgspec.structs.replace(
+                listener, advertised_host=seen.host, advertised_port=seen.port
+            )
         found.append(listener)
     if not found:
         raise InvalidListeners("listeners", "there is no listener for clients")

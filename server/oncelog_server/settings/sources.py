@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 KAFKA_PREFIX = "KAFKA_"
 OUR_PREFIX = "ONCELOG_"
@@ -17,13 +18,12 @@ FROM_ARGUMENT = "--set"
 # What Kafka's image and scripts use for themselves, and what Kubernetes sets for a service "kafka".
 _NOT_SETTINGS = re.compile(
     r"(VERSION|HOME|HEAP_OPTS?|OPTS|JVM_\w+|GC_LOG_OPTS|JMX_\w+|DEBUG|DEBUG_\w+|MODE"
-    r"|LOG4J_\w+|TOOLS_LOG4J_\w+|CLUSTER_ID|BOOTSTRAP_SERVER"
+    r"|LOG4J_\w+|TOOLS_LOG4J_\w+|CLUSTER_ID|BOOTSTRAP_SERVER|FAIL_AT|SYNC_JOURNAL"
     r"|SERVICE_(HOST|PORT)\w*|PORT|PORT_\d+_\w+)"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(msgspec.Struct, frozen=True):
     """A setting as somebody wrote it: its name, the text, and where it was written."""
 
     name: str

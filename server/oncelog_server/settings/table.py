@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import Field, dataclass, field
+from dataclasses import Field, field
 from enum import IntEnum
 from typing import Any, cast
+
+import msgspec
 
 
 class Kind(IntEnum):
@@ -37,8 +39,7 @@ SettingValue = bool | int | float | str | tuple[str, ...] | None
 Check = Callable[[Any], str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True):
     """One row. `topic` is the topic setting that it is the default of, if there is one."""
 
     name: str
@@ -161,8 +162,7 @@ def setting_of(row: Field[Any]) -> Setting:
     return Setting(row.name.replace("_", "."), *row.metadata["row"])
 
 
-@dataclass(frozen=True, slots=True)
-class Unhonoured:
+class Unhonoured(msgspec.Struct, frozen=True):
     """A setting of Kafka's that does nothing here: accepted without effect, or refused.
 
     `default` is Kafka's, as text."""

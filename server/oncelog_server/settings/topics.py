@@ -7,8 +7,10 @@ the rest follows the broker's settings at the time of reading.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, cast
+
+import msgspec
 
 from oncelog_server.log.config import LogConfig
 from oncelog_server.settings.log import FOREVER
@@ -111,7 +113,7 @@ def _topic_settings() -> dict[str, Setting]:
     for row in HONOURED.values():
         if row.topic is not None and row.topic not in table:
             rules = _OWN_RULES.get(row.topic, {})
-            table[row.topic] = replace(row, name=row.topic, topic=None, **rules)
+            table[row.topic] = msgspec.structs.replace(row, name=row.topic, topic=None, **rules)
     table.update((row.name, row) for row in _UNHONOURED)
     return dict(sorted(table.items()))
 

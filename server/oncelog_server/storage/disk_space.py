@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 UNKNOWN: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class DiskSpace:
+class DiskSpace(msgspec.Struct, frozen=True):
     """`path` is absolute; bytes are -1 where the system does not tell."""
 
     path: str
