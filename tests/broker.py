@@ -47,7 +47,7 @@ class Oncelog:
         self.port = 0
         self.version = ""
         self._settings = dict(settings or {})
-        self._arguments = tuple(arguments)
+        self._arguments = [*arguments]
         self._environment = _plain_environment() | dict(environment or {})
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -66,6 +66,23 @@ class Oncelog:
         sets = [part for name, value in self._settings.items() for part in _set(name, value)]
         place = ["--port", str(self.port), "--data", str(self.data)]
         return [sys.executable, "-m", "oncelog_server", "serve", *place, *sets, *self._arguments]
+
+    def fail_at(self, point: str | None) -> None:
+        """Where the processes started from now on kill themselves: `name[:n]` of the broker's fail
+        points, None for nowhere."""
+        self._environment.pop("ONCELOG_FAIL_AT", None)
+        if point is not None:
+            self._environment["ONCELOG_FAIL_AT"] = point
+            if "--allow-faults" not in self._arguments:
+                self._arguments.append("--allow-faults")
+
+    def wait_for_death(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
+        """Wait until the process has ended by itself; its exit code, -9 after a SIGKILL. Raises
+        BrokerFailed when it lives on."""
+        try:
+            return self._running().wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise BrokerFailed(f"still running after {timeout_s} s: {self.said()}") from None
 
     def spawn(self) -> subprocess.Popen[bytes]:
         """Start the process without waiting for it to listen."""

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 
@@ -34,7 +34,7 @@ from oncelog_server.links.markers import RemoteMarkers
 from oncelog_server.log.checkpoints import MetaProperties
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata, random_uuid
 from oncelog_server.metadata.sqlite_store import SqliteStore
-from oncelog_server.network.listener import Limits, Listener
+from oncelog_server.network.listener import Limits, Listener, Requests
 from oncelog_server.node import Node
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.registry import Partitions
@@ -46,6 +46,9 @@ from oncelog_server.storage.files import File, StorageError
 from oncelog_server.storage.os_files import OsFiles, affordable_descriptors
 from oncelog_server.timers import LoopTimers
 from oncelog_server.upkeep import Upkeep
+
+if TYPE_CHECKING:
+    from oncelog_server.faults.faults import Faults
 
 log = structlog.get_logger("oncelog.broker")
 
@@ -60,16 +63,18 @@ DRAIN_S: Final = 1.0
 
 
 class Broker:
-    """Made by `start`; `stop` ends it cleanly."""
+    """Made by `start`; `stop` ends it cleanly. `faults`: where a test wants it to die."""
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(self, settings: Settings, clock: Clock, faults: Faults | None = None) -> None:
         self.settings = settings
+        self._faults = faults
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._timers = LoopTimers(self._loop)
         self._executor = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
         self.directory = DataDirectory(settings.data_directory)
-        self._files = OsFiles(
+        new_files = OsFiles if faults is None else faults.files
+        self._files = new_files(
             str(self.directory.path),
             executor=self._executor,
             call_on_loop=self._loop.call_soon_threadsafe,
@@ -149,7 +154,10 @@ class Broker:
         self.transactions = self._new_transaction_coordinator(local)
         self._hosting.serve_coordinators(self.transactions, self.groups)
         self.node = self._new_node(local)
-        self._listener = Listener(Dispatch(self.node, all_handlers()), _limits(settings), clock)
+        requests: Requests = Dispatch(self.node, all_handlers())
+        if self._faults is not None:
+            requests = self._faults.requests(requests)
+        self._listener = Listener(requests, _limits(settings), clock)
         self._upkeep = Upkeep(
             settings,
             clock,

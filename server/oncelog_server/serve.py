@@ -10,13 +10,18 @@ import sys
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+
+if TYPE_CHECKING:
+    from oncelog_server.faults.faults import Faults
 
 DEFAULT_HOST: Final = "localhost"
 ENDED_BY_FORCE: Final = 130
 SAME_MOMENT_S: Final = 0.1
+# Not settings: `faults` reads them, which no broker imports unless one is there.
+FAULT_VARIABLES: Final = ("ONCELOG_FAIL_AT", "ONCELOG_SYNC_JOURNAL")
 
 
 @click.command()
@@ -29,12 +34,14 @@ SAME_MOMENT_S: Final = 0.1
 )
 @click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="One setting.")
 @click.option("--debug", is_flag=True, help="Log more.")
+@click.option("--allow-faults", is_flag=True, hidden=True, help="Heed ONCELOG_FAIL_AT: for tests.")
 def serve(
     port: int | None,
     data: str | None,
     config: Path | None,
     assignments: tuple[str, ...],
     debug: bool,
+    allow_faults: bool,
 ) -> None:
     """Run a broker. Nothing has to be configured.
 
@@ -64,7 +71,25 @@ def serve(
     if loaded.without_effect:
         names = ", ".join(loaded.without_effect)
         click.echo(f"accepted without effect: {names}", err=True)
-    sys.exit(_run(loaded.settings))
+    sys.exit(_run(loaded.settings, _faults(allow_faults)))
+
+
+def _faults(allowed: bool) -> Faults | None:
+    """What the environment asks to break: by accident nobody does, so it must be allowed too."""
+    asked = [name for name in FAULT_VARIABLES if os.environ.get(name)]
+    if not asked:
+        return None
+    if not allowed:
+        click.echo(f"{asked[0]} breaks a broker on purpose: needs --allow-faults", err=True)
+        sys.exit(2)
+    from oncelog_server.faults.faults import Faults
+    from oncelog_server.faults.trap import UnknownFailPoint
+
+    try:
+        return Faults.of(os.environ)
+    except (OSError, UnknownFailPoint) as error:
+        click.echo(str(error), err=True)
+        sys.exit(2)
 
 
 def _keep_rich_out() -> None:
@@ -89,15 +114,15 @@ def _log_unexpected(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
     )
 
 
-def _run(settings: object) -> int:
+def _run(settings: object, faults: Faults | None) -> int:
     try:
         import uvloop
     except ImportError:  # not on every platform
-        return asyncio.run(_serve(settings))
-    return uvloop.run(_serve(settings))
+        return asyncio.run(_serve(settings, faults))
+    return uvloop.run(_serve(settings, faults))
 
 
-async def _serve(settings: object) -> int:
+async def _serve(settings: object, faults: Faults | None) -> int:
     from oncelog_server.broker import Broker
     from oncelog_server.clock import SystemClock
     from oncelog_server.config import Settings
@@ -109,7 +134,7 @@ async def _serve(settings: object) -> int:
     stopping = asyncio.Event()
     asyncio.get_running_loop().set_exception_handler(_log_unexpected)
     _stop_on_signals(stopping)
-    broker = Broker(settings, SystemClock())
+    broker = Broker(settings, SystemClock(), faults)
     try:
         await broker.start()
     except PortInUse as error:

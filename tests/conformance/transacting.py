@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from oncelog_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from oncelog_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -93,3 +94,21 @@ def last_stable_offset(wire: Wire, topic: str) -> tuple[int, int]:
     answer = wire.call(FetchRequest(isolation_level=1, topics=[place]), 12)
     found = answer.responses[0].partitions[0]
     return found.last_stable_offset, found.high_watermark
+
+
+def add_offsets(wire: Wire, who: Identity, group: str, *, version: int = 3) -> int:
+    """The error code of AddOffsetsToTxn."""
+    request = AddOffsetsToTxnRequest(
+        transactional_id=who.transactional_id or "",
+        producer_id=who.producer_id,
+        producer_epoch=who.producer_epoch,
+        group_id=group,
+    )
+    codes: list[int] = []
+
+    def answered() -> bool:
+        codes.append(wire.call(request, version).error_code)
+        return codes[-1] not in BUSY
+
+    wait_until(answered, "the group is in the transaction")
+    return codes[-1]

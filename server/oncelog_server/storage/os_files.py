@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from oncelog_server.storage.files import Buffer, Done, File, StorageError
 from oncelog_server.storage.layout import TEMPORARY_SUFFIX
@@ -171,6 +171,8 @@ class OsFiles:
     Not thread-safe: all methods are called on the loop's thread.
     """
 
+    file_class: ClassVar[type[OsFile]] = OsFile
+
     def __init__(
         self,
         root: str,
@@ -200,13 +202,13 @@ class OsFiles:
     def open(self, path: str, *, create: bool = False) -> OsFile:
         full_path = self._full(path)
         try:
-            return OsFile(self, path, full_path, os.stat(full_path).st_size, new=False)
+            return self.file_class(self, path, full_path, os.stat(full_path).st_size, new=False)
         except FileNotFoundError as error:
             if not create:
                 raise _refused("open", path, error) from None
         except OSError as error:
             raise _refused("open", path, error) from None
-        file = OsFile(self, path, full_path, 0, new=True)
+        file = self.file_class(self, path, full_path, 0, new=True)
         self._make_room()
         try:
             file._descriptor = os.open(full_path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)

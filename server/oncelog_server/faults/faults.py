@@ -1,0 +1,49 @@
+"""What `ONCELOG_FAIL_AT` and `ONCELOG_SYNC_JOURNAL` ask for, as parts of a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from typing import Final
+
+from oncelog_server.faults.sync_journal import SyncJournal
+from oncelog_server.faults.trap import Trap
+from oncelog_server.faults.watched_files import WatchedFiles
+from oncelog_server.faults.watched_requests import WatchedRequests
+from oncelog_server.network.listener import Requests
+from oncelog_server.storage.os_files import CallOnLoop
+
+FAIL_AT: Final = "ONCELOG_FAIL_AT"
+SYNC_JOURNAL: Final = "ONCELOG_SYNC_JOURNAL"
+
+
+class Faults:
+    """The two parts that a broker has to be built with."""
+
+    def __init__(self, trap: Trap | None, journal: SyncJournal | None) -> None:
+        self._trap = trap
+        self._journal = journal
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Faults:
+        """Raises UnknownFailPoint, OSError where the journal cannot be written."""
+        point, journal = environment.get(FAIL_AT), environment.get(SYNC_JOURNAL)
+        return cls(
+            Trap.parse(point) if point else None,
+            SyncJournal(journal) if journal else None,
+        )
+
+    def files(
+        self, root: str, *, executor: Executor, call_on_loop: CallOnLoop, descriptor_limit: int
+    ) -> WatchedFiles:
+        return WatchedFiles(
+            root,
+            executor=executor,
+            call_on_loop=call_on_loop,
+            descriptor_limit=descriptor_limit,
+            trap=self._trap,
+            journal=self._journal,
+        )
+
+    def requests(self, requests: Requests) -> Requests:
+        return requests if self._trap is None else WatchedRequests(requests, self._trap)

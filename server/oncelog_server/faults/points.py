@@ -1,0 +1,107 @@
+"""The steps at which a broker can be told to die, as a table.
+
+A point is a moment of a step: `before-prepare`, `after-prepare`, `synced-prepare`, `torn-prepare`,
+or `answer-end-txn`. `cell` is the crash matrix's name for it (reliability brief, section 7).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from oncelog_protocol.apis import ApiKey
+
+
+class Moment(Enum):
+    """When, around one write to a log. TORN: half of its bytes are in the file. SYNCED: an fsync
+    has covered it, and nobody has heard of that yet."""
+
+    BEFORE = "before"
+    TORN = "torn"
+    AFTER = "after"
+    SYNCED = "synced"
+
+
+class Step(Enum):
+    """What one batch in a log means."""
+
+    INITIALISE = "initialise"
+    ADD_PARTITIONS = "add-partitions"
+    PREPARE = "prepare"
+    COMPLETE = "complete"
+    DATA = "data"
+    MARKER = "marker"
+    TXN_OFFSETS = "txn-offsets"
+    OFFSETS_MARKER = "offsets-marker"
+    OFFSETS = "offsets"
+    GROUP = "group"
+
+
+class FailPoint(NamedTuple):
+    """One place to die at. `cell`: C0 to C14, or nothing where the matrix has no name for it."""
+
+    name: str
+    cell: str
+    meaning: str
+
+
+ANSWERS: Final[dict[ApiKey, str]] = {
+    ApiKey.INIT_PRODUCER_ID: "answer-init-producer-id",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "answer-add-partitions",
+    ApiKey.ADD_OFFSETS_TO_TXN: "answer-add-offsets",
+    ApiKey.PRODUCE: "answer-produce",
+    ApiKey.TXN_OFFSET_COMMIT: "answer-txn-offset-commit",
+    ApiKey.END_TXN: "answer-end-txn",
+    ApiKey.OFFSET_COMMIT: "answer-offset-commit",
+    ApiKey.JOIN_GROUP: "answer-join-group",
+    ApiKey.SYNC_GROUP: "answer-sync-group",
+}
+
+_MEANINGS: Final[dict[Step, str]] = {
+    Step.INITIALISE: "a transactional id gets its producer id or a new epoch",
+    Step.ADD_PARTITIONS: "partitions are added to a transaction",
+    Step.PREPARE: "a transaction is decided",
+    Step.COMPLETE: "a transaction is finished, all its markers are written",
+    Step.DATA: "a client's batch",
+    Step.MARKER: "a marker of any partition; :2 is the second one since the start",
+    Step.TXN_OFFSETS: "a group's offsets in a transaction",
+    Step.OFFSETS_MARKER: "the marker of the group's partition",
+    Step.OFFSETS: "a group's offsets without a transaction",
+    Step.GROUP: "a group's members after a rebalance",
+}
+
+_CELLS: Final[dict[str, str]] = {
+    "before-add-partitions": "C0",
+    "after-add-partitions": "C1",
+    "synced-add-partitions": "C2",
+    "answer-add-partitions": "C2",
+    "before-data": "C3",
+    "after-data": "C4",
+    "answer-produce": "C4",
+    "before-prepare": "C5",
+    "after-prepare": "C6",
+    "synced-prepare": "C7",
+    "before-marker": "C8",
+    "after-marker": "C9, C10, C11",
+    "before-complete": "C12",
+    "after-complete": "C13",
+    "synced-complete": "C14",
+    "answer-end-txn": "C14",
+}
+
+
+def point_name(moment: Moment, step: Step) -> str:
+    return f"{moment.value}-{step.value}"
+
+
+def _table() -> dict[str, FailPoint]:
+    rows = [
+        (point_name(moment, step), f"{moment.value}: {_MEANINGS[step]}")
+        for step in Step
+        for moment in Moment
+    ]
+    rows += [(name, f"before the answer to {key.name} leaves") for key, name in ANSWERS.items()]
+    return {name: FailPoint(name, _CELLS.get(name, ""), meaning) for name, meaning in rows}
+
+
+FAIL_POINTS: Final[dict[str, FailPoint]] = _table()

@@ -1,0 +1,58 @@
+"""`ONCELOG_FAIL_AT=name[:n]`: the broker kills itself the n-th time that it comes to that point."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from difflib import get_close_matches
+
+from oncelog_server.faults.points import FAIL_POINTS
+
+
+class UnknownFailPoint(ValueError):
+    """No such point, or no such count; the message says what there is."""
+
+
+def _kill_self(name: str, count: int) -> None:
+    """SIGKILL: nothing is flushed, closed or answered. One line says where."""
+    os.write(2, b'{"event":"fail point","point":"%s","count":%d}\n' % (name.encode(), count))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Trap:
+    """Counts how often its point is reached."""
+
+    def __init__(
+        self, name: str, nth: int = 1, spring: Callable[[str, int], None] = _kill_self
+    ) -> None:
+        self.name = name
+        self.nth = nth
+        self._spring = spring
+        self._count = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Trap:
+        """`name` or `name:n`. Raises UnknownFailPoint."""
+        name, colon, count = text.strip().partition(":")
+        if name not in FAIL_POINTS:
+            near = get_close_matches(name, FAIL_POINTS, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise UnknownFailPoint(
+                f"ONCELOG_FAIL_AT={text}: no such fail point{hint}\n"
+                f"There are: {', '.join(FAIL_POINTS)}"
+            )
+        if colon and not (count.isdecimal() and int(count) > 0):
+            raise UnknownFailPoint(f"ONCELOG_FAIL_AT={text}: {count!r} is no count of 1 or more")
+        return cls(name, int(count) if colon else 1)
+
+    def reached(self, name: str) -> None:
+        """Does not return if this is the n-th time."""
+        if name == self.name:
+            self._count += 1
+            if self._count == self.nth:
+                self._spring(name, self._count)
+
+    def is_due(self, name: str) -> bool:
+        """Whether the next `reached` of this name would be the n-th."""
+        return name == self.name and self._count + 1 == self.nth

@@ -1,0 +1,102 @@
+"""The operating system's files, watched: every write to a log is a step that may be the last."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from typing import Final
+
+from oncelog_server.faults.points import Moment, Step, point_name
+from oncelog_server.faults.steps import steps_of
+from oncelog_server.faults.sync_journal import SyncJournal
+from oncelog_server.faults.trap import Trap
+from oncelog_server.storage.files import Buffer, Done, File, StorageError
+from oncelog_server.storage.os_files import DESCRIPTOR_LIMIT, CallOnLoop, OsFile, OsFiles
+
+_LOG_SUFFIX: Final = ".log"
+
+
+class WatchedFile(OsFile):
+    """One file; `unsynced` are the steps written to it since its last fsync."""
+
+    __slots__ = ("_topic", "_trap", "unsynced")
+
+    def watch(self, trap: Trap | None) -> None:
+        directory, name = os.path.split(self.path)
+        self._topic = os.path.basename(directory).rpartition("-")[0]
+        self._trap = trap if name.endswith(_LOG_SUFFIX) else None
+        self.unsynced: list[Step] = []
+
+    def append(self, *buffers: Buffer) -> None:
+        trap = self._trap
+        if trap is None:
+            super().append(*buffers)
+            return
+        data = b"".join(buffers)
+        steps = steps_of(self._topic, data)
+        for step in steps:
+            trap.reached(point_name(Moment.BEFORE, step))
+            if trap.is_due(point_name(Moment.TORN, step)):
+                super().append(data[: len(data) // 2])
+            trap.reached(point_name(Moment.TORN, step))
+        super().append(data)
+        self.unsynced += steps
+        for step in steps:
+            trap.reached(point_name(Moment.AFTER, step))
+
+
+class WatchedFiles(OsFiles):
+    """`trap` hears of every step, `journal` of every fsync; each may be left out."""
+
+    file_class = WatchedFile
+
+    def __init__(
+        self,
+        root: str,
+        *,
+        executor: Executor,
+        call_on_loop: CallOnLoop,
+        descriptor_limit: int = DESCRIPTOR_LIMIT,
+        trap: Trap | None,
+        journal: SyncJournal | None,
+    ) -> None:
+        super().__init__(
+            root, executor=executor, call_on_loop=call_on_loop, descriptor_limit=descriptor_limit
+        )
+        self._trap = trap
+        self._journal = journal
+
+    def open(self, path: str, *, create: bool = False) -> OsFile:
+        file = super().open(path, create=create)
+        assert isinstance(file, WatchedFile)
+        file.watch(self._trap)
+        return file
+
+    def sync(self, files: Sequence[File], done: Done) -> None:
+        watched = [file for file in files if isinstance(file, WatchedFile)]
+        sizes = {file.path: file.size for file in watched}
+        steps = [step for file in watched for step in file.unsynced]
+        for file in watched:
+            file.unsynced = []
+
+        def synced(error: StorageError | None) -> None:
+            if error is None:
+                if self._journal is not None:
+                    self._journal.synced(sizes)
+                if self._trap is not None:
+                    for step in steps:
+                        self._trap.reached(point_name(Moment.SYNCED, step))
+            done(error)
+
+        super().sync(files, synced)
+
+    def replace(self, path: str, data: bytes) -> None:
+        super().replace(path, data)
+        if self._journal is not None:
+            self._journal.synced({path: len(data)})
+
+    def rename(self, source: str, target: str) -> None:
+        super().rename(source, target)
+        if self._journal is not None:
+            self._journal.moved(source, target)

@@ -1,0 +1,163 @@
+"""The crash matrix's kill column with real processes: the broker dies at each step of a transaction
+over three partitions and a group's offsets, a client goes on with its successor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.faults.points import FAIL_POINTS
+from tests.broker import Oncelog
+from tests.conformance.transacting import (
+    add_offsets,
+    add_partitions,
+    commit_offset,
+    committed_offset,
+)
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import Identity, batch, end_transaction, new_identity, produce
+from tests.faults.driving import (
+    QUICK,
+    create,
+    end_offset,
+    events,
+    last_stable_offset,
+    merged,
+    values,
+)
+from tests.faults.dying import Dying
+
+PARTITIONS = range(3)
+OFFSET = 42
+TOPIC = "t"
+# Those between, by the crash matrix, and the version of the client: 1 adds its partitions itself.
+CELLS = [
+    ("C0", "before-add-partitions"),
+    ("C0", "before-add-partitions:3"),
+    ("C1", "torn-add-partitions"),
+    ("C1", "after-add-partitions"),
+    ("C3", "before-data:2"),
+    ("C4", "after-data:2"),
+    ("C4", "torn-data:3"),
+    ("C4", "answer-produce:3"),
+    ("C5", "before-prepare"),
+    ("C6", "torn-prepare"),
+    ("C6", "after-prepare"),
+    ("C8", "before-marker"),
+    ("C9", "after-marker"),
+    ("C10", "after-marker:2"),
+    ("C10", "torn-marker:3"),
+    ("C10", "after-marker:3"),
+    ("C11", "after-marker:4"),
+    ("C12", "before-complete"),
+    ("C13", "torn-complete"),
+    ("C13", "after-complete"),
+    ("C14", "answer-end-txn"),
+    ("", "before-txn-offsets"),
+    ("", "after-txn-offsets"),
+    ("", "answer-txn-offset-commit"),
+    ("", "before-offsets-marker"),
+    ("", "after-offsets-marker"),
+]
+ONLY_VERSION_1 = [("C2", "answer-add-partitions"), ("C2", "answer-add-offsets")]
+# Where everything acknowledged is synced first: between an fsync and those who wait for it.
+SYNCED = [
+    ("C2", "synced-add-partitions"),
+    ("C4", "synced-data:3"),
+    ("C7", "synced-prepare"),
+    ("C10", "synced-marker:2"),
+    ("C14", "synced-complete"),
+]
+
+
+def write(dying: Dying, who: Identity, sequence: int, value: bytes, version: int) -> None:
+    """One record in each partition, and an offset, in one transaction that is not ended yet."""
+    if version == 1:
+        for partition in PARTITIONS:
+            place = (TOPIC, partition)
+            assert dying.insist(lambda wire, p=place: add_partitions(wire, who, p)) == [0]
+    for partition in PARTITIONS:
+        data = bytes(batch(who, sequence, value=value))
+        answer = dying.insist(
+            lambda wire, p=partition, d=data: produce(
+                wire, TOPIC, bytearray(d), who=who, partition=p, version=12 if version == 2 else 11
+            )
+        )
+        assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
+    if version == 1:
+        assert dying.insist(lambda wire: add_offsets(wire, who, TOPIC)) == ErrorCode.NONE
+    offsets = 5 if version == 2 else 3
+    code = dying.insist(lambda wire: commit_offset(wire, who, TOPIC, OFFSET, version=offsets))
+    assert code == ErrorCode.NONE, ErrorCode(code)
+
+
+def end(dying: Dying, who: Identity, version: int, *, commit: bool) -> Identity:
+    """Who goes on after the end of the transaction."""
+    number = 5 if version == 2 else 4
+    answer = dying.insist(lambda wire: end_transaction(wire, who, commit=commit, version=number))
+    assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
+    if version == 1:
+        return who
+    return Identity(answer.producer_id, answer.producer_epoch, who.transactional_id)
+
+
+def check(wire: Wire, visible: list[bytes]) -> None:
+    """Every partition is decided up to its end, and holds these committed records once each."""
+    for partition in PARTITIONS:
+        wait_until(
+            lambda p=partition: last_stable_offset(wire, TOPIC, p) == end_offset(wire, TOPIC, p),
+            f"partition {partition} is decided",
+        )
+        assert values(wire, TOPIC, partition=partition) == visible
+
+
+def survive(dying: Dying, version: int, *, commit: bool) -> None:
+    """A transaction over the broker's death, and one after it."""
+    dying.insist(lambda wire: create(wire, TOPIC, partitions=len(PARTITIONS)))
+    who = dying.insist(lambda wire: new_identity(wire, TOPIC))
+    write(dying, who, 0, b"first", version)
+    heir = end(dying, who, version, commit=commit)
+    assert len(dying.deaths) == 1, "the point was not reached"
+    expected = [b"first"] if commit else []
+    check(dying.wire, expected)
+    group = committed_offset(dying.wire, TOPIC, stable=True)
+    assert group == (OFFSET if commit else -1, 0)
+    # Version 1 keeps its epoch and so counts on; version 2 begins anew with a new one.
+    write(dying, heir, 1 if version == 1 else 0, b"second", version)
+    end(dying, heir, version, commit=True)
+    check(dying.wire, [*expected, b"second"])
+    events(dying.broker)
+
+
+def parameters(version: int) -> list[tuple[str, str]]:
+    """The cells that a client of this version can be in."""
+    return CELLS + (ONLY_VERSION_1 if version == 1 else [])
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+@pytest.mark.parametrize(
+    ("version", "cell", "point"),
+    [(version, *one) for version in (1, 2) for one in parameters(version)],
+)
+def test_c0_to_c14_a_transaction_is_all_or_nothing(
+    tmp_path: Path, version: int, cell: str, point: str, commit: bool
+) -> None:
+    """Whichever step it died at: the retry gets the result that was asked for, on all partitions,
+    once; the group's offset with it; nothing is left undecided and the id can go on."""
+    assert cell in FAIL_POINTS[point.partition(":")[0]].cell
+    with Dying(Oncelog(tmp_path, QUICK), point) as dying:
+        survive(dying, version, commit=commit)
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+@pytest.mark.parametrize(("cell", "point"), SYNCED)
+def test_c2_c4_c7_c10_c14_what_was_synced_counts_though_nobody_was_told(
+    tmp_path: Path, cell: str, point: str, commit: bool
+) -> None:
+    """With oncelog.flush.on.ack the decision is below the high watermark once it is synced."""
+    settings = merged(QUICK, {"oncelog.flush.on.ack": "true"})
+    with Dying(Oncelog(tmp_path, settings), point) as dying:
+        survive(dying, 2, commit=commit)
