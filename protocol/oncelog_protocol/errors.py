@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from oncelog_protocol.features import CONCURRENT_PRODUCER_COMMIT_CODE
+
 
 class ProtocolError(ValueError):
     """The peer sent something that is not a message of the version it claims."""
@@ -150,6 +152,7 @@ class ErrorCode(IntEnum):
     GROUP_DELETION_FAILED = 134
     STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
     CONTROLLER_ID_NOT_REGISTERED = 136
+    CONCURRENT_PRODUCER_COMMIT = CONCURRENT_PRODUCER_COMMIT_CODE
 
 
 RETRIABLE: frozenset[ErrorCode] = frozenset(

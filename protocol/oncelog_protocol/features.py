@@ -1,4 +1,9 @@
-"""Names of the features a cluster finalizes (KIP-584), and the tagged fields that are our own."""
+"""What is negotiated beyond versions: features (KIP-584), and what on the wire is our own.
+
+Our tags, error codes and record types start at 10,000, far from where Kafka counts. A client uses
+them only where the feature they belong to is announced in ApiVersions, for whoever does not know a
+tag skips it silently.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +15,29 @@ TRANSACTION_VERSION: Final = "transaction.version"
 GROUP_VERSION: Final = "group.version"
 METADATA_VERSION: Final = "metadata.version"
 
+GROUP_TRANSACTIONS: Final = "oncelog.group.transactions"
+"""1: transactions that belong to a consumer group (KIP-447, early draft), and group commit."""
+
+GROUP_TRANSACTIONS_LEVEL: Final = 1
+
 FIRST_OWN_TAG: Final = 10_000
-"""Tags from here up are ours; Kafka numbers its own from 0."""
+"""Tags, error codes and record types from here up are ours; Kafka numbers its own from 0."""
 
 OWN_TAGS: Final[dict[str, int]] = {
+    # TransactionLogValue v1: Kafka keeps it in memory only, and forgets it on a fail-over.
+    "last_producer_epoch": 10_000,
+    # InitProducerId v2+, all three or none: as the early draft of KIP-447 names them.
+    "consumer_group_id": 10_001,
+    "consumer_group_generation": 10_002,
+    "assigned_partitions": 10_003,
+    # Produce v9+, AddPartitionsToTxn v3+, AddOffsetsToTxn v3+, TxnOffsetCommit v3+, EndTxn v3+: the
+    # group whose coordinator has the transaction; without it that of the transactional id.
+    "transaction_group_id": 10_004,
+    # EndTxn v3+: what else is decided by the request, and what of it kept it from being.
+    "members": 10_005,
+    "refused_member": 10_006,
+    # TransactionLogValue v1, from the decision on: the members of that request.
+    "decided_members": 10_007,
     # DescribeProducers: what an open transaction keeps from readers.
     "held_records": 10_030,
     "held_bytes": 10_031,
@@ -26,3 +50,15 @@ OWN_TAGS: Final[dict[str, int]] = {
     "by_operator": 10_036,
 }
 """Field name -> tag of every extension. Whoever does not know one skips it."""
+
+# ── error codes, record types, key types ─────────────────────────────────────────────────────────
+
+CONCURRENT_PRODUCER_COMMIT_CODE: Final = 10_000
+"""The draft's: another producer has committed offsets of an input partition meanwhile."""
+
+TRANSACTION_GROUP_RECORD_TYPE: Final = 10_000
+"""In `__transaction_state`: which generation and input partitions a group's transactional id has.
+Kafka's readers skip records of unknown types."""
+
+TRANSACTION_GROUP_KEY_TYPE: Final = 2
+"""FindCoordinator v1-v5: the transaction *group* coordinator. From v6 on 2 means share groups."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from oncelog_protocol.features import OWN_TAGS
 from oncelog_protocol.schema import message, struct
 from oncelog_protocol.types import Buffer, array, int8, int16, int32, int64, string
 
@@ -15,9 +16,6 @@ from .versions import UnknownRecordVersion, decode_body, encode_versioned, read_
 
 KEY_TYPE: Final = 0
 VALUE_VERSIONS: Final = range(0, 2)
-
-# Ours, from 10,000 up: Kafka's readers skip tags they do not know.
-LAST_PRODUCER_EPOCH_TAG: Final = 10_000
 
 
 class TransactionState(IntEnum):
@@ -53,11 +51,21 @@ class PartitionsSchema:
     partition_ids: list[int] = array(int32)
 
 
+@struct
+class DecidedMember:
+    """A transaction that was decided together with the one of the record."""
+
+    transactional_id: str = string()
+    producer_id: int = int64()
+    producer_epoch: int = int16()
+
+
 @message(VALUE_VERSIONS, flexible_since=1)
 class TransactionLogValue:
     """The state after a transition. Kafka writes null for the partitions when it is EMPTY.
 
-    `last_producer_epoch` is ours: Kafka keeps it in memory only, and forgets it on a fail-over.
+    `last_producer_epoch` is ours: Kafka keeps it in memory only, and forgets it on a fail-over. So
+    are `decided_members`, as the request of a group commit named them.
     """
 
     producer_id: int = int64()
@@ -73,7 +81,10 @@ class TransactionLogValue:
     transaction_last_update_timestamp_ms: int = int64()
     transaction_start_timestamp_ms: int = int64()
     client_transaction_version: int = int16(since=1, tag=2)
-    last_producer_epoch: int = int16(since=1, tag=LAST_PRODUCER_EPOCH_TAG, default=-1)
+    last_producer_epoch: int = int16(since=1, tag=OWN_TAGS["last_producer_epoch"], default=-1)
+    decided_members: list[DecidedMember] = array(
+        DecidedMember, since=1, tag=OWN_TAGS["decided_members"]
+    )
 
 
 def encode_transaction_log_key(key: TransactionLogKey) -> bytes:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from oncelog_protocol.features import OWN_TAGS
 from oncelog_protocol.schema import message
 from oncelog_protocol.types import int16, int32, int64, string
 
@@ -20,6 +21,9 @@ class AddOffsetsToTxnRequest:
     producer_id: int = int64()
     producer_epoch: int = int16()
     group_id: str = string()
+    transaction_group_id: str | None = string(
+        since=3, nullable=True, tag=OWN_TAGS["transaction_group_id"], default=None
+    )
 
 
 @message(range(0, 5), flexible_since=3)

@@ -10,6 +10,7 @@ Adds partitions to a transaction before they are written to.
 
 from __future__ import annotations
 
+from oncelog_protocol.features import OWN_TAGS
 from oncelog_protocol.schema import message, struct
 from oncelog_protocol.types import array, boolean, int16, int32, int64, string
 
@@ -31,6 +32,9 @@ class AddPartitionsToTxnTransaction:
     producer_epoch: int = int16(since=4)
     verify_only: bool = boolean(since=4)
     topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic, since=4)
+    transaction_group_id: str | None = string(
+        since=4, nullable=True, tag=OWN_TAGS["transaction_group_id"], default=None
+    )
 
 
 @message(range(0, 6), flexible_since=3)
@@ -44,6 +48,9 @@ class AddPartitionsToTxnRequest:
     v3_and_below_producer_id: int = int64(until=3)
     v3_and_below_producer_epoch: int = int16(until=3)
     v3_and_below_topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic, until=3)
+    transaction_group_id: str | None = string(
+        since=3, until=3, nullable=True, tag=OWN_TAGS["transaction_group_id"], default=None
+    )
 
 
 @struct

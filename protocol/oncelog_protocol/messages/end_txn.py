@@ -9,8 +9,18 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message
-from oncelog_protocol.types import boolean, int16, int32, int64, string
+from oncelog_protocol.features import OWN_TAGS
+from oncelog_protocol.schema import message, struct
+from oncelog_protocol.types import array, boolean, int16, int32, int64, string
+
+
+@struct
+class EndTxnMember:
+    """Ours: another transaction of the same group, to be decided by the same request."""
+
+    transactional_id: str = string()
+    producer_id: int = int64()
+    producer_epoch: int = int16()
 
 
 @message(range(0, 6), flexible_since=3)
@@ -21,13 +31,23 @@ class EndTxnRequest:
     producer_id: int = int64()
     producer_epoch: int = int16()
     committed: bool = boolean()
+    transaction_group_id: str | None = string(
+        since=3, nullable=True, tag=OWN_TAGS["transaction_group_id"], default=None
+    )
+    members: list[EndTxnMember] = array(EndTxnMember, since=3, tag=OWN_TAGS["members"])
 
 
 @message(range(0, 6), flexible_since=3)
 class EndTxnResponse:
-    """From version 5 on: the id and epoch to go on with."""
+    """From version 5 on: the id and epoch to go on with.
+
+    `refused_member` is ours: the transactional id the error is about, if not the request's own.
+    """
 
     throttle_time_ms: int = int32()
     error_code: int = int16()
     producer_id: int = int64(since=5, default=-1)
     producer_epoch: int = int16(since=5, default=-1)
+    refused_member: str | None = string(
+        since=3, nullable=True, tag=OWN_TAGS["refused_member"], default=None
+    )

@@ -17,7 +17,8 @@ from oncelog_protocol.types import array, int8, int16, int32, string
 
 @message(range(0, 7), flexible_since=3)
 class FindCoordinatorRequest:
-    """Keys of one type: 0 group, 1 transactional id, 2 share group."""
+    """Keys of one type: 0 group, 1 transactional id, 2 share group (up to v5 ours: the group of
+    transactions)."""
 
     key: str = string(until=3)
     key_type: int = int8(since=1)

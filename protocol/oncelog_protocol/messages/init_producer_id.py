@@ -12,13 +12,26 @@ Gives a producer its id and epoch, and fences the one before it.
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message
-from oncelog_protocol.types import boolean, int16, int32, int64, string
+from oncelog_protocol.features import OWN_TAGS
+from oncelog_protocol.schema import message, struct
+from oncelog_protocol.types import array, boolean, int16, int32, int64, string
+
+
+@struct
+class AssignedTopic:
+    """Ours: partitions of one topic that a group has assigned to the producer's process."""
+
+    topic: str = string()
+    partitions: list[int] = array(int32)
 
 
 @message(range(0, 7), flexible_since=2)
 class InitProducerIdRequest:
-    """Null transactional id: idempotent only (KIP-98)."""
+    """Null transactional id: idempotent only (KIP-98).
+
+    The tagged fields are ours: all three or none, for a producer in a consumer group (KIP-447,
+    early draft).
+    """
 
     transactional_id: str | None = string(nullable=True)
     transaction_timeout_ms: int = int32()
@@ -26,6 +39,15 @@ class InitProducerIdRequest:
     producer_epoch: int = int16(since=3, default=-1)
     enable_2pc: bool = boolean(since=6)
     keep_prepared_txn: bool = boolean(since=6)
+    consumer_group_id: str | None = string(
+        since=2, nullable=True, tag=OWN_TAGS["consumer_group_id"], default=None
+    )
+    consumer_group_generation: int = int32(
+        since=2, tag=OWN_TAGS["consumer_group_generation"], default=-1
+    )
+    assigned_partitions: list[AssignedTopic] | None = array(
+        AssignedTopic, since=2, nullable=True, tag=OWN_TAGS["assigned_partitions"], default=None
+    )
 
 
 @message(range(0, 7), flexible_since=2)

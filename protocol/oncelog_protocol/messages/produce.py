@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+from oncelog_protocol.features import OWN_TAGS
 from oncelog_protocol.schema import message, struct
 from oncelog_protocol.types import (
     Records,
@@ -52,6 +53,9 @@ class ProduceRequest:
     acks: int = int16()
     timeout_ms: int = int32()
     topic_data: list[TopicProduceData] = array(TopicProduceData)
+    transaction_group_id: str | None = string(
+        since=9, nullable=True, tag=OWN_TAGS["transaction_group_id"], default=None
+    )
 
 
 @struct

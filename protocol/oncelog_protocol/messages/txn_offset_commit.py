@@ -12,6 +12,7 @@ Stores offsets that count when the transaction commits.
 
 from __future__ import annotations
 
+from oncelog_protocol.features import OWN_TAGS
 from oncelog_protocol.schema import message, struct
 from oncelog_protocol.types import array, int16, int32, int64, string, uuid
 
@@ -47,6 +48,9 @@ class TxnOffsetCommitRequest:
     member_id: str = string(since=3)
     group_instance_id: str | None = string(since=3, nullable=True, default=None)
     topics: list[TxnOffsetCommitRequestTopic] = array(TxnOffsetCommitRequestTopic)
+    transaction_group_id: str | None = string(
+        since=3, nullable=True, tag=OWN_TAGS["transaction_group_id"], default=None
+    )
 
 
 @struct

@@ -26,6 +26,14 @@ from oncelog_protocol.internal.group_metadata import (
     encode_offset_commit_key,
     encode_offset_commit_value,
 )
+from oncelog_protocol.internal.transaction_group import (
+    TransactionGroupKey,
+    TransactionGroupValue,
+    decode_transaction_group_key,
+    decode_transaction_group_value,
+    encode_transaction_group_key,
+    encode_transaction_group_value,
+)
 from oncelog_protocol.internal.transaction_log import (
     TransactionLogKey,
     TransactionLogValue,
@@ -47,11 +55,13 @@ class Kind(NamedTuple):
 
 KEYS = [
     Kind(TransactionLogKey, encode_transaction_log_key, decode_transaction_log_key),
+    Kind(TransactionGroupKey, encode_transaction_group_key, decode_transaction_group_key),
     Kind(OffsetCommitKey, encode_offset_commit_key, decode_key),
     Kind(GroupMetadataKey, encode_group_metadata_key, decode_key),
 ]
 VALUES = [
     Kind(TransactionLogValue, encode_transaction_log_value, decode_transaction_log_value),
+    Kind(TransactionGroupValue, encode_transaction_group_value, decode_transaction_group_value),
     Kind(OffsetCommitValue, encode_offset_commit_value, decode_offset_commit_value),
     Kind(GroupMetadataValue, encode_group_metadata_value, decode_group_metadata_value),
 ]

@@ -1,0 +1,69 @@
+"""A record of our own in `__transaction_state`: what a consumer group has assigned to the process
+behind a transactional id.
+
+Key and value as the early draft of KIP-447 has them ("on-disk format"), beside transaction records
+that do not change. Its type is 10,000, so Kafka's readers skip it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog_protocol.features import TRANSACTION_GROUP_RECORD_TYPE
+from oncelog_protocol.schema import message, struct
+from oncelog_protocol.types import Buffer, array, int32, string
+
+from .versions import UnknownRecordVersion, decode_body, encode_versioned, read_version
+
+KEY_TYPE: Final = TRANSACTION_GROUP_RECORD_TYPE
+VALUE_VERSIONS: Final = range(0, 1)
+
+
+@message(range(0, 1))
+class TransactionGroupKey:
+    """Which transactional id of which group."""
+
+    group_id: str = string()
+    transactional_id: str = string()
+
+
+@struct
+class AssignedTopic:
+    """Input partitions of one topic."""
+
+    topic: str = string()
+    partitions: list[int] = array(int32)
+
+
+@message(VALUE_VERSIONS)
+class TransactionGroupValue:
+    """The generation in which the process was assigned these input partitions."""
+
+    generation_id: int = int32()
+    assigned_partitions: list[AssignedTopic] = array(AssignedTopic)
+
+
+def encode_transaction_group_key(key: TransactionGroupKey) -> bytes:
+    """The record's key."""
+    return encode_versioned(key, 0, KEY_TYPE)
+
+
+def decode_transaction_group_key(data: Buffer) -> TransactionGroupKey:
+    """Raises UnknownRecordVersion for a record of another type, ProtocolError for a damaged one."""
+    kind = read_version("TransactionGroupKey", data)
+    if kind != KEY_TYPE:
+        raise UnknownRecordVersion("transaction group key", kind)
+    return decode_body(TransactionGroupKey, 0, data)
+
+
+def encode_transaction_group_value(value: TransactionGroupValue, version: int = 0) -> bytes:
+    """The record's value."""
+    return encode_versioned(value, version)
+
+
+def decode_transaction_group_value(data: Buffer) -> TransactionGroupValue:
+    """Raises UnknownRecordVersion for a newer version, ProtocolError for a damaged value."""
+    version = read_version("TransactionGroupValue", data)
+    if version not in VALUE_VERSIONS:
+        raise UnknownRecordVersion("transaction group value", version)
+    return decode_body(TransactionGroupValue, version, data)
