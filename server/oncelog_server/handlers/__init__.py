@@ -48,6 +48,9 @@ NAMES: Final = (
     "incremental_alter_configs",
     "offset_delete",
     "describe_cluster",
+    "describe_producers",
+    "describe_transactions",
+    "list_transactions",
     "describe_topic_partitions",
 )
 

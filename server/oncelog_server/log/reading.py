@@ -64,6 +64,18 @@ class LogReader:
                 return segment, position
         return None
 
+    def size_from(self, offset: int) -> int:
+        """Bytes from the batch with `offset` to the end of the log. Raises StorageError and
+        CorruptLog."""
+        located = self._locate(offset)
+        if located is None:
+            return 0
+        segment, position = located
+        later = self._segments[
+            bisect_right(self._segments, segment.base_offset, key=_base_offset) :
+        ]
+        return segment.size - position + sum(one.size for one in later)
+
     def _position_of_limit(self, segment: Segment, limit: int) -> int:
         if limit <= segment.base_offset:
             return 0

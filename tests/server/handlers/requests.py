@@ -17,7 +17,9 @@ from oncelog_protocol.messages import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
     describe_topic_partitions,
+    describe_transactions,
     end_txn,
     fetch,
     find_coordinator,
@@ -28,6 +30,7 @@ from oncelog_protocol.messages import (
     leave_group,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -167,6 +170,11 @@ def describe_topic_request(topic: str) -> Any:
     return describe_topic_partitions.DescribeTopicPartitionsRequest(topics)
 
 
+def describe_producers_request(topic: str) -> Any:
+    topics = [describe_producers.TopicRequest(topic, [0])]
+    return describe_producers.DescribeProducersRequest(topics)
+
+
 def create_request(topic: str) -> Any:
     return create_topics.CreateTopicsRequest([create_topics.CreatableTopic(topic, 1, 1)])
 
@@ -201,6 +209,8 @@ delete_groups_request = always(delete_groups.DeleteGroupsRequest(["group"]))
 idempotent_request = always(init_producer_id.InitProducerIdRequest(None))
 transactional_request = always(init_producer_id.InitProducerIdRequest("id", 60_000))
 add_offsets_request = always(add_offsets_to_txn.AddOffsetsToTxnRequest("id", 1, 0, "group"))
+describe_transactions_request = always(describe_transactions.DescribeTransactionsRequest(["id"]))
+list_transactions_request = always(list_transactions.ListTransactionsRequest())
 end_request = always(end_txn.EndTxnRequest("id", 1, 0, True))
 
 

@@ -17,6 +17,8 @@ from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.handlers import all_handlers
 from oncelog_server.node import Node
 from oncelog_server.security.authorizer import Operation, Principal, Resource, ResourceType
+from oncelog_server.transaction.metadata import TransactionMetadata, to_record
+from oncelog_server.transaction.shard import TransactionShard
 from tests.server.handlers.nodes import StillClock, ask, broker
 from tests.server.handlers.requests import (
     BROKER_SETTINGS,
@@ -37,7 +39,9 @@ from tests.server.handlers.requests import (
     delete_request,
     describe_groups_request,
     describe_log_dirs_request,
+    describe_producers_request,
     describe_topic_request,
+    describe_transactions_request,
     end_request,
     epoch_request,
     fetch_request,
@@ -47,6 +51,7 @@ from tests.server.handlers.requests import (
     leave_request,
     list_groups_request,
     list_offsets_request,
+    list_transactions_request,
     markers_request,
     metadata_request,
     offset_delete_request,
@@ -100,6 +105,19 @@ class NoGroups(Untouched):
         return []
 
 
+class OneTransaction(Untouched):
+    """A coordinator of one transactional id, named `id`."""
+
+    def __init__(self) -> None:
+        self.runtime = self
+        self._shard = TransactionShard(0, max_timeout_ms=1)
+        metadata = TransactionMetadata("id", 1, 0, 1, last_update_ms=1)
+        self._shard.replay(to_record(metadata), offset=0, transaction=None)
+
+    def shards(self) -> list[tuple[int, TransactionShard]]:
+        return [(0, self._shard)]
+
+
 @dataclass(frozen=True)
 class Denial:
     """A request about a topic by a client that has only the rights `granted`, and the one code
@@ -133,6 +151,8 @@ DENIALS: Final = [
     Denial(K.ALTER_CONFIGS, alter_request, TOPIC_DENIED),
     Denial(K.INCREMENTAL_ALTER_CONFIGS, alter_incrementally_request, TOPIC_DENIED),
     Denial(K.DESCRIBE_LOG_DIRS, describe_log_dirs_request, CLUSTER_DENIED),
+    Denial(K.DESCRIBE_PRODUCERS, describe_producers_request, TOPIC_DENIED, (DESCRIBE_TOPIC,)),
+    Denial(K.DESCRIBE_TRANSACTIONS, describe_transactions_request, ID_DENIED),
     Denial(K.FIND_COORDINATOR, coordinator_request(0), GROUP_DENIED),
     Denial(K.FIND_COORDINATOR, coordinator_request(1), ID_DENIED),
     Denial(K.JOIN_GROUP, join_request, GROUP_DENIED),
@@ -158,7 +178,12 @@ DENIALS: Final = [
     Denial(K.WRITE_TXN_MARKERS, markers_request, CLUSTER_DENIED, (WRITE_ID,)),
 ]
 # Answered to everybody: nothing in it is a secret, or what is one is left out.
-OPEN: Final = {ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CLUSTER, ApiKey.LIST_GROUPS}
+OPEN: Final = {
+    ApiKey.API_VERSIONS,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.LIST_GROUPS,
+    ApiKey.LIST_TRANSACTIONS,
+}
 
 
 @asynccontextmanager
@@ -203,6 +228,18 @@ async def test_what_a_client_may_not_see_is_left_out_of_lists() -> None:
         assert everything.topics == []
         groups = await ask(HANDLERS[ApiKey.LIST_GROUPS], node, list_groups_request(TOPIC))
         assert groups.groups == []
+        assert await transactional_ids(node) == []
+    async with broker_granting((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)) as node:
+        assert await transactional_ids(node) == ["id"]
+
+
+async def transactional_ids(node: Node) -> list[str]:
+    """What is listed of a coordinator that has one."""
+    one: Any = OneTransaction()
+    node = replace(node, transactions=one)
+    request = list_transactions_request(TOPIC)
+    answer = await ask(HANDLERS[ApiKey.LIST_TRANSACTIONS], node, request)
+    return [row.transactional_id for row in answer.transaction_states]
 
 
 async def test_a_topic_is_not_created_for_a_client_that_may_only_see_it() -> None:

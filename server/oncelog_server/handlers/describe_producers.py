@@ -1,0 +1,61 @@
+"""DescribeProducers v0: the producers a partition knows, and the transactions they hold open in it
+(KIP-664)."""
+
+from __future__ import annotations
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    TopicRequest,
+    TopicResponse,
+)
+from oncelog_server.cluster.topic_names import check_topic_name
+from oncelog_server.log.errors import CorruptLog
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.partition.producers import describe_producers
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.storage.files import StorageError
+
+API = ApiKey.DESCRIBE_PRODUCERS
+VERSIONS = range(0, 1)
+
+
+def handle(
+    node: Node, context: RequestContext, request: DescribeProducersRequest
+) -> DescribeProducersResponse:
+    return DescribeProducersResponse(topics=[_topic(node, context, one) for one in request.topics])
+
+
+def _topic(node: Node, context: RequestContext, topic: TopicRequest) -> TopicResponse:
+    try:
+        check_topic_name(topic.name)
+        resource = Resource(ResourceType.TOPIC, topic.name)
+        if not node.authorizer.authorise(context.principal, Operation.READ, resource):
+            raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    except Refused as refused:
+        return TopicResponse(
+            topic.name, [_refused(one, refused) for one in topic.partition_indexes]
+        )
+    return TopicResponse(
+        topic.name, [_partition(node, topic.name, one) for one in topic.partition_indexes]
+    )
+
+
+def _partition(node: Node, topic: str, index: int) -> PartitionResponse:
+    try:
+        partition = node.partitions.require(topic, index)
+        # A follower may be asked too: an operator may want to see whether it knows the same.
+        return PartitionResponse(index, active_producers=describe_producers(partition))
+    except Refused as refused:
+        return _refused(index, refused)
+    except (StorageError, CorruptLog) as error:
+        return _refused(index, Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+
+
+def _refused(index: int, refused: Refused) -> PartitionResponse:
+    return PartitionResponse(index, refused.code, refused.message or None)

@@ -1,0 +1,58 @@
+"""DescribeTransactions v0: transactional ids as their coordinator knows them (KIP-664)."""
+
+from __future__ import annotations
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.transaction.listing import describe_transaction
+
+API = ApiKey.DESCRIBE_TRANSACTIONS
+VERSIONS = range(0, 1)
+
+
+def handle(
+    node: Node, context: RequestContext, request: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        transaction_states=[_state(node, context, one) for one in request.transactional_ids]
+    )
+
+
+def _state(node: Node, context: RequestContext, transactional_id: str) -> TransactionState:
+    try:
+        state = _describe(node, context, transactional_id)
+    except Refused as refused:
+        return TransactionState(refused.code, transactional_id)
+    # Topics that the client may not see are left out.
+    state.topics = [
+        topic
+        for topic in state.topics
+        if _may_describe(node, context, ResourceType.TOPIC, topic.topic)
+    ]
+    return state
+
+
+def _describe(node: Node, context: RequestContext, transactional_id: str) -> TransactionState:
+    """Raises Refused."""
+    if not _may_describe(node, context, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not transactional_id:
+        raise Refused(ErrorCode.INVALID_REQUEST)
+    _, shard = node.transactions.owner(transactional_id)
+    live = shard.get(transactional_id)
+    if live is None or live.metadata.last_update_ms < 0:
+        raise Refused(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    return describe_transaction(live, now_ms=node.clock.monotonic_ms())
+
+
+def _may_describe(node: Node, context: RequestContext, kind: ResourceType, name: str) -> bool:
+    return node.authorizer.authorise(context.principal, Operation.DESCRIBE, Resource(kind, name))

@@ -1,0 +1,31 @@
+"""The producers of a partition as an operator sees them (KIP-664), and what each keeps from
+readers."""
+
+from __future__ import annotations
+
+from oncelog_protocol.messages.describe_producers import ProducerState
+from oncelog_server.log.producers import NONE, ProducerEntry
+from oncelog_server.partition.partition import Partition
+
+
+def describe_producers(partition: Partition) -> list[ProducerState]:
+    """All that are remembered, by producer id. Raises StorageError and CorruptLog."""
+    entries = sorted(partition.log.producers, key=lambda entry: entry.producer_id)
+    return [_describe(partition, entry) for entry in entries]
+
+
+def _describe(partition: Partition, entry: ProducerEntry) -> ProducerState:
+    state = ProducerState(
+        entry.producer_id,
+        entry.producer_epoch,
+        entry.last_sequence,
+        entry.last_timestamp,
+        entry.coordinator_epoch,
+        entry.current_txn_first_offset,
+    )
+    if entry.current_txn_first_offset != NONE:
+        # What retention has taken is held by nobody any more (L9).
+        first = max(entry.current_txn_first_offset, partition.log.log_start_offset)
+        state.held_records = max(partition.high_watermark - first, 0)
+        state.held_bytes = partition.log.reader.size_from(first)
+    return state

@@ -1,0 +1,333 @@
+"""Regular expressions of clients, matched in linear time: nobody stops the loop with one (H31).
+
+The syntax is that of RE2, which Kafka's broker uses, less its Unicode classes and word boundaries:
+what could need backtracking does not exist. A pattern must match the whole text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+# As in RE2; and what a pattern may grow to, and cost, before it is refused.
+MOST_REPEATS: Final = 1_000
+MOST_STEPS: Final = 10_000
+MOST_EFFORT: Final = 300_000
+MOST_CACHED: Final = 500
+MOST_NESTED: Final = 100
+
+_LAST_CHARACTER: Final = chr(0x10FFFF)
+_DIGIT: Final = (("0", "9"),)
+_WORD: Final = (("0", "9"), ("A", "Z"), ("_", "_"), ("a", "z"))
+_SPACE: Final = (("\t", "\n"), ("\f", "\r"), (" ", " "))
+_CLASSES: Final = {"d": _DIGIT, "w": _WORD, "s": _SPACE}
+_CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
+
+Ranges = tuple[tuple[str, str], ...]
+
+
+class PatternError(ValueError):
+    """A pattern that is not one, or costs too much."""
+
+
+class Step(NamedTuple):
+    """One step of the machine: a character of `ranges` leads to the first of `to`; without ranges
+    all of `to` are reached at once, at the start or end of the text only if `edge` says so."""
+
+    to: list[int]
+    ranges: Ranges | None = None
+    edge: str = ""
+
+
+class Pattern:
+    """Made once, used on many texts. Raises PatternError."""
+
+    def __init__(self, source: str) -> None:
+        parser = _Parser(source)
+        self._steps, first, self._last = parser.steps, *parser.parse()
+        self._effort = 0
+        # (reached, character) -> reached: the same few lead from text to text.
+        self._cache: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+        self._start = self._closure([first], "^")
+
+    def matches(self, text: str) -> bool:
+        """Whether the pattern matches all of it. Raises PatternError if it costs too much."""
+        reached = self._start
+        cache = self._cache
+        for character in text:
+            after = cache.get((reached, character))
+            if after is None:
+                after = self._after(reached, character)
+                if len(cache) >= MOST_CACHED:
+                    cache.clear()
+                cache[reached, character] = after
+            if not after:
+                return False
+            reached = after
+        edges = "$" if text else "^$"
+        return self._last in self._closure(reached, edges)
+
+    def _after(self, reached: frozenset[int], character: str) -> frozenset[int]:
+        steps = self._steps
+        self._spend(len(reached))
+        return self._closure(
+            (
+                step.to[0]
+                for step in map(steps.__getitem__, reached)
+                if step.ranges is not None
+                and any(first <= character <= last for first, last in step.ranges)
+            ),
+            "",
+        )
+
+    def _closure(self, at: Iterable[int], edges: str) -> frozenset[int]:
+        """What is reached from there without a character. Steps that wait for an edge which is not
+        here stay: the end may come next."""
+        found: set[int] = set()
+        left = list(at)
+        while left:
+            index = left.pop()
+            if index in found:
+                continue
+            found.add(index)
+            step = self._steps[index]
+            if step.ranges is None and (not step.edge or step.edge in edges):
+                left += step.to
+        self._spend(len(found))
+        return frozenset(found)
+
+    def _spend(self, effort: int) -> None:
+        self._effort += effort
+        if self._effort > MOST_EFFORT:
+            raise PatternError("the pattern is too costly")
+
+
+class _Parser:
+    """Recursive descent, to steps (Thompson's construction): each part is (first, last) step."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._at = 0
+        self._depth = 0
+        self.steps: list[Step] = []
+
+    def parse(self) -> tuple[int, int]:
+        whole = self._alternatives()
+        if self._at < len(self._source):
+            raise PatternError(f"unexpected {self._source[self._at]!r} at {self._at}")
+        return whole
+
+    # -- the machine
+
+    def _step(self, ranges: Ranges | None = None, edge: str = "") -> int:
+        if len(self.steps) >= MOST_STEPS:
+            raise PatternError("the pattern is too large")
+        self.steps.append(Step([], ranges, edge))
+        return len(self.steps) - 1
+
+    def _link(self, one: int, other: int) -> None:
+        self.steps[one].to.append(other)
+
+    def _single(self, ranges: Ranges | None = None, edge: str = "") -> tuple[int, int]:
+        first, last = self._step(ranges, edge), self._step()
+        self._link(first, last)
+        return first, last
+
+    # -- the grammar
+
+    def _alternatives(self) -> tuple[int, int]:
+        self._depth += 1
+        if self._depth > MOST_NESTED:
+            raise PatternError("the pattern is nested too deeply")
+        first, last = self._step(), self._step()
+        while True:
+            begin, end = self._sequence()
+            self._link(first, begin)
+            self._link(end, last)
+            if not self._take("|"):
+                self._depth -= 1
+                return first, last
+
+    def _sequence(self) -> tuple[int, int]:
+        first = last = self._step()
+        while self._at < len(self._source) and self._source[self._at] not in "|)":
+            begin, end = self._repeated()
+            self._link(last, begin)
+            last = end
+        return first, last
+
+    def _repeated(self) -> tuple[int, int]:
+        start = self._at
+        part = self._atom()
+        end = self._at
+        counts = self._counts()
+        if counts is None:
+            return part
+        if self._peek() in {"*", "+", "?"} or self._counts() is not None:
+            raise PatternError("invalid nested repetition operator")
+        after = self._at
+        least, most = counts
+        first = last = self._step()
+        for turn in range(max(least, most or 0, 1)):
+            if turn:  # the same text once more
+                self._at = start
+                part = self._atom()
+                assert self._at == end
+            if turn >= least:
+                self._link(last, part[1])
+            self._link(last, part[0])
+            last = part[1]
+        if most is None:
+            self._link(last, part[0])
+        if most == 0:
+            first = last = self._step()
+        self._at = after
+        return first, last
+
+    def _counts(self) -> tuple[int, int | None] | None:
+        """How often, None for no limit; and the `?` that would make it lazy means nothing here."""
+        counts: tuple[int, int | None] | None = None
+        if self._take("*"):
+            counts = (0, None)
+        elif self._take("+"):
+            counts = (1, None)
+        elif self._take("?"):
+            counts = (0, 1)
+        elif self._peek() == "{":
+            end = self._source.find("}", self._at)
+            least, comma, most = self._source[self._at + 1 : end].partition(",")
+            # Anything else in braces is text, as in RE2.
+            if end > 0 and least.isdecimal() and (most.isdecimal() or not most):
+                self._at = end + 1
+                counts = int(least), (int(most) if most else None if comma else int(least))
+                if max(counts[0], counts[1] or 0) > MOST_REPEATS or (
+                    counts[1] is not None and counts[1] < counts[0]
+                ):
+                    raise PatternError("bad repetition")
+        if counts is not None:
+            self._take("?")
+        return counts
+
+    def _atom(self) -> tuple[int, int]:
+        character = self._next()
+        if character == "(":
+            return self._group()
+        if character == "[":
+            return self._single(self._class())
+        if character == ".":
+            return self._single(_others((("\n", "\n"),)))
+        if character in "^$":
+            return self._single(edge=character)
+        if character in "*+?":
+            raise PatternError(f"nothing to repeat at {self._at - 1}")
+        if character == "\\":
+            return self._escape()
+        return self._single(((character, character),))
+
+    def _group(self) -> tuple[int, int]:
+        if self._take("?"):
+            if self._take("P<") or self._take("<"):
+                name, closed, _ = self._source[self._at :].partition(">")
+                if not closed or not name.isidentifier():
+                    raise PatternError("bad name of a group")
+                self._at += len(name) + 1
+            elif not self._take(":"):
+                raise PatternError("a group of a kind that is not supported")
+        inside = self._alternatives()
+        if not self._take(")"):
+            raise PatternError("a group that is not closed")
+        return inside
+
+    def _escape(self) -> tuple[int, int]:
+        character = self._next()
+        if character in "Az":
+            return self._single(edge="^" if character == "A" else "$")
+        if character == "Q":
+            quoted, _, _ = self._source[self._at :].partition("\\E")
+            self._at = min(self._at + len(quoted) + 2, len(self._source))
+            first = last = self._step()
+            for one in quoted:
+                begin, end = self._single(((one, one),))
+                self._link(last, begin)
+                last = end
+            return first, last
+        return self._single(self._escaped(character))
+
+    def _escaped(self, character: str) -> Ranges:
+        """What `\\character` stands for, in a class too."""
+        if character.lower() in _CLASSES:
+            ranges = _CLASSES[character.lower()]
+            return ranges if character.islower() else _others(ranges)
+        if character in _CONTROLS:
+            character = _CONTROLS[character]
+        elif character == "x":
+            character = self._hexadecimal()
+        elif character.isalnum() or not character.isascii():
+            raise PatternError(f"invalid escape \\{character}")
+        return ((character, character),)
+
+    def _hexadecimal(self) -> str:
+        if self._take("{"):
+            digits, closed, _ = self._source[self._at :].partition("}")
+            self._at += len(digits) + len(closed)
+        else:
+            digits = self._source[self._at : self._at + 2]
+            self._at += 2
+        try:
+            return chr(int(digits, 16))
+        except (ValueError, OverflowError) as error:
+            raise PatternError("bad hexadecimal escape") from error
+
+    def _class(self) -> Ranges:
+        negated = self._take("^")
+        ranges: list[tuple[str, str]] = []
+        while not self._take("]") or not ranges:
+            character = "]" if not ranges and self._source[self._at - 1] == "]" else self._next()
+            if character == "[" and self._peek() == ":":
+                raise PatternError("named classes are not supported")
+            if character == "\\":
+                found = self._escaped(self._next())
+                if len(found) > 1 or found[0][0] != found[0][1]:
+                    ranges += found
+                    continue
+                character = found[0][0]
+            last = character
+            if self._peek() == "-" and self._source[self._at + 1 : self._at + 2] not in {"]", ""}:
+                self._at += 1
+                last = self._next()
+                if last == "\\":
+                    last = self._escaped(self._next())[-1][1]
+            if last < character:
+                raise PatternError(f"invalid range {character}-{last}")
+            ranges.append((character, last))
+        return _others(tuple(ranges)) if negated else tuple(ranges)
+
+    # -- the text
+
+    def _peek(self) -> str:
+        return self._source[self._at : self._at + 1]
+
+    def _take(self, expected: str) -> bool:
+        if not self._source.startswith(expected, self._at):
+            return False
+        self._at += len(expected)
+        return True
+
+    def _next(self) -> str:
+        if self._at >= len(self._source):
+            raise PatternError("the pattern ends too early")
+        self._at += 1
+        return self._source[self._at - 1]
+
+
+def _others(ranges: Ranges) -> Ranges:
+    """Every character that is in none of them."""
+    others = []
+    free = 0
+    for first, last in sorted(ranges):
+        if ord(first) > free:
+            others.append((chr(free), chr(ord(first) - 1)))
+        free = max(free, ord(last) + 1)
+    if free <= ord(_LAST_CHARACTER):
+        others.append((chr(free), _LAST_CHARACTER))
+    return tuple(others)

@@ -1,0 +1,187 @@
+"""KIP-664 by hand: what the partitions and the coordinator tell of transactions."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    PartitionResponse,
+    ProducerState,
+    TopicRequest,
+)
+from oncelog_protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    TransactionState,
+)
+from oncelog_protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from tests.conformance.transacting import add_partitions, last_stable_offset
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import (
+    Identity,
+    batch,
+    end_transaction,
+    find_coordinator,
+    new_identity,
+    produce,
+)
+
+
+def producers(wire: Wire, topic: str, partition: int = 0) -> PartitionResponse:
+    answer = wire.call(DescribeProducersRequest([TopicRequest(topic, [partition])]), 0)
+    found: PartitionResponse = answer.topics[0].partitions[0]
+    return found
+
+
+def state_of(wire: Wire, transactional_id: str) -> TransactionState:
+    answer = wire.call(DescribeTransactionsRequest([transactional_id]), 0)
+    found: TransactionState = answer.transaction_states[0]
+    return found
+
+
+def listed(wire: Wire, version: int = 2, **filters: Any) -> ListTransactionsResponse:
+    answer: ListTransactionsResponse = wire.call(ListTransactionsRequest(**filters), version)
+    assert answer.error_code == ErrorCode.NONE
+    return answer
+
+
+def ids(wire: Wire, version: int = 2, **filters: Any) -> set[str]:
+    return {one.transactional_id for one in listed(wire, version, **filters).transaction_states}
+
+
+def opened(wire: Wire, topic: str, *places: tuple[str, int]) -> Identity:
+    """A producer with an open transaction, by default in the first partition of the topic."""
+    who = new_identity(wire, topic)
+    assert add_partitions(wire, who, *(places or ((topic, 0),))) == [0] * max(len(places), 1)
+    return who
+
+
+def test_what_a_partition_knows_of_a_producer(wire: Wire, topic: str) -> None:
+    """Its epoch, its last sequence and time, and where its open transaction begins."""
+    assert producers(wire, topic).active_producers == []
+    before_ms = int(time.time() * 1000) - 1
+    who = new_identity(wire, topic)
+    assert produce(wire, topic, batch(who, 0, count=3), who=who).error_code == ErrorCode.NONE
+    (state,) = producers(wire, topic).active_producers
+    assert before_ms < state.last_timestamp <= before_ms + 60_000
+    state.last_timestamp = -1
+    state.held_records = state.held_bytes = -1
+    expected = ProducerState(who.producer_id, who.producer_epoch, 2, -1, -1, 0)
+    assert state == expected
+    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+    wait_until(lambda: last_stable_offset(wire, topic) == (4, 4), "the marker")
+    (state,) = producers(wire, topic).active_producers
+    assert (state.producer_epoch, state.last_sequence) == (who.producer_epoch + 1, -1)
+    assert state.current_txn_start_offset == -1
+    assert state.coordinator_epoch >= 0
+
+
+@pytest.mark.parametrize(
+    ("place", "partition", "code"),
+    [
+        ("{topic}", 99, "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("{topic}-none", 0, "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("no/name", 0, "INVALID_TOPIC_EXCEPTION"),
+    ],
+)
+def test_producers_of_no_partition(
+    wire: Wire, topic: str, place: str, partition: int, code: str
+) -> None:
+    answer = producers(wire, place.format(topic=topic), partition)
+    assert ErrorCode(answer.error_code).name == code
+    assert answer.active_producers == []
+
+
+def test_what_the_coordinator_knows_of_a_transaction(wire: Wire, topic: str) -> None:
+    """State, timeout, beginning, producer, and the partitions in it."""
+    who = new_identity(wire, topic, timeout_ms=30_000)
+    state = state_of(wire, topic)
+    assert (state.transaction_state, state.topics) == ("Empty", [])
+    assert state.transaction_start_time_ms == -1
+    before_ms = int(time.time() * 1000) - 1
+    assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
+    assert add_partitions(wire, who, (topic, 2)) == [ErrorCode.NONE]
+    state = state_of(wire, topic)
+    assert (state.error_code, state.transactional_id) == (ErrorCode.NONE, topic)
+    assert (state.transaction_state, state.transaction_timeout_ms) == ("Ongoing", 30_000)
+    assert before_ms < state.transaction_start_time_ms <= before_ms + 60_000
+    assert (state.producer_id, state.producer_epoch) == (who.producer_id, who.producer_epoch)
+    assert [(one.topic, sorted(one.partitions)) for one in state.topics] == [(topic, [0, 2])]
+    assert end_transaction(wire, who, commit=False).error_code == ErrorCode.NONE
+    wait_until(
+        lambda: state_of(wire, topic).transaction_state == "CompleteAbort", "the abort is complete"
+    )
+    assert state_of(wire, topic).topics == []
+
+
+def test_a_transactional_id_nobody_has(wire: Wire, name: str) -> None:
+    find_coordinator(wire, name)
+    assert state_of(wire, name).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert state_of(wire, "").error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_the_list_is_filtered_by_state_and_producer(wire: Wire, topic: str) -> None:
+    """Names that are no states are told; with nothing but such names nothing is listed."""
+    who = opened(wire, topic)
+    idle = new_identity(wire, f"{topic}-idle")
+    mine = {"producer_id_filters": [who.producer_id, idle.producer_id]}
+    assert ids(wire, 0, **mine) == {topic, f"{topic}-idle"}
+    assert ids(wire, 0, **mine, state_filters=["Ongoing"]) == {topic}
+    assert ids(wire, 0, **mine, state_filters=["Ongoing", "Empty"]) == {topic, f"{topic}-idle"}
+    answer = listed(wire, 0, **mine, state_filters=["Empty", "ongoing", "None"])
+    assert sorted(answer.unknown_state_filters) == ["None", "ongoing"]
+    assert [one.transactional_id for one in answer.transaction_states] == [f"{topic}-idle"]
+    assert ids(wire, 0, **mine, state_filters=["Nothing"]) == set()
+    (one,) = listed(wire, 0, producer_id_filters=[who.producer_id]).transaction_states
+    assert (one.producer_id, one.transaction_state) == (who.producer_id, "Ongoing")
+    assert topic in ids(wire, 0)
+
+
+def test_the_list_is_filtered_by_duration(wire: Wire, topic: str) -> None:
+    """KIP-994: longer than so many milliseconds, what was never begun counts as for ever."""
+    opened(wire, topic)
+    new_identity(wire, f"{topic}-idle")
+    wait_until(lambda: topic in ids(wire, 1, duration_filter=50), "it is older than 50 ms")
+    found = ids(wire, 1, duration_filter=600_000)
+    assert topic not in found
+    assert f"{topic}-idle" in found
+    assert topic in ids(wire, 1, duration_filter=-1)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matches"),
+    [
+        ("{topic}", {"{topic}"}),
+        ("{topic}.*", {"{topic}", "{topic}-other"}),
+        ("(?:.+)-other", {"{topic}-other"}),
+        ("t-", set()),
+        ("", {"{topic}", "{topic}-other"}),
+        ("{topic}(-[a-z]{{5}})?", {"{topic}", "{topic}-other"}),
+    ],
+)
+def test_the_list_is_filtered_by_a_pattern(
+    wire: Wire, topic: str, pattern: str, matches: set[str]
+) -> None:
+    """KIP-1152: of RE2, and all of the id must match."""
+    identities = [new_identity(wire, one) for one in (topic, f"{topic}-other")]
+    found = ids(
+        wire,
+        producer_id_filters=[one.producer_id for one in identities],
+        transactional_id_pattern=pattern.format(topic=topic),
+    )
+    assert found == {one.format(topic=topic) for one in matches}
+
+
+@pytest.mark.parametrize("pattern", ["(", "a**", "(?=a)b", "(a)\\1", "[b-a]", "a{1001}"])
+def test_h31_a_pattern_that_is_none_is_refused(wire: Wire, topic: str, pattern: str) -> None:
+    find_coordinator(wire, topic)
+    answer = wire.call(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
+    assert ErrorCode(answer.error_code).name == "INVALID_REGULAR_EXPRESSION"

@@ -1,0 +1,79 @@
+"""Patterns of clients: as `re` understands them, without its worst case."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oncelog_server.pattern import Pattern, PatternError
+
+PIECES = st.sampled_from(
+    ["a", "b", "-", "\\.", ".", "\\d", "\\W", "[ab]", "[^a]", "[a-c]", "[]x]", "[a-]", "$", "^"]
+)
+SUFFIXES = st.sampled_from(["", "*", "+", "?", "*?", "{2}", "{0,1}", "{1,}", "{0}"])
+
+
+def patterns() -> st.SearchStrategy[str]:
+    repeated = st.tuples(PIECES.filter(lambda one: one not in "^$"), SUFFIXES).map("".join)
+    inner = repeated | st.sampled_from(["^", "$"])
+    return st.recursive(
+        inner,
+        lambda parts: st.one_of(
+            st.lists(parts, min_size=1, max_size=3).map("".join),
+            st.tuples(parts, parts).map(lambda two: f"({two[0]}|{two[1]})"),
+            st.tuples(parts, SUFFIXES).map(lambda two: f"(?:{two[0]}){two[1]}"),
+        ),
+        max_leaves=6,
+    )
+
+
+@settings(max_examples=400, deadline=None, database=None)
+@given(pattern=patterns(), texts=st.lists(st.text("ab-.1x\n", max_size=6), max_size=8))
+def test_a_pattern_matches_what_pythons_own_matches(pattern: str, texts: list[str]) -> None:
+    expected = re.compile(pattern.replace("$", "\\Z"))
+    mine = Pattern(pattern)
+    for text in texts:
+        assert mine.matches(text) == bool(expected.fullmatch(text)), (pattern, text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("orders-.*", "orders-eu"),
+        ("\\Qa.b\\E+", "a.b"),
+        ("\\x41\\x{42}", "AB"),
+        ("(?P<who>me|you)", "you"),
+        ("\\Ahe{,1}\\z", "he{,1}"),
+        ("", ""),
+    ],
+)
+def test_what_re2_has_and_python_writes_otherwise(pattern: str, text: str) -> None:
+    assert Pattern(pattern).matches(text)
+    assert not Pattern(pattern).matches(f"{text}!!") or pattern.endswith("*")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(", ")", "a**", "*", "[", "[b-a]", "\\", "\\1", "\\p{L}", "(?=a)", "(?!a)", "a{1001}",
+     "a{2,1}", "(a{1000}){1000}", "[[:alpha:]]", "\\x{110000}", "(" * 5_000, "(?P<a"],
+)  # fmt: skip
+def test_h31_what_is_no_pattern_or_needs_backtracking_is_refused(pattern: str) -> None:
+    with pytest.raises(PatternError):
+        Pattern(pattern)
+
+
+def test_h31_a_pattern_that_would_take_python_for_ever_is_answered_at_once() -> None:
+    text = "a" * 5_000 + "!"
+    began = time.monotonic()
+    assert not Pattern("(a*)*(a+)+(a|a?)+").matches(text)
+    assert time.monotonic() - began < 1
+
+
+def test_h31_a_pattern_that_is_only_costly_is_given_up() -> None:
+    texts = [f"{turn:b}a" * 300 for turn in range(1_000)]
+    with pytest.raises(PatternError):
+        list(map(Pattern("(.*a){300}").matches, texts))
