@@ -43,6 +43,7 @@ EDGES = {
     "oncelog_server": "holds the version",
     "oncelog_server.__main__": "a process",
     "oncelog_server.broker": "puts the parts together",
+    "oncelog_server.machine": "clocks, disk, store and chance of the computer",
     "oncelog_server.clock": "reads the time",
     "oncelog_server.config": "reads files and the environment",
     "oncelog_server.dispatch": "collects the handlers",

@@ -4,19 +4,14 @@ they start."""
 from __future__ import annotations
 
 import asyncio
-import gc
-import random
-import socket
 import uuid
 from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
 from oncelog_protocol.types import uuid_to_string
-from oncelog_server.clock import Clock
 from oncelog_server.config import Settings
 from oncelog_server.coordination.groups import GroupCoordinator
 from oncelog_server.coordination.leaders import ImageLeaders
@@ -32,54 +27,39 @@ from oncelog_server.handlers import all_handlers
 from oncelog_server.hosting import Hosting, LastStop
 from oncelog_server.links.markers import RemoteMarkers
 from oncelog_server.log.checkpoints import MetaProperties
-from oncelog_server.metadata.cluster_metadata import ClusterMetadata, random_uuid
-from oncelog_server.metadata.sqlite_store import SqliteStore
-from oncelog_server.network.listener import Limits, Listener, Requests
+from oncelog_server.machine import Machine
+from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.network.listener import Limits, Listener
 from oncelog_server.node import Node
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import AllowAll
 from oncelog_server.settings.listeners import Endpoint, advertised_endpoints, listeners_of
-from oncelog_server.storage.data_directory import METADATA_FILE, DataDirectory
+from oncelog_server.storage.data_directory import METADATA_FILE
 from oncelog_server.storage.files import File, StorageError
-from oncelog_server.storage.os_files import OsFiles, affordable_descriptors
 from oncelog_server.timers import LoopTimers
 from oncelog_server.upkeep import Upkeep
-
-if TYPE_CHECKING:
-    from oncelog_server.faults.faults import Faults
 
 log = structlog.get_logger("oncelog.broker")
 
 T = TypeVar("T")
 
-# Threads for fsync and unlink only: everything else runs on the loop.
-DISK_THREADS: Final = 4
-# How long a look-up of this machine's own name may hold up the start.
-LOOK_UP_S: Final = 0.25
 # How long requests in progress may take at a stop.
 DRAIN_S: Final = 1.0
 
 
 class Broker:
-    """Made by `start`; `stop` ends it cleanly. `faults`: where a test wants it to die."""
+    """Made by `start`; `stop` ends it cleanly."""
 
-    def __init__(self, settings: Settings, clock: Clock, faults: Faults | None = None) -> None:
+    def __init__(self, settings: Settings, machine: Machine) -> None:
         self.settings = settings
-        self._faults = faults
-        self._clock = clock
+        self._machine = machine
+        self._clock = machine.clock
         self._loop = asyncio.get_running_loop()
         self._timers = LoopTimers(self._loop)
-        self._executor = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
-        self.directory = DataDirectory(settings.data_directory)
-        new_files = OsFiles if faults is None else faults.files
-        self._files = new_files(
-            str(self.directory.path),
-            executor=self._executor,
-            call_on_loop=self._loop.call_soon_threadsafe,
-            descriptor_limit=affordable_descriptors(),
-        )
+        self.directory = machine.directory
+        self._files = machine.files
         self.partitions = Partitions()
         self._group_flush = GroupFlush(self._files)
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -101,8 +81,8 @@ class Broker:
     async def _start(self) -> None:
         started_ms = self._clock.monotonic_ms()
         meta = self.directory.meta_properties()
-        self._store = await SqliteStore.open(self.directory.path / METADATA_FILE)
-        self.metadata = ClusterMetadata(self._store, self.settings)
+        store = await self._machine.open_store()
+        self.metadata = ClusterMetadata(store, self.settings, new_uuid=self._machine.new_uuid)
         try:
             await self.metadata.load(cluster_id=meta.cluster_id if meta is not None else None)
         except ValueError as error:
@@ -120,8 +100,6 @@ class Broker:
         await self.metadata.register(endpoints)
         await self._listener.accept()
         self._upkeep.start()
-        # What is alive now stays: a full collection would stop the loop for tens of milliseconds.
-        gc.freeze()
         log.info(
             "broker started",
             partitions=len(self.partitions),
@@ -134,7 +112,9 @@ class Broker:
         """Raises ValueError where the directory belongs to another broker or cluster."""
         cluster_id = self.metadata.image.cluster_id
         if meta is None:
-            fresh = MetaProperties(cluster_id, self.settings.node_id, uuid_to_string(random_uuid()))
+            fresh = MetaProperties(
+                cluster_id, self.settings.node_id, uuid_to_string(self._machine.new_uuid())
+            )
             self.directory.write_meta_properties(self._files, fresh)
         elif (meta.cluster_id, meta.node_id) != (cluster_id, self.settings.node_id):
             raise ValueError(
@@ -154,9 +134,7 @@ class Broker:
         self.transactions = self._new_transaction_coordinator(local)
         self._hosting.serve_coordinators(self.transactions, self.groups)
         self.node = self._new_node(local)
-        requests: Requests = Dispatch(self.node, all_handlers())
-        if self._faults is not None:
-            requests = self._faults.requests(requests)
+        requests = self._machine.watched(Dispatch(self.node, all_handlers()))
         self._listener = Listener(requests, _limits(settings), clock)
         self._upkeep = Upkeep(
             settings,
@@ -184,19 +162,22 @@ class Broker:
             last_stop,
             wall_ms=self._clock.now_ms,
             request_flush=self._group_flush.request,
-            jitter=lambda most: random.randrange(most + 1) if most > 0 else 0,
-            new_uuid=random_uuid,
+            jitter=lambda most: self._machine.random.randrange(most + 1) if most > 0 else 0,
+            new_uuid=self._machine.new_uuid,
         )
 
     def _new_group_coordinator(self) -> GroupCoordinator:
         return GroupCoordinator(
             partition_count=partial(self._partition_count, CONSUMER_OFFSETS),
             config=_group_config(self.settings),
-            new_member_id=lambda client_id: f"{client_id}-{uuid.uuid4()}",
+            new_member_id=self._new_member_id,
             timers=self._timers,
             wall_ms=self._clock.now_ms,
             monotonic_ms=self._clock.monotonic_ms,
         )
+
+    def _new_member_id(self, client_id: str) -> str:
+        return f"{client_id}-{uuid.UUID(bytes=self._machine.new_uuid())}"
 
     def _new_transaction_coordinator(self, local: LocalMarkers) -> TransactionCoordinator:
         leaders = ImageLeaders(
@@ -218,7 +199,7 @@ class Broker:
     def _new_node(self, local: LocalMarkers) -> Node:
         fetch_sessions = FetchSessions(
             self.settings.max_incremental_fetch_session_cache_slots,
-            lambda: random.randrange(1, 2**31),
+            lambda: self._machine.random.randrange(1, 2**31),
         )
         return Node(
             broker_id=self.settings.node_id,
@@ -258,7 +239,7 @@ class Broker:
             host, port = await self._listener.bind(listener.name, listener.host, listener.port)
             ports[listener.name] = port
             self.addresses.append((listener.name, host, port))
-        return advertised_endpoints(listeners, ports, await _host_name())
+        return advertised_endpoints(listeners, ports, await self._machine.host_name())
 
     def _partition_count(self, topic: str) -> int:
         found = self.metadata.image.topics.get(topic)
@@ -311,8 +292,7 @@ class Broker:
         self._remote_markers.close()
         await self.metadata.stop()
         clean = await self._close_logs()
-        self._executor.shutdown(wait=True)
-        self._files.close()
+        self._machine.close()
         clean = clean and self._leave_clean_mark()
         self.directory.release()
         log.info("broker stopped", clean=clean)
@@ -349,18 +329,6 @@ class Broker:
         if clean:
             self._upkeep.checkpoint()
         return clean
-
-
-async def _host_name() -> str:
-    """What clients are told where a listener is bound to every address: this machine's name, as in
-    Kafka, but only if it can be looked up, and at once: a laptop's often cannot."""
-    name = socket.gethostname()
-    try:
-        async with asyncio.timeout(LOOK_UP_S):
-            await asyncio.get_running_loop().getaddrinfo(name, None)
-    except (OSError, TimeoutError):
-        return "localhost"
-    return name
 
 
 def _group_config(settings: Settings) -> GroupConfig:

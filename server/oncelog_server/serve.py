@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import resource
 import signal
 import sys
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+
+from oncelog_protocol import __version__
 
 if TYPE_CHECKING:
     from oncelog_server.faults.faults import Faults
@@ -124,8 +126,8 @@ def _run(settings: object, faults: Faults | None) -> int:
 
 async def _serve(settings: object, faults: Faults | None) -> int:
     from oncelog_server.broker import Broker
-    from oncelog_server.clock import SystemClock
     from oncelog_server.config import Settings
+    from oncelog_server.machine import OsMachine
     from oncelog_server.network.listener import PortInUse
     from oncelog_server.storage.data_directory import DirectoryInUse
     from oncelog_server.storage.files import StorageError
@@ -134,7 +136,7 @@ async def _serve(settings: object, faults: Faults | None) -> int:
     stopping = asyncio.Event()
     asyncio.get_running_loop().set_exception_handler(_log_unexpected)
     _stop_on_signals(stopping)
-    broker = Broker(settings, SystemClock(), faults)
+    broker = Broker(settings, OsMachine(settings.data_directory, faults))
     try:
         await broker.start()
     except PortInUse as error:
@@ -143,9 +145,13 @@ async def _serve(settings: object, faults: Faults | None) -> int:
     except (DirectoryInUse, OSError, StorageError, ValueError) as error:
         click.echo(f"oncelog cannot start: {error}", err=True)
         return 1
+    # What is alive now stays: a full collection would stop the loop for tens of milliseconds.
+    gc.freeze()
     _, host, port = broker.addresses[0]
     shown = DEFAULT_HOST if host in ("0.0.0.0", "::") else host
-    click.echo(f"oncelog {_version()} listening on {shown}:{port}, data in {broker.directory.path}")
+    click.echo(
+        f"oncelog {__version__} listening on {shown}:{port}, data in {broker.directory.path}"
+    )
     sys.stdout.flush()
     await stopping.wait()
     await broker.stop()
@@ -168,10 +174,3 @@ def _stop_on_signals(stopping: asyncio.Event) -> None:
 
     for one in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(one, stop)
-
-
-def _version() -> str:
-    try:
-        return version("oncelog")
-    except PackageNotFoundError:
-        return "(not installed)"

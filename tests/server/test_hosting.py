@@ -10,7 +10,7 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.broker import Broker
-from oncelog_server.clock import SystemClock
+from oncelog_server.machine import OsMachine
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.layout import CLEAN_SHUTDOWN
@@ -28,7 +28,7 @@ async def life(path: Path, *, flush_on_ack: bool = False) -> AsyncIterator[Broke
         num_partitions=2,
         oncelog_flush_on_ack=flush_on_ack,
     )
-    broker = Broker(settings, SystemClock())
+    broker = Broker(settings, OsMachine(settings.data_directory))
     await broker.start()
     try:
         yield broker

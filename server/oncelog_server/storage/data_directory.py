@@ -73,7 +73,7 @@ class DataDirectory:
 
     def has_clean_mark(self) -> bool:
         """Whether the last stop was clean."""
-        return (self.path / CLEAN_SHUTDOWN).exists()
+        return self._read(CLEAN_SHUTDOWN) is not None
 
     def take_clean_mark(self) -> None:
         """From now on the last stop was not clean, whatever happens to the power. Raises
@@ -94,9 +94,8 @@ class DataDirectory:
 
     def meta_properties(self) -> MetaProperties | None:
         """None for a new directory. Raises MalformedCheckpoint."""
-        try:
-            data = (self.path / META_PROPERTIES).read_bytes()
-        except FileNotFoundError:
+        data = self._read(META_PROPERTIES)
+        if data is None:
             return None
         try:
             return decode_meta_properties(data)
@@ -115,12 +114,18 @@ class DataDirectory:
     def _offsets(self, name: str) -> Offsets:
         """A missing or broken checkpoint counts as empty: everything is scanned then (S8)."""
         try:
-            return decode_offsets((self.path / name).read_bytes())
-        except FileNotFoundError:
-            return {}
+            data = self._read(name)
+            return {} if data is None else decode_offsets(data)
         except (MalformedCheckpoint, OSError) as error:
             log.warning("checkpoint ignored", file=str(self.path / name), reason=str(error))
             return {}
+
+    def _read(self, name: str) -> bytes | None:
+        """None where there is no such file. Raises OSError."""
+        try:
+            return (self.path / name).read_bytes()
+        except FileNotFoundError:
+            return None
 
     def write_checkpoints(
         self, files: Files, recovery_points: Offsets, start_offsets: Offsets, watermarks: Offsets

@@ -18,6 +18,7 @@ from oncelog_server.coordination.leaders import ImageLeaders
 from oncelog_server.coordination.routing import TRANSACTION_STATE
 from oncelog_server.coordination.transactions import TransactionCoordinator
 from oncelog_server.links.markers import MarkerLink, RemoteMarkers
+from oncelog_server.machine import OsMachine
 from oncelog_server.settings.model import Settings
 from oncelog_server.timers import LoopTimers
 from oncelog_server.topic_partition import TopicPartition
@@ -48,7 +49,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
         num_partitions=3,
         transaction_state_log_num_partitions=1,
     )
-    broker = Broker(settings, SystemClock())
+    broker = Broker(settings, OsMachine(settings.data_directory))
     await broker.start()
     await broker.metadata.create_missing_topic("topic")
     await broker.metadata.create_missing_topic(TRANSACTION_STATE)

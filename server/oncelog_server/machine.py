@@ -1,0 +1,105 @@
+"""What a broker takes of the computer it runs on: clocks, disk, metadata store, chance. The
+simulator has a machine of its own, under the same broker."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, Protocol
+
+from oncelog_server.clock import Clock, SystemClock
+from oncelog_server.cluster.store import MetadataStore
+from oncelog_server.metadata.cluster_metadata import random_uuid
+from oncelog_server.metadata.sqlite_store import SqliteStore
+from oncelog_server.network.listener import Requests
+from oncelog_server.storage.data_directory import METADATA_FILE, DataDirectory
+from oncelog_server.storage.files import Files
+from oncelog_server.storage.os_files import OsFiles, affordable_descriptors
+
+if TYPE_CHECKING:
+    from oncelog_server.faults.faults import Faults
+
+# Threads for fsync and unlink only: everything else runs on the loop.
+DISK_THREADS: Final = 4
+# How long a look-up of this machine's own name may hold up the start.
+LOOK_UP_S: Final = 0.25
+
+
+class Machine(Protocol):
+    """Made for one broker, on its loop; closed by it."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def directory(self) -> DataDirectory: ...
+
+    @property
+    def files(self) -> Files:
+        """Those below the data directory."""
+        ...
+
+    @property
+    def random(self) -> random.Random: ...
+
+    def new_uuid(self) -> bytes:
+        """16 bytes that nobody else has drawn."""
+        ...
+
+    async def open_store(self) -> MetadataStore:
+        """Raises OSError."""
+        ...
+
+    async def host_name(self) -> str:
+        """What clients are told where a listener is bound to every address."""
+        ...
+
+    def watched(self, requests: Requests) -> Requests:
+        """Who serves requests: those given, unless a test stands in between."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class OsMachine:
+    """The real one. `faults`: where a test wants it to die."""
+
+    def __init__(self, data_directory: str, faults: Faults | None = None) -> None:
+        self.clock = SystemClock()
+        self.random = random.Random()
+        self.directory = DataDirectory(data_directory)
+        self._faults = faults
+        self._executor = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
+        new_files = OsFiles if faults is None else faults.files
+        self.files = new_files(
+            str(self.directory.path),
+            executor=self._executor,
+            call_on_loop=asyncio.get_running_loop().call_soon_threadsafe,
+            descriptor_limit=affordable_descriptors(),
+        )
+
+    def new_uuid(self) -> bytes:
+        return random_uuid()
+
+    async def open_store(self) -> MetadataStore:
+        return await SqliteStore.open(self.directory.path / METADATA_FILE)
+
+    async def host_name(self) -> str:
+        """This machine's name, as in Kafka, but only if it can be looked up, and at once: a
+        laptop's often cannot."""
+        name = socket.gethostname()
+        try:
+            async with asyncio.timeout(LOOK_UP_S):
+                await asyncio.get_running_loop().getaddrinfo(name, None)
+        except (OSError, TimeoutError):
+            return "localhost"
+        return name
+
+    def watched(self, requests: Requests) -> Requests:
+        return requests if self._faults is None else self._faults.requests(requests)
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=True)
+        self.files.close()
