@@ -14,7 +14,8 @@ from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.types import Buffer
 from oncelog_protocol.varint import skip_tags
 
-_START = struct.Struct(">hhih")
+REQUEST_START = struct.Struct(">hhih")
+"""API key, version, correlation id, and the length of the client id."""
 _CORRELATION_ID = struct.Struct(">i")
 
 
@@ -33,8 +34,23 @@ def read_request_header(buffer: Buffer, position: int = 0) -> tuple[RequestHeade
     Where the API or version is not spoken, the header is read as v1 and the position is unknown.
     """
     try:
-        api_key, api_version, correlation_id, size = _START.unpack_from(buffer, position)
-        position += _START.size
+        api_key, api_version, correlation_id, size = REQUEST_START.unpack_from(buffer, position)
+        api = APIS.get(api_key)
+        is_flexible = api is not None and api.flexible_since <= api_version <= api.latest
+        client_id, position = read_client_id(
+            buffer, position + REQUEST_START.size, size, is_flexible=is_flexible
+        )
+    except struct.error as error:
+        raise ProtocolError(f"a request header cut off: {error}") from error
+    return RequestHeader(api_key, api_version, correlation_id, client_id), position
+
+
+def read_client_id(
+    buffer: Buffer, position: int, size: int, *, is_flexible: bool
+) -> tuple[str | None, int]:
+    """What follows REQUEST_START: the client id of `size` bytes, in a flexible version also tagged
+    fields; and the position of the body. Raises ProtocolError."""
+    try:
         client_id = None
         if size != -1:
             end = position + size
@@ -42,13 +58,12 @@ def read_request_header(buffer: Buffer, position: int = 0) -> tuple[RequestHeade
                 raise ProtocolError(f"a client id of {size} bytes")
             client_id = str(buffer[position:end], "utf-8")
             position = end
-        api = APIS.get(api_key)
-        if api is not None and api.flexible_since <= api_version <= api.latest:
+        if is_flexible:
             tags = buffer[position]
             position = skip_tags(buffer, position + 1, tags) if tags else position + 1
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except (IndexError, UnicodeDecodeError) as error:
         raise ProtocolError(f"a request header cut off or not UTF-8: {error}") from error
-    return RequestHeader(api_key, api_version, correlation_id, client_id), position
+    return client_id, position
 
 
 def write_request_header(
@@ -57,7 +72,7 @@ def write_request_header(
     """The header of a request in the version that its API demands. Raises KeyError."""
     text = b"" if client_id is None else client_id.encode()
     size = -1 if client_id is None else len(text)
-    start = _START.pack(api_key, api_version, correlation_id, size)
+    start = REQUEST_START.pack(api_key, api_version, correlation_id, size)
     return start + text + (b"\0" if request_header_version(api_key, api_version) > 1 else b"")
 
 

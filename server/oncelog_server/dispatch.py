@@ -7,10 +7,10 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol, cast
 
-from oncelog_protocol.apis import APIS, ApiKey, response_header_version
+from oncelog_protocol.apis import APIS, ApiKey, request_header_version, response_header_version
 from oncelog_protocol.codecs import Decoder, Encoder, decoder, encoder
 from oncelog_protocol.errors import ProtocolError
-from oncelog_protocol.headers import read_request_header
+from oncelog_protocol.headers import REQUEST_START, read_client_id
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.network.connection import Answer, Parts
 from oncelog_server.network.request_context import Peer, RequestContext
@@ -36,14 +36,23 @@ class Handler(Protocol):
 class _Route:
     """One API in one version, ready to serve."""
 
-    __slots__ = ("decode", "encode", "handle", "is_header_flexible", "key", "version")
+    __slots__ = (
+        "decode",
+        "encode",
+        "handle",
+        "is_request_header_flexible",
+        "is_response_header_flexible",
+        "key",
+        "version",
+    )
 
     def __init__(self, key: int, version: int, handle: Handle) -> None:
         api = APIS[key]
         self.key = key
         self.version = version
         self.handle = handle
-        self.is_header_flexible = response_header_version(key, version) > 0
+        self.is_request_header_flexible = request_header_version(key, version) > 1
+        self.is_response_header_flexible = response_header_version(key, version) > 0
         self.decode: Decoder[Any] = decoder(api.request, version)
         self.encode: Encoder[Any] = encoder(api.response, version)
 
@@ -66,12 +75,17 @@ class Dispatch:
     def serve(self, frame: memoryview, peer: Peer) -> Answer:
         """The answer's parts, one that comes later, or None where the client wants none. Raises
         ProtocolError."""
-        header, position = read_request_header(frame)
-        key, version = header.api_key, header.api_version
+        try:
+            key, version, correlation_id, size = REQUEST_START.unpack_from(frame)
+        except struct.error:
+            raise ProtocolError(f"a request of {len(frame)} bytes") from None
         route = self._routes.get((key, version)) or self._route(key, version)
-        context = RequestContext(peer, key, version, header.correlation_id, header.client_id or "")
         if route is None:
-            return self._unsupported_version(context)
+            return self._unsupported_version(RequestContext(peer, key, version, correlation_id, ""))
+        client_id, position = read_client_id(
+            frame, REQUEST_START.size, size, is_flexible=route.is_request_header_flexible
+        )
+        context = RequestContext(peer, key, version, correlation_id, client_id or "")
         # Bytes after the request are ignored, as by Kafka: librdkafka leaves three of them after
         # a Metadata request for all topics in a flexible version.
         request, _ = route.decode(frame, position)
@@ -79,8 +93,8 @@ class Dispatch:
         if response is None:
             return None
         if not isinstance(response, Deferred):
-            return _encode(route, context, response)
-        return then(response, lambda value: _encode(route, context, value))
+            return _encode(route, correlation_id, response)
+        return then(response, lambda value: _encode(route, correlation_id, value))
 
     def _route(self, key: int, version: int) -> _Route | None:
         """None for an ApiVersions request of an unknown version."""
@@ -96,27 +110,21 @@ class Dispatch:
 
     def _unsupported_version(self, context: RequestContext) -> Parts:
         handler = self._handlers[ApiKey.API_VERSIONS]
-        answered = RequestContext(
-            context.peer, context.api_key, context.api_version, context.correlation_id, ""
-        )
-        response = handler.handle(self._node, answered, None)
+        response = handler.handle(self._node, context, None)
         route = self._route(ApiKey.API_VERSIONS, 0)
         assert route is not None
-        return _encode(route, context, response)
+        return _encode(route, context.correlation_id, response)
 
 
-def _encode(route: _Route, context: RequestContext, response: Any) -> Parts:
+def _encode(route: _Route, correlation_id: int, response: Any) -> Parts:
     """Length, header and body: one buffer, but for Fetch, whose file ranges the outbox sends."""
-    parts: Parts = []
+    parts: Parts = [b""]
     route.encode(response, parts.append)
+    size = sum(map(len, parts))
+    if route.is_response_header_flexible:
+        parts[0] = _FLEXIBLE_HEAD.pack(size + 5, correlation_id, 0)
+    else:
+        parts[0] = _HEAD.pack(size + 4, correlation_id)
     if route.key == ApiKey.FETCH:
-        size = sum(map(len, parts))
-        return [_head(route, size, context.correlation_id), *parts]
-    body = b"".join(cast("list[bytes]", parts))
-    return [_head(route, len(body), context.correlation_id) + body]
-
-
-def _head(route: _Route, body_size: int, correlation_id: int) -> bytes:
-    if route.is_header_flexible:
-        return _FLEXIBLE_HEAD.pack(body_size + 5, correlation_id, 0)
-    return _HEAD.pack(body_size + 4, correlation_id)
+        return parts
+    return [b"".join(cast("list[bytes]", parts))]

@@ -16,6 +16,8 @@ from .versions import UnknownRecordVersion, decode_body, encode_versioned, read_
 
 KEY_TYPE: Final = 0
 VALUE_VERSIONS: Final = range(0, 2)
+# The one that is written.
+VALUE_VERSION: Final = 1
 
 
 class TransactionState(IntEnum):
@@ -100,7 +102,7 @@ def decode_transaction_log_key(data: Buffer) -> TransactionLogKey:
     return decode_body(TransactionLogKey, 0, data)
 
 
-def encode_transaction_log_value(value: TransactionLogValue, version: int = 1) -> bytes:
+def encode_transaction_log_value(value: TransactionLogValue, version: int = VALUE_VERSION) -> bytes:
     """The record's value. Version 0, Kafka's below transaction.version 1, has no tagged fields."""
     return encode_versioned(value, version)
 

@@ -15,6 +15,7 @@ from crc32c import crc32c
 from .compression import Compression, compress, decompress
 from .errors import CorruptRecords, UnsupportedMagic
 from .record import Bytes, NewRecord, Record, decode_records, encode_records
+from .varint import SMALL, SMALL_LIMIT, encode_varint
 
 Writable: TypeAlias = bytearray | memoryview
 
@@ -43,6 +44,7 @@ DELETE_HORIZON_FLAG: Final = 0x40
 
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 _PREFIX: Final = Struct(">qi")
+_PLACE: Final = Struct(">qii")  # base offset, batch length, leader epoch
 _INT32: Final = Struct(">i")
 _INT64: Final = Struct(">q")
 _UINT32: Final = Struct(">I")
@@ -50,6 +52,8 @@ _INT16: Final = Struct(">h")
 _COMPRESSIONS: Final = tuple(Compression)
 _MAX_INT32: Final = (1 << 31) - 1
 _ROOM_FOR_HEADER: Final = bytes(HEADER_SIZE)
+# A record's attributes, timestamp delta and offset delta.
+_NO_DELTAS: Final = bytes(3)
 
 
 class BatchHeader(NamedTuple):
@@ -177,6 +181,11 @@ def patch_offsets(buffer: Writable, position: int, base_offset: int, leader_epoc
     _INT32.pack_into(buffer, position + LEADER_EPOCH_POSITION, leader_epoch)
 
 
+def patch_place(buffer: Writable, base_offset: int, leader_epoch: int) -> None:
+    """`patch_offsets` for a buffer that is one batch and nothing else, in one go."""
+    _PLACE.pack_into(buffer, 0, base_offset, len(buffer) - LENGTH_OVERHEAD, leader_epoch)
+
+
 def patch_max_timestamp_and_log_append(buffer: Writable, position: int, timestamp_ms: int) -> None:
     """Make LogAppendTime the batch's timestamps (KIP-32) and compute its CRC again."""
     header = read_header(buffer, position)
@@ -228,6 +237,41 @@ def build_batch(
     except struct.error as error:
         raise ValueError(f"a field of the batch header is out of range: {error}") from None
     _UINT32.pack_into(batch, CRC_POSITION, compute_crc(batch, 0, len(batch)))
+    return batch
+
+
+def build_single_record_batch(
+    timestamp_ms: int,
+    key: bytes,
+    value: bytes | None,
+    *,
+    attributes: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+) -> bytearray:
+    """What `build_batch` makes of one uncompressed record without headers and sequence, in a third
+    of the time: what coordinators decide, and markers. `attributes` are those of the batch."""
+    size = len(value) if value is not None else -1
+    body = b"".join((
+        _NO_DELTAS,
+        SMALL[len(key)] if len(key) < SMALL_LIMIT else encode_varint(len(key)),
+        key,
+        SMALL[size] if 0 <= size < SMALL_LIMIT else encode_varint(size),
+        value or b"",
+        b"\0",
+    ))  # fmt: skip
+    size = len(body)
+    prefix = SMALL[size] if size < SMALL_LIMIT else encode_varint(size)
+    size += len(prefix) + HEADER_SIZE
+    batch = bytearray().join((
+        _HEADER.pack(
+            0, size - LENGTH_OVERHEAD, -1, MAGIC, 0, attributes, 0, timestamp_ms, timestamp_ms,
+            producer_id, producer_epoch, NO_SEQUENCE, 1,
+        ),
+        prefix,
+        body,
+    ))  # fmt: skip
+    _UINT32.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]))
     return batch
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from .batch import build_batch
+from .batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, build_single_record_batch, patch_place
 from .errors import CorruptRecords
-from .record import NewRecord, Record
+from .record import Record
 
 # Kafka's numbers; the text of KIP-98 has them the other way round.
 ABORT: Final = 0
@@ -17,6 +17,8 @@ COMMIT: Final = 1
 _VERSION: Final = 0
 _KEY: Final = Struct(">hh")  # version, type
 _VALUE: Final = Struct(">hi")  # version, coordinator epoch
+_COMMIT_KEY: Final = _KEY.pack(_VERSION, COMMIT)
+_ABORT_KEY: Final = _KEY.pack(_VERSION, ABORT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +39,16 @@ def build_marker_batch(
     leader_epoch: int = -1,
 ) -> bytearray:
     """The marker as a control batch of 78 bytes."""
-    record = NewRecord(
+    batch = build_single_record_batch(
         timestamp_ms,
-        _KEY.pack(_VERSION, COMMIT if marker.committed else ABORT),
+        _COMMIT_KEY if marker.committed else _ABORT_KEY,
         _VALUE.pack(_VERSION, marker.coordinator_epoch),
-    )
-    return build_batch(
-        (record,),
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
+        attributes=TRANSACTIONAL_FLAG | CONTROL_FLAG,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
-        is_transactional=True,
-        is_control=True,
     )
+    patch_place(batch, base_offset, leader_epoch)
+    return batch
 
 
 def read_marker(record: Record) -> EndTransactionMarker | None:

@@ -37,7 +37,3 @@ class ImageLeaders:
         """The image follows the store, so a topic that it does not know has been deleted: a
         transaction cannot have begun in a topic before the image showed it."""
         return self._image().partition(*partition) is None
-
-    def is_local(self, partition: TopicPartition) -> bool:
-        found = self._image().partition(*partition)
-        return found is None or found.leader == self._broker_id

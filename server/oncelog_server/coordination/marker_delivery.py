@@ -22,6 +22,9 @@ OffsetsMarker = Callable[[int, int, bool], None]
 
 
 class MarkerSender(Protocol):
+    # Whether all is settled before `send` returns, unless an append has to wait for the disk.
+    is_local: bool
+
     def send(
         self, work: MarkerWork, partitions: list[TopicPartition], settled: MarkerSettled
     ) -> None:
@@ -34,6 +37,8 @@ class LocalMarkers:
     """Writes markers to partitions that this broker leads; also what serves WriteTxnMarkers
     requests. `offsets_marker` tells the group coordinator of one in that partition of
     `__consumer_offsets`; it raises Refused where that is not coordinated here."""
+
+    is_local = True
 
     def __init__(
         self,
@@ -77,6 +82,8 @@ class LocalMarkers:
             return
         if on_offsets_marker is not None:
             on_offsets_marker(work.producer_id, work.producer_epoch, work.committed)
-        partition.when_committed(
-            appended.last_offset + 1, lambda code: settled(topic_partition, code)
-        )
+        end_offset = appended.last_offset + 1
+        if partition.high_watermark >= end_offset:
+            settled(topic_partition, ErrorCode.NONE)
+        else:
+            partition.when_committed(end_offset, lambda code: settled(topic_partition, code))

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Generic, TypeVar
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.batch import build_batch, build_single_record_batch
 from oncelog_protocol.records.record import NewRecord
 from oncelog_server.coordination.loading import replay_log
 from oncelog_server.coordination.shard import Decision, Shard
@@ -169,18 +169,27 @@ class ShardRuntime(Generic[S]):
 
     def _append(self, loaded: LoadedShard[S], decision: Decision[R]) -> int:
         now_ms = self._wall_ms()
+        records = decision.records
         transaction = decision.transaction
-        batch = build_batch(
-            [NewRecord(now_ms, record.key, record.value) for record in decision.records],
-            producer_id=transaction.producer_id if transaction else -1,
-            producer_epoch=transaction.producer_epoch if transaction else -1,
-            base_sequence=-1 if transaction is None else 0,
-            is_transactional=transaction is not None,
-        )
-        appended = loaded.partition.append(batch, now_ms=now_ms, origin=Origin.COORDINATOR)
+        if transaction is None:
+            if len(records) == 1:
+                batch = build_single_record_batch(now_ms, *records[0])
+            else:
+                batch = build_batch([NewRecord(now_ms, *record) for record in records])
+            base_offset = loaded.partition.append_decided(batch, len(records), now_ms=now_ms)
+        else:
+            batch = build_batch(
+                [NewRecord(now_ms, *record) for record in records],
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.producer_epoch,
+                base_sequence=0,
+                is_transactional=True,
+            )
+            appended = loaded.partition.append(batch, now_ms=now_ms, origin=Origin.COORDINATOR)
+            base_offset = appended.base_offset
         if self._replay_at is ReplayAt.APPEND:
-            self._replay(loaded, decision, appended.base_offset)
-        return appended.last_offset + 1
+            self._replay(loaded, decision, base_offset)
+        return base_offset + len(records)
 
     def _replay(self, loaded: LoadedShard[S], decision: Decision[R], base_offset: int) -> None:
         for index, record in enumerate(decision.records):

@@ -48,8 +48,6 @@ class Leaders(Protocol):
         """Whether the topic is known to be deleted; not merely unknown for now (N11)."""
         ...
 
-    def is_local(self, partition: TopicPartition) -> bool: ...
-
 
 class TransactionCoordinator:
     """`partition_count` gives the number of partitions of `__transaction_state` (0 while it is not
@@ -193,6 +191,10 @@ class TransactionCoordinator:
 class _Finishing:
     """One attempt to get all markers of one transaction written."""
 
+    __slots__ = (
+        "attempt", "coordinator", "index", "retry", "shard", "stale", "unsettled", "work",
+    )  # fmt: skip
+
     def __init__(
         self,
         coordinator: TransactionCoordinator,
@@ -214,13 +216,14 @@ class _Finishing:
         if not self.work.partitions:
             self._all_settled()
             return
-        if not all(self.coordinator._leaders.is_local(p) for p in self.work.partitions):
+        leaders = self.coordinator._leaders
+        senders = [leaders.marker_sender(partition) for partition in self.work.partitions]
+        if not all(sender is not None and sender.is_local for sender in senders):
             self.shard.release(self.work.transactional_id)
-        for partition in self.work.partitions:
-            sender = self.coordinator._leaders.marker_sender(partition)
+        for partition, sender in zip(self.work.partitions, senders, strict=True):
             if sender is not None:
                 sender.send(self.work, [partition], self._settled)
-            elif self.coordinator._leaders.is_gone(partition):
+            elif leaders.is_gone(partition):
                 self._settled(partition, ErrorCode.NONE)
             else:
                 self._settled(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)

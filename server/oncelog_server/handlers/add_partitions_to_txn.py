@@ -37,108 +37,112 @@ VERSIONS = range(0, 6)
 BROKERS_SINCE: Final = 4
 BUMPS_EPOCH_SINCE: Final = 5
 
-Codes = dict[TopicPartition, ErrorCode]
+# What is said of the partitions of one transaction: the same of all, or something of each.
+Codes = ErrorCode | dict[TopicPartition, ErrorCode]
 
 
 def handle(
     node: Node, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse | Deferred[AddPartitionsToTxnResponse]:
-    by_broker = context.api_version >= BROKERS_SINCE
-    if by_broker:
-        if not node.authorizer.authorise(context.principal, Operation.CLUSTER_ACTION, CLUSTER):
-            return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        transactions = request.transactions
+    if context.api_version >= BROKERS_SINCE:
+        return _handle_brokers(node, context, request.transactions)
+    topics = request.v3_and_below_topics
+    transactional_id = request.v3_and_below_transactional_id
+    resource = Resource(ResourceType.TRANSACTIONAL_ID, transactional_id)
+    codes: Codes | Deferred[Codes]
+    if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
+        codes = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     else:
-        transactions = [
-            AddPartitionsToTxnTransaction(
-                request.v3_and_below_transactional_id,
+        codes = _add(
+            node,
+            context,
+            AddPartitions(
+                transactional_id,
                 request.v3_and_below_producer_id,
                 request.v3_and_below_producer_epoch,
-                False,
-                request.v3_and_below_topics,
-            )
-        ]
-    answers = [_add(node, context, one) for one in transactions]
-    return then(gather(answers), lambda codes: _response(transactions, codes, by_broker))
-
-
-def _add(
-    node: Node, context: RequestContext, transaction: AddPartitionsToTxnTransaction
-) -> Codes | Deferred[Codes]:
-    """The code of every partition of one transaction."""
-    partitions = frozenset(
-        TopicPartition(topic.name, index)
-        for topic in transaction.topics
-        for index in topic.partitions
+                _partitions(topics),
+            ),
+        )
+    return then(
+        codes,
+        lambda codes: AddPartitionsToTxnResponse(
+            results_by_topic_v3_and_below=_topic_results(topics, codes)
+        ),
     )
-    resource = Resource(ResourceType.TRANSACTIONAL_ID, transaction.transactional_id)
-    by_client = context.api_version < BROKERS_SINCE
-    if by_client and not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
-        return dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    refused = _refused(node, context, transaction.topics, partitions)
+
+
+def _handle_brokers(
+    node: Node, context: RequestContext, transactions: list[AddPartitionsToTxnTransaction]
+) -> AddPartitionsToTxnResponse | Deferred[AddPartitionsToTxnResponse]:
+    if not node.authorizer.authorise(context.principal, Operation.CLUSTER_ACTION, CLUSTER):
+        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    transaction_version = 2 if context.api_version >= BUMPS_EPOCH_SINCE else 0
+    answers = [
+        _add(
+            node,
+            context,
+            AddPartitions(
+                one.transactional_id,
+                one.producer_id,
+                one.producer_epoch,
+                _partitions(one.topics),
+                transaction_version,
+                one.verify_only,
+            ),
+        )
+        for one in transactions
+    ]
+    return then(
+        gather(answers),
+        lambda codes: AddPartitionsToTxnResponse(
+            results_by_transaction=[
+                AddPartitionsToTxnResult(one.transactional_id, _topic_results(one.topics, of_one))
+                for one, of_one in zip(transactions, codes, strict=True)
+            ]
+        ),
+    )
+
+
+def _partitions(topics: list[AddPartitionsToTxnTopic]) -> frozenset[TopicPartition]:
+    return frozenset(
+        [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
+    )
+
+
+def _add(node: Node, context: RequestContext, command: AddPartitions) -> Codes | Deferred[Codes]:
+    partitions = command.partitions
+    refused = _refused(node, context, partitions)
     if refused:
         # All or none (KIP-98): one that may not be added keeps the others out (R18).
         return {one: refused.get(one, ErrorCode.OPERATION_NOT_ATTEMPTED) for one in partitions}
-    command = AddPartitions(
-        transaction.transactional_id,
-        transaction.producer_id,
-        transaction.producer_epoch,
-        partitions,
-        2 if context.api_version >= BUMPS_EPOCH_SINCE else 0,
-        transaction.verify_only,
-    )
     try:
         result = node.transactions.add_partitions(command)
     except Refused as error:
         result = TransactionResult(error.code)
-
-    def codes(done: TransactionResult) -> Codes:
-        return dict.fromkeys(partitions, code_for_version(API, context.api_version, done.code))
-
-    return then(result, codes)
+    version = context.api_version
+    return then(result, lambda done: code_for_version(API, version, done.code))
 
 
 def _refused(
-    node: Node,
-    context: RequestContext,
-    topics: list[AddPartitionsToTxnTopic],
-    partitions: frozenset[TopicPartition],
-) -> Codes:
-    refused: Codes = {}
+    node: Node, context: RequestContext, partitions: frozenset[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
+    """Those that may not be written to, or are not there. Brokers ask for clients that have been
+    allowed to write."""
+    refused = {}
     by_client = context.api_version < BROKERS_SINCE
-    denied = {
-        topic.name
-        for topic in topics
-        if by_client
-        and (
-            topic.name in INTERNAL_TOPICS
-            or not node.authorizer.authorise(
-                context.principal, Operation.WRITE, Resource(ResourceType.TOPIC, topic.name)
-            )
-        )
-    }
+    image = node.metadata.image
     for one in partitions:
-        if one.topic in denied:
+        topic, index = one
+        if by_client and not _may_write(node, context, topic):
             refused[one] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif node.metadata.image.partition(one.topic, one.partition) is None:
+        elif image.partition(topic, index) is None:
             refused[one] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return refused
 
 
-def _response(
-    transactions: list[AddPartitionsToTxnTransaction], codes: list[Codes], by_broker: bool
-) -> AddPartitionsToTxnResponse:
-    results = [
-        _topic_results(transaction.topics, of_transaction)
-        for transaction, of_transaction in zip(transactions, codes, strict=True)
-    ]
-    if not by_broker:
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0])
-    return AddPartitionsToTxnResponse(
-        results_by_transaction=[
-            AddPartitionsToTxnResult(transaction.transactional_id, result)
-            for transaction, result in zip(transactions, results, strict=True)
-        ]
+def _may_write(node: Node, context: RequestContext, topic: str) -> bool:
+    return topic not in INTERNAL_TOPICS and node.authorizer.authorise(
+        context.principal, Operation.WRITE, Resource(ResourceType.TOPIC, topic)
     )
 
 
@@ -149,7 +153,10 @@ def _topic_results(
         AddPartitionsToTxnTopicResult(
             topic.name,
             [
-                AddPartitionsToTxnPartitionResult(index, codes[TopicPartition(topic.name, index)])
+                AddPartitionsToTxnPartitionResult(
+                    index,
+                    codes[TopicPartition(topic.name, index)] if isinstance(codes, dict) else codes,
+                )
                 for index in topic.partitions
             ],
         )

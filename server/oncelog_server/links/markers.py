@@ -65,6 +65,8 @@ class MarkerLink(asyncio.Protocol):
     everything that was not answered is settled with NETWORK_EXCEPTION, and the coordinator tries
     again."""
 
+    is_local = False
+
     def __init__(self, host: str, port: int, client_id: str, timeout_s: float = TIMEOUT_S) -> None:
         self.host = host
         self.port = port

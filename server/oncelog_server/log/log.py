@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from operator import attrgetter
 
-from oncelog_protocol.records.batch import BatchHeader, patch_offsets, read_header
+from oncelog_protocol.records.batch import patch_place
 from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
 from oncelog_server.log import retention, timestamps
 from oncelog_server.log.config import LogConfig
@@ -134,24 +134,42 @@ class PartitionLog:
         """
         self._raise_failure()
         from_client = origin is Origin.CLIENT
+        rules = self._rules
         if from_client:
-            header, records = self._rules.check(records, now_ms)
+            header, records = rules.check(records, now_ms)
         else:
-            header = self._rules.check_own(records, now_ms)
+            header = rules.check_own(records, now_ms)
         has_producer = header.producer_id > -1
         if has_producer:
             repeated = self.producers.check_data(header, from_client=from_client)
             if repeated is not None:
-                time_ms = repeated.timestamp if self._rules.log_append_time else NO_TIMESTAMP
+                time_ms = repeated.timestamp if rules.log_append_time else NO_TIMESTAMP
                 return Appended(repeated.first_offset, repeated.last_offset, time_ms, True, -1, 0)
         base_offset = self.active.end_offset
-        position = self._write(records, header, base_offset, leader_epoch, now_ms)
+        last_offset = base_offset + header.last_offset_delta
+        position = self._write(
+            records, base_offset, last_offset, header.max_timestamp, leader_epoch, now_ms
+        )
         if has_producer:
             segment = self.active.base_offset
             self.producers.data_appended(header, base_offset, segment, position, now_ms)
-        last_offset = base_offset + header.last_offset_delta
-        time_ms = now_ms if self._rules.log_append_time else NO_TIMESTAMP
+        time_ms = now_ms if rules.log_append_time else NO_TIMESTAMP
         return Appended(base_offset, last_offset, time_ms, False, position, len(records))
+
+    def append_decided(
+        self, records: bytearray, count: int, *, leader_epoch: int, now_ms: int
+    ) -> int:
+        """Append a batch of `count` records of now that a coordinator has just made, outside of any
+        transaction; the base offset. Nothing of it needs to be looked at but its size. Raises
+        AppendError and StorageError."""
+        self._raise_failure()
+        rules = self._rules
+        if len(records) > rules.own_max_bytes or rules.log_append_time:
+            rules.check_own(records, now_ms)
+        base_offset = self.active.end_offset
+        last_offset = base_offset + count - 1
+        self._write(records, base_offset, last_offset, now_ms, leader_epoch, now_ms)
+        return base_offset
 
     def append_marker(
         self,
@@ -179,7 +197,7 @@ class PartitionLog:
             timestamp_ms=now_ms,
         )
         offset = self.active.end_offset
-        position = self._write(batch, read_header(batch), offset, leader_epoch, now_ms)
+        position = self._write(batch, offset, offset, now_ms, leader_epoch, now_ms)
         completed = producers.completed_by(producer_id, offset=offset, committed=committed)
         if completed is not None and not committed:
             stable = producers.last_stable_offset_after(completed)
@@ -205,23 +223,22 @@ class PartitionLog:
     def _write(
         self,
         records: bytearray | memoryview,
-        header: BatchHeader,
         base_offset: int,
+        last_offset: int,
+        max_timestamp: int,
         leader_epoch: int,
         now_ms: int,
     ) -> int:
         """Patch the batch, write it at the end of the log; its position in the active segment."""
-        patch_offsets(records, 0, base_offset, leader_epoch)
+        patch_place(records, base_offset, leader_epoch)
         if leader_epoch > self.leader_epochs.latest_epoch:
             self.assign_leader_epoch(leader_epoch)
-        segment = self.active
-        last_offset = base_offset + header.last_offset_delta
-        max_timestamp = header.max_timestamp
-        if segment.should_roll(len(records), max_timestamp, last_offset, now_ms, self.config):
+        segment, config = self.active, self.config
+        if segment.should_roll(len(records), max_timestamp, last_offset, now_ms, config):
             self.roll(now_ms)
             segment = self.active
         return segment.append(
-            records, base_offset, last_offset, max_timestamp, self.config.index_interval_bytes
+            records, base_offset, last_offset, max_timestamp, config.index_interval_bytes
         )
 
     def _raise_failure(self) -> None:

@@ -104,7 +104,7 @@ class Producers:
         # By first offset; both only ever grow at the end, so the first key is the smallest.
         self._ongoing: dict[int, OngoingTransaction] = {}
         # Decided, but the marker is not known to be below the high watermark: first -> last offset.
-        self._decided: dict[int, int] = {}
+        self.decided: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -257,7 +257,7 @@ class Producers:
         if completed is not None:
             entry.current_txn_first_offset = NONE
             self._ongoing.pop(completed.first_offset, None)
-            self._decided[completed.first_offset] = completed.last_offset
+            self.decided[completed.first_offset] = completed.last_offset
 
     def load(self, entries: Iterable[ProducerEntry]) -> None:
         """Take over the entries of a snapshot, open transactions among them; what was here is
@@ -272,7 +272,7 @@ class Producers:
     def clear(self) -> None:
         self._entries.clear()
         self._ongoing.clear()
-        self._decided.clear()
+        self.decided.clear()
 
     # Questions of time and visibility.
 
@@ -280,20 +280,20 @@ class Producers:
         """The first offset of any transaction undecided, or decided at or above the high watermark;
         forgets those decided below, which it never goes back under."""
         first = next(iter(self._ongoing)) if self._ongoing else None
-        if self._decided:
+        if self.decided:
             self.on_high_watermark(high_watermark)
-            if self._decided:
-                decided = min(self._decided)
+            if self.decided:
+                decided = min(self.decided)
                 return decided if first is None else min(first, decided)
         return first
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Forget the transactions whose markers are committed."""
-        if not self._decided:
+        if not self.decided:
             return
-        done = [first for first, last in self._decided.items() if last < high_watermark]
+        done = [first for first, last in self.decided.items() if last < high_watermark]
         for first in done:
-            del self._decided[first]
+            del self.decided[first]
 
     def expire(self, now_ms: int) -> int:
         """Forget producers that wrote nothing for `id_expiration_ms` of the broker's time and have

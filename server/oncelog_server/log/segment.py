@@ -38,10 +38,10 @@ class Segment:
     """Offsets from `base_offset` up to `end_offset`, which the log sets for all but the last
     one."""
 
-    __slots__ = ("_bytes_since_entry", "_directory", "_files", "_offset_index", "_recent_offsets",
-                 "_recent_positions", "_time_index", "base_offset", "created_ms", "end_offset",
-                 "first_timestamp", "jitter_ms", "log", "max_timestamp", "max_timestamp_offset",
-                 )  # fmt: skip
+    __slots__ = ("_bytes_since_entry", "_directory", "_files", "_index_bytes", "_offset_index",
+                 "_recent_offsets", "_recent_positions", "_time_index", "base_offset", "created_ms",
+                 "end_offset", "first_timestamp", "jitter_ms", "log", "max_timestamp",
+                 "max_timestamp_offset")  # fmt: skip
 
     def __init__(
         self, files: Files, directory: str, base_offset: int, log: File, *,
@@ -63,6 +63,8 @@ class Segment:
         )
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
+        # See `_measure_indexes`; -1 where they have changed.
+        self._index_bytes = -1
         self._bytes_since_entry = 0
         # The batches since the last index entry, so that readers of the end need not walk to it.
         self._recent_offsets: list[int] = []
@@ -91,6 +93,7 @@ class Segment:
         """Empty indexes in memory, for a segment that is empty or about to be scanned."""
         self._offset_index = OffsetIndex()
         self._time_index = TimeIndex()
+        self._index_bytes = -1
         self.first_timestamp = None
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = self.end_offset = self.base_offset
@@ -106,13 +109,12 @@ class Segment:
         """Must a batch of `size` bytes go to a new segment (LogSegment.shouldRoll)? Time is that of
         the records if they have one, else the broker's."""
         filled = self.log.size
-        index, times = self._offset_index, self._time_index
-        assert index is not None
-        assert times is not None
+        index_bytes = self._index_bytes
+        if index_bytes < 0:
+            index_bytes = self._measure_indexes()
         if (
-            filled > config.segment_bytes - size
-            or len(index) >= config.segment_index_bytes // OFFSET_ENTRY_SIZE
-            or len(times) >= config.segment_index_bytes // TIME_ENTRY_SIZE - 1
+            filled + size > config.segment_bytes
+            or index_bytes > config.segment_index_bytes
             or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
         ):
             return True
@@ -120,6 +122,17 @@ class Segment:
         if first is None or first < 0:
             max_timestamp, first = now_ms, self.created_ms
         return max_timestamp - first > config.segment_ms - self.jitter_ms and filled > 0
+
+    def _measure_indexes(self) -> int:
+        """The bytes that the fuller index takes with one more entry; the time index also needs room
+        for the latest timestamp at the end."""
+        assert self._offset_index is not None
+        assert self._time_index is not None
+        self._index_bytes = max(
+            (len(self._offset_index) + 1) * OFFSET_ENTRY_SIZE,
+            (len(self._time_index) + 2) * TIME_ENTRY_SIZE,
+        )
+        return self._index_bytes
 
     def append(
         self, buffer: Buffer, base_offset: int, last_offset: int, max_timestamp: int, interval: int
@@ -148,6 +161,7 @@ class Segment:
             self._time_index.append_if_later(
                 self.max_timestamp, self.max_timestamp_offset - self.base_offset
             )
+            self._index_bytes = -1
             self._bytes_since_entry = 0
             self._recent_offsets.clear()
             self._recent_positions.clear()
@@ -170,6 +184,7 @@ class Segment:
 
     def _note_latest_timestamp(self) -> None:
         assert self._time_index is not None
+        self._index_bytes = -1
         if self.max_timestamp is not None:
             self._time_index.append_if_later(
                 self.max_timestamp, self.max_timestamp_offset - self.base_offset
@@ -252,6 +267,7 @@ class Segment:
                 self.rebuild_indexes()
             else:
                 self._offset_index = index
+                self._index_bytes = -1
         assert self._offset_index is not None
         return self._offset_index
 
@@ -264,6 +280,7 @@ class Segment:
                 self.rebuild_indexes()
             else:
                 self._time_index = index
+                self._index_bytes = -1
         assert self._time_index is not None
         return self._time_index
 

@@ -57,12 +57,15 @@ class BatchRules:
     """What one topic's settings ask of a batch, worked out once."""
 
     __slots__ = ("_after_max_ms", "_before_max_ms", "_codec", "_config", "_keys_required", "_limit",
-                 "_walks", "log_append_time", "max_bytes", "segment_bytes")  # fmt: skip
+                 "_walks", "log_append_time", "max_bytes", "own_max_bytes",
+                 "segment_bytes")  # fmt: skip
 
     def __init__(self, config: LogConfig) -> None:
         self._config = config
         self.max_bytes = config.max_message_bytes
         self.segment_bytes = config.segment_bytes
+        # Below both no batch is too large.
+        self.own_max_bytes = min(self.max_bytes, self.segment_bytes)
         self.log_append_time = config.message_timestamp_type == TOPIC_LOG_APPEND_TIME
         self._after_max_ms = config.message_timestamp_after_max_ms
         self._before_max_ms = config.message_timestamp_before_max_ms

@@ -204,10 +204,12 @@ class Partition:
     def _advance(self, high_watermark: int) -> None:
         if high_watermark > self._high_watermark:
             self._high_watermark = high_watermark
-            self.log.on_high_watermark(high_watermark)
-            if self.commit_waiters:
+            producers = self.log.producers
+            if producers.decided:
+                producers.on_high_watermark(high_watermark)
+            if self.commit_waiters.waiting:
                 self.commit_waiters.advance(high_watermark)
-            if self.read_waiters:
+            if self.read_waiters.pokes:
                 self.read_waiters.poke_all()
 
     def when_committed(self, end_offset: int, settled: Settled) -> None:
@@ -236,6 +238,20 @@ class Partition:
             self._appended()
         return appended
 
+    def append_decided(self, records: bytearray, count: int, *, now_ms: int) -> int:
+        """A coordinator's batch outside of any transaction (see PartitionLog.append_decided); its
+        base offset. Raises Refused."""
+        if not self.is_leader or self.offline is not None:
+            self.check_leader()
+        try:
+            base_offset = self.log.append_decided(
+                records, count, leader_epoch=self.leader_epoch, now_ms=now_ms
+            )
+        except StorageError as error:
+            raise self._refused(error) from error
+        self._appended()
+        return base_offset
+
     def append_marker(
         self,
         producer_id: int,
@@ -248,7 +264,8 @@ class Partition:
     ) -> Appended:
         """End a producer's transaction here. There is no await between the marker and what it
         decides: the abort's index row and the last stable offset change in this call."""
-        self.check_leader()
+        if not self.is_leader or self.offline is not None:
+            self.check_leader()
         try:
             appended = self.log.append_marker(
                 producer_id,
@@ -267,10 +284,11 @@ class Partition:
 
     def _appended(self) -> None:
         log = self.log
+        end_offset = log.active.end_offset
         if not self._flush_on_ack and not self._flush_requested:
-            unflushed = log.log_end_offset - log.recovery_point
+            unflushed = end_offset - log.recovery_point
             if unflushed < log.config.flush_messages:
-                self._advance(log.log_end_offset)
+                self._advance(end_offset)
                 return
         self._flush_requested = True
         self._request_flush(self)

@@ -19,29 +19,29 @@ Poke = Callable[[], None]
 class CommitWaiters:
     """Those who wait until the high watermark reaches an offset, in the order of appends."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("waiting",)
 
     def __init__(self) -> None:
         # Offsets never go down: appends come in order.
-        self._waiting: deque[tuple[int, Settled]] = deque()
+        self.waiting: deque[tuple[int, Settled]] = deque()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     def wait(self, offset: int, settled: Settled) -> None:
         """Call `settled(NONE)` once the high watermark is at least `offset` (exclusive end of the
         append)."""
-        self._waiting.append((offset, settled))
+        self.waiting.append((offset, settled))
 
     def advance(self, high_watermark: int) -> None:
-        waiting = self._waiting
+        waiting = self.waiting
         while waiting and waiting[0][0] <= high_watermark:
             waiting.popleft()[1](ErrorCode.NONE)
 
     def fail(self, code: ErrorCode) -> None:
         """The partition is not led from here any more, or its disk failed: what is not committed
         now may never be, and must not be acknowledged."""
-        waiting, self._waiting = self._waiting, deque()
+        waiting, self.waiting = self.waiting, deque()
         for _, settled in waiting:
             settled(code)
 
@@ -49,21 +49,21 @@ class CommitWaiters:
 class ReadWaiters:
     """Parked fetches: each is poked when there may be something new (KIP-227 sessions included)."""
 
-    __slots__ = ("_pokes",)
+    __slots__ = ("pokes",)
 
     def __init__(self) -> None:
         # A dict, not a set: pokes go out in the order of arrival, the same in every run.
-        self._pokes: dict[Poke, None] = {}
+        self.pokes: dict[Poke, None] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._pokes)
+        return bool(self.pokes)
 
     def add(self, poke: Poke) -> None:
-        self._pokes[poke] = None
+        self.pokes[poke] = None
 
     def discard(self, poke: Poke) -> None:
-        self._pokes.pop(poke, None)
+        self.pokes.pop(poke, None)
 
     def poke_all(self) -> None:
-        for poke in list(self._pokes):
+        for poke in list(self.pokes):
             poke()

@@ -65,12 +65,10 @@ def decide_add_partitions(
         return Decision(TransactionResult(ErrorCode.TRANSACTION_ABORTABLE))
     if metadata.state not in ADD_PARTITIONS:
         return Decision(INVALID_STATE)
-    target = metadata._replace(
-        state=State.ONGOING,
-        partitions=metadata.partitions | command.partitions,
-        start_ms=metadata.start_ms if ongoing else wall_ms,
-        last_update_ms=wall_ms,
-        client_transaction_version=command.client_transaction_version,
+    target = metadata.ongoing(
+        metadata.partitions | command.partitions if ongoing else command.partitions,
+        wall_ms,
+        command.client_transaction_version,
     )
     if not ongoing:
         live.deadline_ms = now_ms + metadata.timeout_ms

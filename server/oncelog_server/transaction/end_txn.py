@@ -126,19 +126,17 @@ def _target(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> TransactionMetadata:
-    target = metadata._replace(state=PREPARED[command.committed], last_update_ms=wall_ms)
     if verdict is Verdict.PREPARE_EMPTY:
-        target = target._replace(partitions=frozenset(), start_ms=wall_ms)
-    if metadata.is_kept:
-        return _end_of_kept(target, command, new_producer_id)
+        metadata = metadata._replace(partitions=frozenset(), start_ms=wall_ms)
+    state = PREPARED[command.committed]
+    if metadata.next_producer_epoch >= 0 and metadata.is_kept:
+        kept = metadata._replace(state=state, last_update_ms=wall_ms)
+        return _end_of_kept(kept, command, new_producer_id)
     if not command.bumps_epoch:
-        return target._replace(client_transaction_version=0)
+        return metadata.prepared(state, wall_ms)
     exhausted = metadata.producer_epoch >= LAST_PRODUCER_EPOCH
-    return target._replace(
-        producer_epoch=metadata.producer_epoch + 1,
-        last_producer_epoch=metadata.producer_epoch,
-        next_producer_id=new_producer_id() if exhausted else NO_PRODUCER_ID,
-        client_transaction_version=2,
+    return metadata.prepared_with_new_epoch(
+        state, wall_ms, new_producer_id() if exhausted else NO_PRODUCER_ID
     )
 
 

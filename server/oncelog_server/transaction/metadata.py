@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import lru_cache
+from struct import Struct
 from typing import Final, NamedTuple
 
 from oncelog_protocol.internal.transaction_log import (
+    VALUE_VERSION,
     PartitionsSchema,
     TransactionLogKey,
     TransactionLogValue,
@@ -23,6 +25,8 @@ NO_PRODUCER_EPOCH: Final = -1
 # Epochs run 0..32766; 32767 only ever stands in the markers that end an id's last transaction
 # (KIP-890).
 LAST_PRODUCER_EPOCH: Final = 32766
+# Index of the first field of TransactionMetadata that few transactions have.
+_RARE: Final = 12
 # The timeout that is recorded for a participant in two-phase commit: it has none (KIP-939).
 NO_TIMEOUT_MS: Final = 2**31 - 1
 
@@ -51,6 +55,7 @@ class TransactionMetadata(NamedTuple):
     start_ms: int = -1
     last_update_ms: int = -1
     client_transaction_version: int = 0
+    # From here on (_RARE) what few transactions have: the steps below carry it along.
     next_producer_epoch: int = NO_PRODUCER_EPOCH
 
     @property
@@ -89,6 +94,41 @@ class TransactionMetadata(NamedTuple):
     def is_prepared(self) -> bool:
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
+    # Each step makes a new value outright: `_replace` costs three times as much, and three of these
+    # make a transaction.
+
+    def ongoing(
+        self, partitions: frozenset[TopicPartition], wall_ms: int, client_transaction_version: int
+    ) -> TransactionMetadata:
+        """With these partitions; the transaction begins now unless it has begun before."""
+        begun = self.state is TransactionState.ONGOING
+        return tuple.__new__(TransactionMetadata, (
+            self.transactional_id, self.producer_id, self.producer_epoch, self.timeout_ms,
+            TransactionState.ONGOING, partitions, self.last_producer_epoch,
+            self.previous_producer_id, self.next_producer_id,
+            self.start_ms if begun else wall_ms, wall_ms, client_transaction_version,
+            *self[_RARE:],
+        ))  # fmt: skip
+
+    def prepared(self, state: TransactionState, wall_ms: int) -> TransactionMetadata:
+        """Decided by a producer that keeps its epoch for the next transaction (EndTxn v0-4)."""
+        return tuple.__new__(TransactionMetadata, (
+            self.transactional_id, self.producer_id, self.producer_epoch, self.timeout_ms,
+            state, self.partitions, self.last_producer_epoch, self.previous_producer_id,
+            self.next_producer_id, self.start_ms, wall_ms, 0, *self[_RARE:],
+        ))  # fmt: skip
+
+    def prepared_with_new_epoch(
+        self, state: TransactionState, wall_ms: int, next_producer_id: int
+    ) -> TransactionMetadata:
+        """Decided, and the next transaction has another epoch (EndTxn v5, KIP-890), or the first
+        one of `next_producer_id` where this producer id has no more (else NO_PRODUCER_ID)."""
+        return tuple.__new__(TransactionMetadata, (
+            self.transactional_id, self.producer_id, self.producer_epoch + 1, self.timeout_ms,
+            state, self.partitions, self.producer_epoch, self.previous_producer_id,
+            next_producer_id, self.start_ms, wall_ms, 2, *self[_RARE:],
+        ))  # fmt: skip
+
     def completed(self, state: TransactionState, wall_ms: int) -> TransactionMetadata:
         """After all markers: where the epochs ran out at the decision, the id chosen then takes
         over; where the transaction had been kept, the id and epoch of who kept it."""
@@ -104,47 +144,76 @@ class TransactionMetadata(NamedTuple):
                 last_update_ms=wall_ms,
             )
         rotates = self.next_producer_id != NO_PRODUCER_ID
-        return self._replace(
-            state=state,
-            producer_id=self.next_producer_id if rotates else self.producer_id,
-            producer_epoch=0 if rotates else self.producer_epoch,
-            previous_producer_id=self.producer_id if rotates else self.previous_producer_id,
-            next_producer_id=NO_PRODUCER_ID,
-            partitions=frozenset(),
-            last_update_ms=wall_ms,
-        )
+        return tuple.__new__(TransactionMetadata, (
+            self.transactional_id,
+            self.next_producer_id if rotates else self.producer_id,
+            0 if rotates else self.producer_epoch,
+            self.timeout_ms, state, frozenset(), self.last_producer_epoch,
+            self.producer_id if rotates else self.previous_producer_id,
+            NO_PRODUCER_ID, self.start_ms, wall_ms, self.client_transaction_version,
+            *self[_RARE:],
+        ))  # fmt: skip
+
+
+# Every step of every transaction writes one of these values, so what seldom changes between two of
+# them (the partitions, the tagged fields) is encoded by the codec once and then put between two
+# fixed parts.
+_HEAD: Final = Struct(">hqhib")  # version, producer id, producer epoch, timeout, state
+_TIMES: Final = Struct(">qq")  # last update, start
+_NULL: Final = b"\x00"
 
 
 def to_record(metadata: TransactionMetadata) -> CoordinatorRecord:
     """The record for `__transaction_state`; partitions sorted, so that equal states are equal
     bytes."""
-    value = TransactionLogValue(
-        producer_id=metadata.producer_id,
-        previous_producer_id=metadata.previous_producer_id,
-        next_producer_id=metadata.next_producer_id,
-        producer_epoch=metadata.producer_epoch,
-        next_producer_epoch=metadata.next_producer_epoch,
-        transaction_timeout_ms=metadata.timeout_ms,
-        transaction_status=int(metadata.state),
+    (
+        transactional_id, producer_id, producer_epoch, timeout_ms, state, partitions,
+        last_producer_epoch, previous_producer_id, next_producer_id,
+        start_ms, last_update_ms, client_transaction_version, *rare,
+    ) = metadata  # fmt: skip
+    value = b"".join((
+        _HEAD.pack(VALUE_VERSION, producer_id, producer_epoch, timeout_ms, state),
         # Kafka writes null while there is no transaction.
-        transaction_partitions=None
-        if metadata.state is TransactionState.EMPTY
-        else _topics(metadata.partitions),
-        transaction_last_update_timestamp_ms=metadata.last_update_ms,
-        transaction_start_timestamp_ms=metadata.start_ms,
-        client_transaction_version=metadata.client_transaction_version,
-        last_producer_epoch=metadata.last_producer_epoch,
-    )
-    return CoordinatorRecord(_key(metadata.transactional_id), encode_transaction_log_value(value))
+        _NULL if state is TransactionState.EMPTY else _partitions(partitions),
+        _TIMES.pack(last_update_ms, start_ms),
+        _tagged_fields(
+            previous_producer_id, next_producer_id, client_transaction_version,
+            last_producer_epoch, *rare,
+        ),
+    ))  # fmt: skip
+    return tuple.__new__(CoordinatorRecord, (_key(transactional_id), value))
 
 
 @lru_cache(maxsize=1024)
-def _topics(partitions: frozenset[TopicPartition]) -> list[PartitionsSchema]:
-    """A transaction's partitions are recorded again at every step: the list is not changed."""
+def _partitions(partitions: frozenset[TopicPartition]) -> bytes:
+    """The partitions as they stand in a value."""
     by_topic: defaultdict[str, list[int]] = defaultdict(list)
     for topic, partition in sorted(partitions):
         by_topic[topic].append(partition)
-    return [PartitionsSchema(topic=name, partition_ids=ids) for name, ids in by_topic.items()]
+    topics = [PartitionsSchema(topic=name, partition_ids=ids) for name, ids in by_topic.items()]
+    value = encode_transaction_log_value(TransactionLogValue(transaction_partitions=topics))
+    return value[_HEAD.size : -_TIMES.size - 1]
+
+
+@lru_cache(maxsize=4096)
+def _tagged_fields(
+    previous_producer_id: int,
+    next_producer_id: int,
+    client_transaction_version: int,
+    last_producer_epoch: int,
+    next_producer_epoch: int,
+) -> bytes:
+    """The tagged fields that end a value. Producers that began together pass through the same
+    epochs, so that these repeat, too."""
+    value = TransactionLogValue(
+        transaction_partitions=None,
+        previous_producer_id=previous_producer_id,
+        next_producer_id=next_producer_id,
+        client_transaction_version=client_transaction_version,
+        last_producer_epoch=last_producer_epoch,
+        next_producer_epoch=next_producer_epoch,
+    )
+    return encode_transaction_log_value(value)[_HEAD.size + 1 + _TIMES.size :]
 
 
 @lru_cache(maxsize=4096)

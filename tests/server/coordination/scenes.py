@@ -13,6 +13,8 @@ from tests.server.coordination.world import World
 class Remote:
     """Another broker: keeps what it is sent until the test lets it answer."""
 
+    is_local = False
+
     def __init__(self) -> None:
         self.sent: list[tuple[MarkerWork, list[TopicPartition], MarkerSettled]] = []
 

@@ -90,9 +90,6 @@ class Scene:
     def is_gone(self, partition: TopicPartition) -> bool:
         return partition in self.gone
 
-    def is_local(self, partition: TopicPartition) -> bool:
-        return partition not in self.remote
-
 
 class World:
     """One life of a broker. `files`, the clocks and the next producer id outlive it."""
