@@ -9,12 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog_protocol.records.batch import (
+    CONTROL_FLAG,
     CREATE_TIME,
     HEADER_SIZE,
     LOG_APPEND_TIME,
+    TRANSACTIONAL_FLAG,
     BatchHeader,
     add_to_sequence,
     build_batch,
+    build_single_record_batch,
     compute_crc,
     patch_max_timestamp_and_log_append,
     patch_offsets,
@@ -226,3 +229,36 @@ def test_what_does_not_fit_the_header_cannot_be_built() -> None:
 
 def _packed(header: BatchHeader) -> bytes:
     return struct.pack(">qiibIhiqqqhii", *header)
+
+
+@given(
+    st.integers(-1, 2**62),
+    st.binary(max_size=3000),
+    st.none() | st.binary(max_size=3000),
+    st.integers(-1, 2**62),
+    st.integers(-1, 2**15 - 1),
+    st.booleans(),
+)
+def test_a_batch_of_one_record_is_the_same_from_both_builders(
+    timestamp: int,
+    key: bytes,
+    value: bytes | None,
+    producer_id: int,
+    producer_epoch: int,
+    is_marker: bool,
+) -> None:
+    attributes = TRANSACTIONAL_FLAG | CONTROL_FLAG if is_marker else 0
+    assert build_single_record_batch(
+        timestamp,
+        key,
+        value,
+        attributes=attributes,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+    ) == build_batch(
+        [NewRecord(timestamp, key, value)],
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        is_transactional=is_marker,
+        is_control=is_marker,
+    )

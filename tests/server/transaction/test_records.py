@@ -1,0 +1,103 @@
+"""The records of `__transaction_state` as they are written, beside what the schema's own codec
+makes of them (TransactionLogValue v1)."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncelog_protocol.internal.transaction_log import (
+    PartitionsSchema,
+    TransactionLogValue,
+    TransactionState,
+    decode_transaction_log_value,
+    encode_transaction_log_value,
+)
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.metadata import TransactionMetadata, from_value, to_record
+
+IDS = st.integers(-1, 2**63 - 1)
+EPOCHS = st.integers(-1, 2**15 - 1)
+PARTITIONS = st.builds(TopicPartition, st.sampled_from(["a", "b", "ü" * 80]), st.integers(0, 300))
+
+METADATA = st.builds(
+    TransactionMetadata,
+    transactional_id=st.text(min_size=1, max_size=200),
+    producer_id=IDS,
+    producer_epoch=EPOCHS,
+    timeout_ms=st.integers(0, 2**31 - 1),
+    state=st.sampled_from(TransactionState),
+    partitions=st.frozensets(PARTITIONS, max_size=9),
+    last_producer_epoch=EPOCHS,
+    previous_producer_id=IDS,
+    next_producer_id=IDS,
+    start_ms=IDS,
+    last_update_ms=IDS,
+    client_transaction_version=st.integers(0, 2),
+    next_producer_epoch=EPOCHS,
+)
+
+
+def schema_value(metadata: TransactionMetadata) -> TransactionLogValue:
+    topics = sorted({partition.topic for partition in metadata.partitions})
+    return TransactionLogValue(
+        producer_id=metadata.producer_id,
+        previous_producer_id=metadata.previous_producer_id,
+        next_producer_id=metadata.next_producer_id,
+        producer_epoch=metadata.producer_epoch,
+        next_producer_epoch=metadata.next_producer_epoch,
+        transaction_timeout_ms=metadata.timeout_ms,
+        transaction_status=metadata.state,
+        transaction_partitions=None
+        if metadata.state is TransactionState.EMPTY
+        else [
+            PartitionsSchema(name, sorted(p.partition for p in metadata.partitions if p[0] == name))
+            for name in topics
+        ],
+        transaction_last_update_timestamp_ms=metadata.last_update_ms,
+        transaction_start_timestamp_ms=metadata.start_ms,
+        client_transaction_version=metadata.client_transaction_version,
+        last_producer_epoch=metadata.last_producer_epoch,
+    )
+
+
+@given(METADATA)
+def test_a_value_is_byte_for_byte_what_its_schema_says(metadata: TransactionMetadata) -> None:
+    assert to_record(metadata).value == encode_transaction_log_value(schema_value(metadata))
+
+
+@given(METADATA)
+def test_what_is_written_is_what_is_read(metadata: TransactionMetadata) -> None:
+    if metadata.state is TransactionState.EMPTY:
+        metadata = metadata._replace(partitions=frozenset())
+    value = to_record(metadata).value
+    assert value is not None
+    read = from_value(metadata.transactional_id, decode_transaction_log_value(value))
+    assert read == metadata
+
+
+@given(METADATA, st.integers(0, 2**40))
+def test_a_step_changes_what_it_says_and_carries_the_rest_along(
+    metadata: TransactionMetadata, now_ms: int
+) -> None:
+    state = TransactionState.PREPARE_COMMIT
+    assert metadata.prepared(state, now_ms) == metadata._replace(
+        state=state, last_update_ms=now_ms, client_transaction_version=0
+    )
+    assert metadata.prepared_with_new_epoch(state, now_ms, 7) == metadata._replace(
+        state=state,
+        producer_epoch=metadata.producer_epoch + 1,
+        last_producer_epoch=metadata.producer_epoch,
+        next_producer_id=7,
+        last_update_ms=now_ms,
+        client_transaction_version=2,
+    )
+    partitions = frozenset({TopicPartition("t", 1)})
+    begun = metadata.state is TransactionState.ONGOING
+    assert metadata.ongoing(partitions, now_ms, 2) == metadata._replace(
+        state=TransactionState.ONGOING,
+        partitions=partitions,
+        start_ms=metadata.start_ms if begun else now_ms,
+        last_update_ms=now_ms,
+        client_transaction_version=2,
+    )
