@@ -1,0 +1,16 @@
+"""How a checker says that something does not hold."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Violation(NamedTuple):
+    """`invariant` is an id of the brief such as "I3"; `where` a partition or transactional id."""
+
+    invariant: str
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.invariant} {self.where}: {self.what}"
