@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
+from oncelog_protocol import __version__
 from oncelog_protocol.apis import ApiKey, api_of
 from oncelog_protocol.errors import ErrorCode, ProtocolError
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -31,7 +32,6 @@ from .settings import Address
 R = TypeVar("R")
 
 SOFTWARE_NAME: Final = "oncelog-python"
-SOFTWARE_VERSION: Final = "0.1.0"
 
 # Where the next version replaces names by topic ids or is for brokers only (KIP-516, 848, 890).
 _NEWEST_USED: Final[dict[ApiKey, int]] = {
@@ -177,7 +177,7 @@ class Connection(asyncio.Protocol):
 
     async def _negotiate(self) -> None:
         request = ApiVersionsRequest(
-            client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
+            client_software_name=SOFTWARE_NAME, client_software_version=__version__
         )
         newest = api_of(ApiVersionsRequest).latest
         response = await self._api_versions(request, newest)

@@ -1,5 +1,6 @@
 """The command line: `oncelog topics | produce | consume | groups | transactions | config`, and what
-other packages add through the entry point group `oncelog.commands` (the broker adds `serve`).
+other packages add through the entry point group `oncelog.commands`. The broker's `serve` is known
+here too, because looking for entry points would take a start 15 ms.
 
 Verbs and flags are those of Kafka's own tools. A command's module is imported when it is called, so
 that `--help` is quick.
@@ -22,22 +23,24 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "config": ("config:config", "Describe and alter the settings of topics and brokers."),
 }
 EXTENSIONS: Final = "oncelog.commands"
-EXTENSION_HELP: Final[dict[str, str]] = {"serve": "Run a broker (oncelog[server])."}
+KNOWN_EXTENSIONS: Final[dict[str, tuple[str, str]]] = {
+    "serve": ("oncelog_server.serve:serve", "Run a broker (oncelog[server])."),
+}
 
 
 class LazyGroup(click.Group):
     """A group that imports a command only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*EXTENSION_HELP, *COMMANDS, *sorted(set(_extensions()) - set(EXTENSION_HELP))]
+        return [*KNOWN_EXTENSIONS, *COMMANDS, *sorted(set(_extensions()) - set(KNOWN_EXTENSIONS))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS:
-            module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-            return cast(click.Command, getattr(import_module(f"{__name__}.{module}"), attribute))
-        if cmd_name in EXTENSION_HELP or cmd_name in _extensions():
-            return _extension(cmd_name)
-        return None
+            return _command(f"{__name__}.{COMMANDS[cmd_name][0]}")
+        if cmd_name in KNOWN_EXTENSIONS:
+            return _command(KNOWN_EXTENSIONS[cmd_name][0])
+        found = _extensions().get(cmd_name)
+        return None if found is None else _command(found)
 
     def invoke(self, ctx: click.Context) -> object:
         """Says what to install where a command needs more than the client does."""
@@ -50,7 +53,7 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """As click's, but from the tables above: nothing is imported for a line of help."""
-        texts = {name: text for name, (_, text) in COMMANDS.items()} | EXTENSION_HELP
+        texts = {name: text for name, (_, text) in (COMMANDS | KNOWN_EXTENSIONS).items()}
         rows = [(name, texts.get(name, "")) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
@@ -63,12 +66,10 @@ def _extensions() -> dict[str, str]:
     return {point.name: point.value for point in entry_points(group=EXTENSIONS)}
 
 
-def _extension(name: str) -> click.Command:
-    from importlib.metadata import entry_points
-
-    for point in entry_points(group=EXTENSIONS, name=name):
-        return cast(click.Command, point.load())
-    raise click.ClickException(f"{name} is not installed: pip install 'oncelog[server]'")
+def _command(place: str) -> click.Command:
+    """The command at `module:attribute`."""
+    module, _, attribute = place.partition(":")
+    return cast(click.Command, getattr(import_module(module), attribute))
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

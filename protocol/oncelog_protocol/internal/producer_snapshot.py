@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
+from oncelog_protocol.checksum import crc32c
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.types import Buffer
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
-from crc32c import crc32c
+from oncelog_protocol.checksum import crc32c
 
 from .compression import Compression, compress, decompress
 from .errors import CorruptRecords, UnsupportedMagic
@@ -194,6 +194,12 @@ def patch_max_timestamp_and_log_append(buffer: Writable, position: int, timestam
     _INT64.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, timestamp_ms)
     crc = compute_crc(buffer, position, header.size)
     _UINT32.pack_into(buffer, position + CRC_POSITION, crc)
+
+
+def write_header(batch: Writable, header: BatchHeader) -> None:
+    """Put `header` before the records that are in `batch` already, with the CRC of both."""
+    _HEADER.pack_into(batch, 0, *header)
+    _UINT32.pack_into(batch, CRC_POSITION, compute_crc(batch, 0, len(batch)))
 
 
 def build_batch(

@@ -8,7 +8,7 @@ from operator import attrgetter
 from struct import Struct
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
+from oncelog_protocol.checksum import crc32c
 
 ROW_SIZE: Final = 34
 _VERSION: Final = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import click
@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from oncelog_client import cli
-from oncelog_client.cli import COMMANDS, EXTENSION_HELP, oncelog
+from oncelog_client.cli import COMMANDS, KNOWN_EXTENSIONS, oncelog
 from oncelog_client.cli.options import parse_settings, read_properties
 
 
@@ -27,7 +27,7 @@ def test_help_lists_every_command_without_importing_one() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     *shown, imported = done.stdout.splitlines()
     assert imported == "[]"
-    for name in (*COMMANDS, *EXTENSION_HELP):
+    for name in (*COMMANDS, *KNOWN_EXTENSIONS):
         assert any(line.split()[:1] == [name] for line in shown), name
 
 
@@ -41,12 +41,23 @@ def test_every_command_explains_itself(name: str) -> None:
 def test_a_command_whose_package_is_missing_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    missing = EntryPoint("serve", "no_such_package:serve", cli.EXTENSIONS)
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: (missing,))
+    monkeypatch.setitem(cli.KNOWN_EXTENSIONS, "serve", ("no_such_package:serve", "Run a broker."))
     result = CliRunner().invoke(oncelog, ["serve"])
     assert result.exit_code == 1
     assert "no_such_package" in result.output
     assert "pip install 'oncelog[server]'" in result.output
+
+
+def test_the_known_extensions_are_where_the_entry_points_say() -> None:
+    points = {point.name: point.value for point in entry_points(group=cli.EXTENSIONS)}
+    assert points == {name: place for name, (place, _) in KNOWN_EXTENSIONS.items()}
+
+
+def test_another_package_adds_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    added = EntryPoint("again", "oncelog_client.cli.topics:topics", cli.EXTENSIONS)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: (added,))
+    result = CliRunner().invoke(oncelog, ["again", "--help"])
+    assert result.exit_code == 0, result.output
 
 
 def test_an_unknown_command_is_a_usage_error() -> None:
