@@ -1,0 +1,216 @@
+"""`kafka-transactions` of 4.3.1, unchanged, against the target (KIP-664)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from oncelog_protocol.errors import ErrorCode
+from tests.broker import Oncelog
+from tests.conformance.conftest import QUICK, Target, create_topic
+from tests.conformance.transacting import add_partitions, last_stable_offset
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import (
+    Identity,
+    batch,
+    end_transaction,
+    find_coordinator,
+    new_identity,
+    produce,
+)
+from tests.kafka.driver import JavaDriver
+
+# Without it a leader asks the coordinator before it takes the first batch of a transaction (KIP-890
+# part 1), and no transaction hangs any more.
+VERIFICATION = "transaction.partition.verification.enable"
+
+Rows = list[dict[str, str]]
+
+
+class Tool:
+    """kafka-transactions and a plain connection, on one broker."""
+
+    def __init__(self, driver: JavaDriver, address: str, wire: Wire) -> None:
+        self._driver = driver
+        self._address = address
+        self.wire = wire
+
+    def run(self, verb: str, *arguments: str) -> str:
+        """What it prints; raises ToolFailed."""
+        server = ("--bootstrap-server", self._address)
+        return self._driver.tool("transactions", *server, verb, *arguments).stdout
+
+    def table(self, verb: str, *arguments: str) -> Rows:
+        """The rows it prints, by the names of the columns."""
+        printed = self.run(verb, *arguments).splitlines()
+        names, *rows = [line.removesuffix("\t").split("\t") for line in printed]
+        columns = [name.strip() for name in names]
+        return [
+            dict(zip(columns, (cell.strip() for cell in row), strict=True)) for row in rows if row
+        ]
+
+    def refused(self, verb: str, *arguments: str) -> str:
+        """What it says where it has to fail."""
+        server = ("--bootstrap-server", self._address)
+        result = self._driver.tool("transactions", *server, verb, *arguments, check=False)
+        assert result.returncode == 1, result.stdout
+        return result.stderr + result.stdout
+
+
+@pytest.fixture
+def tool(target: Target, java_driver: JavaDriver, wire: Wire) -> Tool:
+    return Tool(java_driver, target.address, wire)
+
+
+def turn_verification(admin: Any, value: str | None) -> None:
+    """On Kafka it can be switched while the broker runs; None: as it was."""
+    operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+    entry = ConfigEntry(VERIFICATION, value, incremental_operation=operation)
+    broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+    for done in admin.incremental_alter_configs([broker]).values():
+        done.result()
+
+
+@pytest.fixture
+def unverified(
+    target: Target, java_driver: JavaDriver, admin: Any, name: str, tmp_path: Any
+) -> Iterator[Tool]:
+    """On a broker that believes its clients, with a topic named `name`."""
+    if target.name == "kafka":
+        turn_verification(admin, "false")
+        create_topic(admin, name)
+        with Wire(target.address) as wire:
+            yield Tool(java_driver, target.address, wire)
+        turn_verification(admin, None)
+        return
+    with (
+        Oncelog(tmp_path, {**QUICK, VERIFICATION: "false"}) as broker,
+        Wire(broker.address) as wire,
+    ):
+        own_admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+        create_topic(own_admin, name)
+        yield Tool(java_driver, broker.address, wire)
+
+
+def hanging(wire: Wire, topic: str) -> Identity:
+    """A producer with a batch in a transaction that its coordinator does not know of."""
+    who = new_identity(wire, topic, version=2)
+    # The leader may not have heard of the setting yet.
+    wait_until(
+        lambda: produce(wire, topic, batch(who, 0), who=who, version=9).error_code == 0,
+        "a batch outside of any transaction",
+    )
+    assert last_stable_offset(wire, topic) == (0, 1)
+    return who
+
+
+def test_l12_a_hanging_transaction_is_found_described_and_aborted(
+    unverified: Tool, name: str
+) -> None:
+    """Then the readers go on; the coordinator had nothing to abort."""
+    find, place = ("--max-transaction-timeout", "0"), ("--topic", name, "--partition", "0")
+    assert unverified.table("find-hanging", "--topic", name) == []
+    who = hanging(unverified.wire, name)
+    (found,) = unverified.table("find-hanging", "--topic", name, *find)
+    assert (found["Topic"], found["Partition"]) == (name, "0")
+    assert (found["ProducerId"], found["ProducerEpoch"]) == (str(who.producer_id), "0")
+    assert (found["CoordinatorEpoch"], found["StartOffset"]) == ("-1", "0")
+    assert unverified.table("find-hanging", "--broker-id", "1", *find) == [found]
+    (producer,) = unverified.table("describe-producers", *place)
+    assert producer["CurrentTransactionStartOffset"] == "0"
+    (known,) = unverified.table("describe", "--transactional-id", name)
+    assert (known["TransactionState"], known["TopicPartitions"]) == ("Empty", "")
+    unverified.run("abort", *place, "--start-offset", "0")
+    assert last_stable_offset(unverified.wire, name) == (2, 2)
+    assert unverified.table("find-hanging", "--topic", name, *find) == []
+    (producer,) = unverified.table("describe-producers", *place)
+    assert producer["CurrentTransactionStartOffset"] == "None"
+    assert "Could not find any open" in unverified.refused("abort", *place, "--start-offset", "0")
+
+
+def test_l12_a_hanging_transaction_is_aborted_by_producer_and_epochs(
+    unverified: Tool, name: str
+) -> None:
+    """As brokers before 3.0 need it; another producer's epoch is refused."""
+    who = hanging(unverified.wire, name)
+    place = ("--topic", name, "--partition", "0", "--producer-id", str(who.producer_id))
+    unverified.run("abort", *place, "--producer-epoch", "0", "--coordinator-epoch", "-1")
+    assert last_stable_offset(unverified.wire, name) == (2, 2)
+
+
+def test_an_open_transaction_is_listed_and_described(tool: Tool, topic: str) -> None:
+    """By id, with its producer, its partitions, and how long it is open."""
+    who = new_identity(tool.wire, topic, timeout_ms=50_000)
+    assert add_partitions(tool.wire, who, (topic, 0)) == [ErrorCode.NONE]
+    listed = {one["TransactionalId"]: one for one in tool.table("list")}
+    assert listed[topic] == {
+        "TransactionalId": topic,
+        "Coordinator": "1",
+        "ProducerId": str(who.producer_id),
+        "TransactionState": "Ongoing",
+    }
+    (known,) = tool.table("describe", "--transactional-id", topic)
+    started_ms, open_ms = (
+        int(known.pop(column))
+        for column in ("CurrentTransactionStartTimeMs", "TransactionDurationMs")
+    )
+    assert started_ms > 1_600_000_000_000
+    assert 0 <= open_ms < 60_000
+    assert known == {
+        "CoordinatorId": "1",
+        "TransactionalId": topic,
+        "ProducerId": str(who.producer_id),
+        "ProducerEpoch": "0",
+        "TransactionState": "Ongoing",
+        "TransactionTimeoutMs": "50000",
+        "TopicPartitions": f"{topic}-0",
+    }
+    assert tool.table("find-hanging", "--topic", topic, "--max-transaction-timeout", "0") == []
+
+
+def test_the_list_is_filtered(tool: Tool, topic: str) -> None:
+    """By how long they are open, and by a pattern."""
+    new_identity(tool.wire, topic)
+
+    def ids(*filters: str) -> set[str]:
+        return {one["TransactionalId"] for one in tool.table("list", *filters)}
+
+    assert ids("--transactional-id-pattern", f"{topic[:6]}.*{topic[6:]}") == {topic}
+    who = new_identity(tool.wire, f"{topic}-open")
+    assert add_partitions(tool.wire, who, (topic, 0)) == [ErrorCode.NONE]
+    assert f"{topic}-open" not in ids("--duration-filter", "600000")
+    assert f"{topic}-open" in ids("--duration-filter", "-1")
+    assert "Failed to list transactions" in tool.refused("list", "--transactional-id-pattern", "(")
+
+
+def test_an_unknown_transactional_id_is_said_to_be_unknown(tool: Tool, name: str) -> None:
+    find_coordinator(tool.wire, name)
+    assert name in tool.refused("describe", "--transactional-id", name)
+
+
+def test_force_terminate_aborts_and_fences(tool: Tool, topic: str) -> None:
+    """What it has written is aborted everywhere, and its producer does not come back."""
+    who = new_identity(tool.wire, topic)
+    assert produce(tool.wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+    tool.run("forceTerminateTransaction", "--transactionalId", topic)
+    wait_until(lambda: last_stable_offset(tool.wire, topic) == (2, 2), "the abort marker")
+    assert (
+        tool.table("describe-producers", "--topic", topic, "--partition", "0")[0][
+            "CurrentTransactionStartOffset"
+        ]
+        == "None"
+    )
+    ended = end_transaction(tool.wire, who, commit=True)
+    assert ErrorCode(ended.error_code).name == "PRODUCER_FENCED"
+    written = produce(tool.wire, topic, batch(who, 1), who=who)
+    assert ErrorCode(written.error_code).name == "INVALID_PRODUCER_EPOCH"
