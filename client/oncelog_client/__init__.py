@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from .group_session import (
         RebalanceListener,
     )
+    from .prepared import (
+        PreparedTxnState,
+    )
     from .producer import (
         Producer,
     )
@@ -90,6 +93,7 @@ _HOMES = {
     "OffsetAndTimestamp": "values",
     "OffsetOutOfRangeError": "errors",
     "PartitionInfo": "values",
+    "PreparedTxnState": "prepared",
     "Producer": "producer",
     "ProducerFencedError": "errors",
     "RebalanceInProgressError": "errors",
@@ -147,6 +151,7 @@ __all__ = [
     "OffsetAndTimestamp",
     "OffsetOutOfRangeError",
     "PartitionInfo",
+    "PreparedTxnState",
     "Producer",
     "ProducerFencedError",
     "RebalanceInProgressError",

@@ -71,6 +71,7 @@ class ProducerSettings(ClientSettings, total=False):
     max_request_size: int
     retries: int
     transaction_timeout_ms: int
+    transaction_two_phase_commit_enable: bool
     transactional_id: str | None
 
 
@@ -139,6 +140,7 @@ class ProducerConfig(ClientConfig):
     max_request_size: int = 1_048_576
     retries: int = INT32_MAX
     transaction_timeout_ms: int = 60_000
+    transaction_two_phase_commit_enable: bool = False
     transactional_id: str | None = None
 
     @property
@@ -238,6 +240,8 @@ def producer_config(
     check_choices(values, {"compression_type": tuple(_COMPRESSIONS)})
     values["enable_idempotence"] = _resolve_idempotence(values, "enable_idempotence" in settings)
     _check_delivery_timeout(values, "delivery_timeout_ms" in settings)
+    if values["transaction_two_phase_commit_enable"]:
+        _check_two_phase(values, "transaction_timeout_ms" in settings)
     return ProducerConfig(**values)
 
 
@@ -321,6 +325,17 @@ def _resolve_idempotence(values: Mapping[str, Any], explicit: bool) -> bool:
         reason = f" ({' and '.join(obstacles)})" if obstacles else ""
         raise ConfigError(f"a transactional_id needs enable_idempotence{reason}")
     return wanted
+
+
+def _check_two_phase(values: Mapping[str, Any], timeout_is_set: bool) -> None:
+    """KIP-939: who decides is outside, and may take any time."""
+    if values["transactional_id"] is None:
+        raise ConfigError("transaction_two_phase_commit_enable needs a transactional_id")
+    if timeout_is_set:
+        raise ConfigError(
+            "transaction_timeout_ms has no meaning with transaction_two_phase_commit_enable: "
+            "transactions do not expire"
+        )
 
 
 def _check_delivery_timeout(values: dict[str, Any], explicit: bool) -> None:

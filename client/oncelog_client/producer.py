@@ -27,6 +27,7 @@ from .errors import (
     TransactionAbortedError,
 )
 from .partitioner import Partitioner
+from .prepared import PreparedTxnState
 from .sender import Sender, Ticket
 from .transaction_session import TransactionSession
 from .transactions import Event, ProducerTransaction, State
@@ -77,7 +78,8 @@ class Producer:
         self._running = self._cluster.spawn(self._sender.run())
 
     async def close(self, timeout_ms: float | None = None) -> None:
-        """Abort an open transaction, send what is buffered, disconnect; all in `timeout_ms`."""
+        """Abort an open transaction unless it is prepared, send what is buffered, disconnect; all
+        in `timeout_ms`."""
         if self._sender is None:
             return
         sender, self._sender = self._sender, None
@@ -86,6 +88,7 @@ class Producer:
             async with asyncio.timeout(timeout_ms / 1000):
                 if self._core is not None and self._core.state in (
                     State.IN_TRANSACTION,
+                    State.PREPARING,
                     State.PREPARING_COMMIT,
                     State.ABORTABLE_ERROR,
                 ):
@@ -216,14 +219,17 @@ class Producer:
             raise IllegalStateError("transactions need a transactional_id")
         return self._core, self._session
 
-    async def init_transactions(self) -> None:
+    async def init_transactions(self, *, keep_prepared_txn: bool = False) -> None:
         """Take the transactional id: fence its older producers, wait until what they left open has
         been committed or aborted. Once, before the first transaction.
+
+        With `keep_prepared_txn` what they left open stays open, to be ended by
+        `complete_transaction`, `commit_transaction` or `abort_transaction` (KIP-939).
 
         Raises TimedOutError after `max_block_ms` (call again), or a FatalError.
         """
         core, session = self._transactional()
-        await session.init()
+        await session.init(keep_prepared=keep_prepared_txn)
         self._accumulator.adopt(core.identity)
 
     async def begin_transaction(self) -> None:
@@ -248,6 +254,37 @@ class Producer:
         if offsets:
             await session.send_offsets(offsets, group)
 
+    async def prepare_transaction(self) -> PreparedTxnState:
+        """Write what is buffered. From now on the transaction stays open, over crashes too, until
+        it is committed, aborted or completed: store the state with the decision (KIP-939).
+
+        Raises AbortableError, FatalError, or TimedOutError (call again).
+        """
+        core, _ = self._transactional()
+        sender = self._open()
+        if not self.config.transaction_two_phase_commit_enable:
+            raise IllegalStateError("preparing needs transaction_two_phase_commit_enable")
+        core.apply(Event.PREPARE)
+        await self._write_all(core, sender)
+        return core.flushed()
+
+    async def complete_transaction(self, state: PreparedTxnState) -> None:
+        """Commit the prepared transaction if it is the one of `state`, which was stored when it was
+        decided to commit; abort it otherwise. Does nothing after `init_transactions` that found no
+        open transaction: then it has been ended already.
+
+        Raises as `commit_transaction` and `abort_transaction` do; may then be called again.
+        """
+        core, _ = self._transactional()
+        if core.prepared is None:
+            if core.nothing_kept:
+                return
+            raise IllegalStateError(f"nothing is prepared: {core.state.value}")
+        if state == core.prepared:
+            await self.commit_transaction()
+        else:
+            await self.abort_transaction()
+
     async def commit_transaction(self) -> None:
         """Write what is buffered, then commit.
 
@@ -258,15 +295,18 @@ class Producer:
         sender = self._open()
         core.apply(Event.PREPARE_COMMIT)
         if core.state is State.PREPARING_COMMIT:
-            try:
-                async with asyncio.timeout(self.config.max_block_ms / 1000):
-                    await self._flush(sender)
-            except TimeoutError:
-                raise TimedOutError("the records were not written within max_block_ms") from None
-            if core.error is not None:
-                raise core.error
+            await self._write_all(core, sender)
         await session.commit()
         self._accumulator.adopt(core.identity)
+
+    async def _write_all(self, core: ProducerTransaction, sender: Sender) -> None:
+        try:
+            async with asyncio.timeout(self.config.max_block_ms / 1000):
+                await self._flush(sender)
+        except TimeoutError:
+            raise TimedOutError("the records were not written within max_block_ms") from None
+        if core.error is not None:
+            raise core.error
 
     async def abort_transaction(self) -> None:
         """Drop what is buffered and abort. Raises TimedOutError (call again) or FatalError."""
@@ -309,6 +349,7 @@ class Producer:
             # Not while a commit may have been decided, nor after a fatal error.
             if core.state in (
                 State.IN_TRANSACTION,
+                State.PREPARING,
                 State.PREPARING_COMMIT,
                 State.ABORTABLE_ERROR,
             ):

@@ -43,6 +43,7 @@ from .errors import (
     ProducerFencedError,
     TimedOutError,
 )
+from .prepared import PreparedTxnState
 from .transactions import Event, ProducerTransaction, Verdict, fenced
 from .values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
@@ -50,6 +51,8 @@ R = TypeVar("R")
 
 # KIP-447: before v3 a TxnOffsetCommit cannot say whose offsets it commits.
 _WITH_MEMBER = range(3, 1 << 15)
+# KIP-939: before v6 an InitProducerId cannot ask for two-phase commit.
+_WITH_TWO_PHASE = range(6, 1 << 15)
 
 
 class TransactionSession:
@@ -71,14 +74,17 @@ class TransactionSession:
 
     # -- the calls
 
-    async def init(self) -> None:
-        """InitProducerId: fence every older producer of this id, finish what they left open.
+    async def init(self, *, keep_prepared: bool = False) -> None:
+        """InitProducerId: fence every older producer of this id, finish what they left open, or
+        keep it for this one to end.
 
         Raises TimedOutError (call again), or a FatalError.
         """
         self._core.apply(Event.INIT)
         try:
-            identity = await self._init_producer_id(NO_IDENTITY, self._deadline())
+            response = await self._ask_for_producer_id(
+                NO_IDENTITY, self._deadline(), keep_prepared=keep_prepared
+            )
         except Unanswered as error:
             self._core.apply(Event.INIT_FAILED)
             raise TimedOutError(error.message) from None
@@ -87,7 +93,14 @@ class TransactionSession:
         except BaseException:
             self._core.apply(Event.INIT_FAILED)
             raise
-        self._core.initialized(identity)
+        identity = ProducerIdentity(response.producer_id, response.producer_epoch)
+        if not keep_prepared:
+            self._core.initialized(identity)
+            return
+        ongoing = PreparedTxnState(
+            response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch
+        )
+        self._core.kept(identity, ongoing, self.cluster_version)
 
     async def add_partitions(self) -> None:
         """AddPartitionsToTxn for what was sent to so far; the core is told the outcome."""
@@ -248,18 +261,27 @@ class TransactionSession:
     async def _init_producer_id(
         self, identity: ProducerIdentity, deadline_ms: float
     ) -> ProducerIdentity:
-        response = await self._ask(
+        response = await self._ask_for_producer_id(identity, deadline_ms)
+        return ProducerIdentity(response.producer_id, response.producer_epoch)
+
+    async def _ask_for_producer_id(
+        self, identity: ProducerIdentity, deadline_ms: float, *, keep_prepared: bool = False
+    ) -> InitProducerIdResponse:
+        two_phase = self._config.transaction_two_phase_commit_enable
+        return await self._ask(
             InitProducerIdRequest(
                 transactional_id=self._id,
                 transaction_timeout_ms=self._config.transaction_timeout_ms,
                 producer_id=identity.producer_id,
                 producer_epoch=identity.producer_epoch,
+                enable_2pc=two_phase,
+                keep_prepared_txn=keep_prepared,
             ),
             InitProducerIdResponse,
             lambda response: [response.error_code],
             deadline_ms,
+            _WITH_TWO_PHASE if two_phase or keep_prepared else ANY_VERSION,
         )
-        return ProducerIdentity(response.producer_id, response.producer_epoch)
 
     def _txn_offset_commit(
         self,
@@ -295,11 +317,13 @@ class TransactionSession:
         response: type[R],
         codes: Callable[[R], Iterable[int]],
         deadline_ms: float,
+        versions: range = ANY_VERSION,
     ) -> R:
         kind = CoordinatorType.TRANSACTION
         return await ask(
-            self._cluster, self._core, kind, self._id, request, response, codes, deadline_ms
-        )
+            self._cluster, self._core, kind, self._id, request, response, codes, deadline_ms,
+            versions,
+        )  # fmt: skip
 
     def _deadline(self) -> float:
         return monotonic_ms() + self._config.max_block_ms

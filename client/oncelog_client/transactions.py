@@ -2,7 +2,8 @@
 
 Sources: KIP-98 (TransactionManager of the Java client), KIP-360 (bump by InitProducerId), KIP-588
 (fenced is not invalid epoch), KIP-890 part 2 (the coordinator bumps at every end, partitions are
-implicit). Knows no sockets and no time: the edge asks what to send and tells what came back.
+implicit), KIP-939 (prepared transactions). Knows no sockets and no time: the edge asks what to send
+and tells what came back.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from .errors import (
     ProducerFencedError,
     error_for,
 )
+from .prepared import PreparedTxnState
 from .values import TopicPartition
 
 
@@ -33,6 +35,10 @@ class State(Enum):
     INITIALIZING = "initializing"
     READY = "ready"
     IN_TRANSACTION = "in a transaction"
+    PREPARING = "preparing"
+    # All is written, and somebody else decides (KIP-939): it is ended by commit, abort or complete,
+    # never by closing.
+    PREPARED = "prepared"
     # commit was called, EndTxn has not left: records are still on their way, an abort is possible.
     PREPARING_COMMIT = "preparing to commit"
     # EndTxn(commit) may have left: only the coordinator knows the outcome.
@@ -49,7 +55,10 @@ class Event(Enum):
     INIT = "init_transactions"
     INITIALIZED = "initialized"
     INIT_FAILED = "initialization failed"
+    KEPT = "an open transaction was kept"
     BEGIN = "begin_transaction"
+    PREPARE = "prepare_transaction"
+    PREPARED = "prepared"
     PREPARE_COMMIT = "commit_transaction"
     SEND_COMMIT = "sending the commit"
     COMMITTED = "committed"
@@ -64,7 +73,16 @@ _TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.UNINITIALIZED, Event.INIT): State.INITIALIZING,
     (State.INITIALIZING, Event.INITIALIZED): State.READY,
     (State.INITIALIZING, Event.INIT_FAILED): State.UNINITIALIZED,
+    (State.INITIALIZING, Event.KEPT): State.PREPARED,
     (State.READY, Event.BEGIN): State.IN_TRANSACTION,
+    (State.IN_TRANSACTION, Event.PREPARE): State.PREPARING,
+    (State.PREPARING, Event.PREPARE): State.PREPARING,
+    (State.PREPARING, Event.PREPARED): State.PREPARED,
+    (State.PREPARING, Event.ABORT): State.ABORTING,
+    (State.PREPARING, Event.ABORTABLE): State.ABORTABLE_ERROR,
+    # It is decided: whatever happens now, only the commit may be called again.
+    (State.PREPARED, Event.PREPARE_COMMIT): State.COMMIT_UNKNOWN,
+    (State.PREPARED, Event.ABORT): State.ABORTING,
     (State.IN_TRANSACTION, Event.PREPARE_COMMIT): State.PREPARING_COMMIT,
     (State.IN_TRANSACTION, Event.ABORT): State.ABORTING,
     (State.IN_TRANSACTION, Event.ABORTABLE): State.ABORTABLE_ERROR,
@@ -207,6 +225,9 @@ class ProducerTransaction:
         self.maybe_committed = False
         # Whether the coordinator may know of this transaction, so that it has to be ended there.
         self.started = False
+        self.prepared: PreparedTxnState | None = None
+        # An open transaction was asked for, and there was none: it had been ended before.
+        self.nothing_kept = False
         self._added: set[TopicPartition] = set()
         self._to_add: set[TopicPartition] = set()
         self._groups: set[str] = set()
@@ -227,10 +248,30 @@ class ProducerTransaction:
         self.apply(Event.INITIALIZED)
         self.identity = identity
 
+    def kept(self, identity: ProducerIdentity, ongoing: PreparedTxnState, version: int) -> None:
+        """InitProducerId answered, with the transaction that is still open; if none is, whoever
+        decided it did not see that it was ended."""
+        if ongoing.is_empty:
+            self.initialized(identity)
+            self.nothing_kept = True
+            return
+        self.apply(Event.KEPT)
+        self.identity = identity
+        self.version = version
+        self.prepared = ongoing
+        self.started = True
+
     def begin(self, version: int) -> None:
         """Start a transaction under the `transaction.version` that holds now."""
         self.apply(Event.BEGIN)
         self.version = version
+        self.nothing_kept = False
+
+    def flushed(self) -> PreparedTxnState:
+        """Every record is written: the transaction is prepared."""
+        self.apply(Event.PREPARED)
+        self.prepared = PreparedTxnState(self.identity.producer_id, self.identity.producer_epoch)
+        return self.prepared
 
     def ended(self, event: Event, identity: ProducerIdentity | None) -> None:
         """The coordinator has ended the transaction; `identity` is the new one, if it gave one."""
@@ -239,6 +280,7 @@ class ProducerTransaction:
         self.bump_needed = False
         self.maybe_committed = False
         self.started = False
+        self.prepared = None
         self._added.clear()
         self._to_add.clear()
         self._groups.clear()

@@ -99,6 +99,12 @@ def test_a_transactional_id_needs_idempotence(settings: dict[str, Any]) -> None:
         {"batch_size": -1},
         {"max_in_flight_requests_per_connection": 0},
         {"transaction_timeout_ms": 0},
+        {"transaction_two_phase_commit_enable": True},
+        {
+            "transactional_id": "t",
+            "transaction_two_phase_commit_enable": True,
+            "transaction_timeout_ms": 60_000,
+        },
         {"delivery_timeout_ms": 1000},
     ],
 )

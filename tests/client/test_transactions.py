@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from oncelog_client.batch import ProducerIdentity
 from oncelog_client.errors import (
     AbortableError,
+    ConfigError,
     FatalError,
     IllegalStateError,
     KafkaError,
@@ -16,6 +17,7 @@ from oncelog_client.errors import (
     TimedOutError,
     error_for,
 )
+from oncelog_client.prepared import PreparedTxnState
 from oncelog_client.transactions import Event, ProducerTransaction, State, Verdict, verdict
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.apis import ApiKey
@@ -30,6 +32,8 @@ PATHS = {
     State.INITIALIZING: [Event.INIT],
     State.READY: [Event.INIT, Event.INITIALIZED],
     State.IN_TRANSACTION: [Event.INIT, Event.INITIALIZED, Event.BEGIN],
+    State.PREPARING: [Event.INIT, Event.INITIALIZED, Event.BEGIN, Event.PREPARE],
+    State.PREPARED: [Event.INIT, Event.KEPT],
     State.PREPARING_COMMIT: [Event.INIT, Event.INITIALIZED, Event.BEGIN, Event.PREPARE_COMMIT],
     State.COMMITTING: [
         *(Event.INIT, Event.INITIALIZED, Event.BEGIN, Event.PREPARE_COMMIT),
@@ -49,15 +53,17 @@ CALLS = {
     State.UNINITIALIZED: {Event.INIT},
     State.INITIALIZING: set(),
     State.READY: {Event.BEGIN},
-    State.IN_TRANSACTION: {Event.PREPARE_COMMIT, Event.ABORT},
+    State.IN_TRANSACTION: {Event.PREPARE, Event.PREPARE_COMMIT, Event.ABORT},
     State.PREPARING_COMMIT: {Event.PREPARE_COMMIT, Event.ABORT},
+    State.PREPARING: {Event.PREPARE, Event.ABORT},
+    State.PREPARED: {Event.PREPARE_COMMIT, Event.ABORT},
     State.COMMITTING: set(),
     State.COMMIT_UNKNOWN: {Event.PREPARE_COMMIT},
     State.ABORTING: {Event.ABORT},
     State.ABORTABLE_ERROR: {Event.ABORT},
     State.FATAL_ERROR: set(),
 }
-USER_EVENTS = {Event.INIT, Event.BEGIN, Event.PREPARE_COMMIT, Event.ABORT}
+USER_EVENTS = {Event.INIT, Event.BEGIN, Event.PREPARE, Event.PREPARE_COMMIT, Event.ABORT}
 
 
 def reach(state: State) -> ProducerTransaction:
@@ -240,3 +246,47 @@ def test_every_end_forgets_the_partitions_and_takes_the_new_identity() -> None:
     assert not core.may_send(TP)
     assert not core.started
     assert core.identity == ProducerIdentity(5, 1)
+
+
+def test_once_prepared_only_its_end_is_left_and_no_error_ends_it() -> None:
+    core = in_transaction()
+    core.want_partition(TopicPartition("t", 0))
+    core.apply(Event.PREPARE)
+    prepared = core.flushed()
+    assert prepared == core.prepared == PreparedTxnState(FIRST.producer_id, FIRST.producer_epoch)
+    with pytest.raises(IllegalStateError, match="prepared"):
+        core.check_sendable()
+    with pytest.raises(IllegalStateError, match="prepared"):
+        core.apply(Event.ABORTABLE)
+    core.apply(Event.ABORT)
+    core.ended(Event.ABORTED, None)
+    assert core.prepared is None
+
+
+def test_w2_what_is_kept_is_ended_with_the_new_epoch_and_known_by_the_old_one() -> None:
+    core = ProducerTransaction()
+    core.apply(Event.INIT)
+    core.kept(ProducerIdentity(7, 3), PreparedTxnState(7, 1), 2)
+    assert core.state is State.PREPARED
+    assert (core.identity, core.prepared) == (ProducerIdentity(7, 3), PreparedTxnState(7, 1))
+    assert core.started, "there is something to end at the coordinator"
+
+
+def test_keeping_where_nothing_is_open_says_that_it_was_ended_before() -> None:
+    core = ProducerTransaction()
+    core.apply(Event.INIT)
+    core.kept(ProducerIdentity(7, 3), PreparedTxnState(), 2)
+    assert (core.state, core.nothing_kept, core.prepared) == (State.READY, True, None)
+    core.begin(2)
+    assert not core.nothing_kept
+
+
+@pytest.mark.parametrize("state", [PreparedTxnState(), PreparedTxnState(2**40, 32766)])
+def test_a_prepared_state_is_its_text(state: PreparedTxnState) -> None:
+    assert PreparedTxnState.parse(str(state)) == state
+
+
+@pytest.mark.parametrize("text", ["7", "7:", ":7", "7:x", "-1:3", "7:-1", "7:1:2", "seven"])
+def test_a_text_that_is_no_prepared_state_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="id:epoch"):
+        PreparedTxnState.parse(text)

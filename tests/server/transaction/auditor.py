@@ -55,9 +55,16 @@ class Auditor:
         """I11."""
         epochs: dict[int, int] = {}
         last = -1
+        last_keeper = (-1, -1)
         for value in values:
             assert value.producer_epoch >= epochs.get(value.producer_id, -1)
             epochs[value.producer_id] = value.producer_epoch
+            if value.next_producer_epoch >= 0 and value.transaction_status == ONGOING:
+                # Kept: who ends it is newer than who began it, and than who kept it before.
+                keeper = (value.next_producer_id, value.next_producer_epoch)
+                assert keeper > (value.producer_id, value.producer_epoch)
+                assert keeper >= last_keeper
+                last_keeper = keeper
             assert value.producer_id >= last, "a producer id that has been given up comes back"
             last = value.producer_id
 
@@ -65,6 +72,13 @@ class Auditor:
 def _value(record: CoordinatorRecord) -> TransactionLogValue:
     assert record.value is not None
     return decode_transaction_log_value(record.value)
+
+
+def _owner(value: TransactionLogValue) -> Identity:
+    """Whose requests are taken: for a kept transaction the one that has kept it (KIP-939)."""
+    if value.next_producer_epoch >= 0:
+        return value.next_producer_id, value.next_producer_epoch
+    return value.producer_id, value.producer_epoch
 
 
 def _partitions(value: TransactionLogValue) -> set[TopicPartition]:
@@ -90,10 +104,12 @@ def _decisions(values: Sequence[TransactionLogValue]) -> dict[Identity, bool]:
             assert before is not None
             if before.transaction_status == ONGOING:
                 assert _partitions(value) == _partitions(before), "a partition is forgotten (M12)"
-                decided[before.producer_id, before.producer_epoch] = prepared
+                assert value.producer_id == before.producer_id, "markers of another producer (W2)"
+                assert value.producer_epoch - before.producer_epoch in (0, 1)
+                decided[_owner(before)] = prepared
             else:
                 assert not prepared, "a commit of nothing"
-                decided[before.producer_id, before.producer_epoch] = False
+                decided[_owner(before)] = False
         else:
             assert state not in COMPLETED, "completed and never decided"
             if state == ONGOING and before is not None and before.transaction_status == ONGOING:

@@ -77,6 +77,8 @@ class Driver:
             for record in decision.records:
                 self.shard.replay(record, offset=self.committed, transaction=None)
                 self.committed += 1
+            if decision.on_committed is not None:
+                decision.on_committed()
             if self.finishes and decision.records:
                 self.finish(transactional_id)
             if isinstance(decision.response, Deferred):
@@ -141,11 +143,13 @@ class Driver:
 
     def init(
         self, producer_id: int = -1, producer_epoch: int = -1, *, timeout_ms: int = 60_000,
-        transactional_id: str = ID,
+        transactional_id: str = ID, two_phase: bool = False, keep: bool = False,
     ) -> Answer:  # fmt: skip
         decision = decide_init_producer_id(
             self.shard,
-            InitProducerId(transactional_id, timeout_ms, producer_id, producer_epoch),
+            InitProducerId(
+                transactional_id, timeout_ms, producer_id, producer_epoch, two_phase, keep
+            ),
             wall_ms=self.wall_ms,
             new_producer_id=self.new_producer_id,
         )
