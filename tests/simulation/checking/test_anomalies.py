@@ -1,0 +1,227 @@
+"""Each anomaly of the table is found in a history made by hand, and none in one without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.simulation.checking.anomalies import check_history
+from tests.simulation.checking.history import (
+    Assigned,
+    History,
+    MicroOperation,
+    Operation,
+    Outcome,
+    Poll,
+    Send,
+)
+
+OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
+
+
+def reads(**records: list[tuple[int, int]]) -> Poll:
+    return Poll({key: tuple(found) for key, found in records.items()})
+
+
+class Story:
+    """A history whose operations follow each other, 10 us each."""
+
+    def __init__(self) -> None:
+        self.history = History()
+        self.now = 0
+
+    def does(
+        self,
+        *steps: MicroOperation,
+        process: int = 0,
+        outcome: Outcome = OK,
+        plain: bool = False,
+        offsets: Mapping[tuple[str, str], int] | None = None,
+        rebalanced: frozenset[str] = frozenset(),
+        invoked: int | None = None,
+    ) -> Story:
+        self.now += 10
+        self.history.add(
+            Operation(
+                process,
+                outcome,
+                steps,
+                self.now - 5 if invoked is None else invoked,
+                self.now,
+                is_transaction=not plain,
+                group_offsets=offsets or {},
+                rebalanced=rebalanced,
+            )
+        )
+        return self
+
+    def assigned(self, *keys: str, process: int = 0, subscribed: bool = False) -> Story:
+        self.history.add(Assigned(process, frozenset(keys), subscribed))
+        return self
+
+    def errors(self) -> set[str]:
+        return {found.name for found in check_history(self.history) if not found.allowed}
+
+    def allowed(self) -> set[str]:
+        return {found.name for found in check_history(self.history) if found.allowed}
+
+
+def test_a_history_without_faults_shows_nothing() -> None:
+    story = Story().assigned("a", "b", process=1)
+    story.does(Send("a", 1, 0), Send("b", 1, 0), offsets={("g", "in"): 3})
+    story.does(Send("a", 2, 2), outcome=FAIL)
+    story.does(Send("a", 3, 4), Send("a", 4, 5))
+    story.does(Send("b", 2, None), outcome=INFO)
+    story.does(reads(a=[(0, 1), (4, 3)], b=[(0, 1)]), process=1)
+    story.does(reads(a=[(5, 4)], b=[(2, 2)]), process=1)
+    story.history.complete |= {"a", "b"}
+    story.history.final_offsets["g", "in"] = 3
+    assert check_history(story.history) == []
+
+
+def test_an_aborted_read_is_g1a() -> None:
+    story = Story().does(Send("a", 1, 0), outcome=FAIL).does(reads(a=[(0, 1)]), process=1)
+    assert story.errors() == {"G1a"}
+
+
+def test_an_aborted_value_polled_by_an_operation_that_failed_is_none() -> None:
+    story = Story().does(Send("a", 1), outcome=FAIL).does(reads(a=[(0, 1)]), outcome=FAIL)
+    assert story.errors() == set()
+
+
+def test_a_read_of_what_the_transaction_itself_wrote() -> None:
+    assert Story().does(Send("a", 1, 0), reads(a=[(0, 1)])).errors() == {"precommitted-read"}
+
+
+def test_a_value_that_nobody_wrote_is_a_phantom() -> None:
+    assert Story().does(reads(a=[(0, 9)])).errors() == {"phantom"}
+
+
+def test_two_values_at_one_offset() -> None:
+    story = Story().does(Send("a", 1, 0)).does(Send("a", 2, 1))
+    story.does(reads(a=[(0, 1)]), process=1).does(reads(a=[(0, 2)]), process=2)
+    assert "inconsistent-offsets" in story.errors()
+
+
+def test_one_value_at_two_offsets_and_a_spurious_zero() -> None:
+    story = Story().does(Send("a", 1, 7)).does(reads(a=[(7, 1), (8, 1)]), process=1)
+    assert "duplicate" in story.errors()
+    story = Story().does(Send("a", 1, 0)).does(reads(a=[(7, 1)]), process=1)
+    (found,) = [one for one in check_history(story.history) if one.name == "duplicate"]
+    assert "spurious zero" in found.what
+
+
+def test_an_acknowledged_write_that_readers_passed_is_lost() -> None:
+    story = Story().does(Send("a", 1, 0)).does(Send("a", 2, 1))
+    assert story.does(reads(a=[(1, 2)]), process=1).errors() == {"lost-write"}
+
+
+def test_an_unknown_write_that_nobody_read_is_not_lost() -> None:
+    story = Story().does(Send("a", 1, 0), outcome=INFO).does(Send("a", 2, 1))
+    assert story.does(reads(a=[(1, 2)]), process=1).errors() == set()
+
+
+def test_an_unknown_transaction_that_is_half_visible_is_torn() -> None:
+    story = Story().does(Send("a", 1, 0), Send("b", 1, 0), outcome=INFO).does(Send("b", 2, 1))
+    story.does(reads(a=[(0, 1)], b=[(1, 2)]), process=1)
+    assert {"torn-txn", "lost-write"} <= story.errors()
+
+
+def test_a_transaction_torn_at_the_end_of_a_key_shows_in_the_final_reads() -> None:
+    story = Story().does(Send("a", 1), Send("b", 1), outcome=INFO)
+    story.does(reads(a=[(0, 1)]), process=1)
+    assert story.errors() == set()
+    story.history.complete |= {"a", "b"}
+    assert story.errors() == {"torn-txn"}
+
+
+def test_group_offsets_of_an_aborted_transaction_are_torn() -> None:
+    story = Story().does(Send("a", 1), outcome=FAIL, offsets={("g", "in"): 5})
+    story.history.final_offsets["g", "in"] = 5
+    assert story.errors() == {"torn-txn"}
+
+
+def test_group_offsets_behind_a_committed_transaction_are_torn() -> None:
+    story = Story().does(Send("a", 1, 0), offsets={("g", "in"): 5})
+    story.history.final_offsets["g", "in"] = -1
+    assert story.errors() == {"torn-txn"}
+
+
+def test_group_offsets_without_the_records_are_torn() -> None:
+    story = Story().does(Send("a", 1), outcome=INFO, offsets={("g", "in"): 5})
+    story.history.final_offsets["g", "in"] = 5
+    assert story.errors() == {"torn-txn"}
+    story.does(reads(a=[(0, 1)]), process=1)
+    assert story.errors() == set()
+
+
+def test_an_acknowledged_value_that_never_comes_is_unseen() -> None:
+    story = Story().does(Send("a", 1, 0))
+    assert story.errors() == set()
+    story.history.complete.add("a")
+    assert story.errors() == {"unseen"}
+
+
+def three_values() -> Story:
+    return Story().does(Send("a", 1, 0)).does(Send("a", 2, 1)).does(Send("a", 3, 2))
+
+
+def test_a_skip_and_a_step_back_inside_one_poll() -> None:
+    middle = reads(a=[(1, 2)])
+    story = three_values().does(reads(a=[(0, 1), (2, 3)]), process=1).does(middle, process=2)
+    assert story.errors() == {"int-poll-skip"}
+    story = three_values().does(reads(a=[(0, 1), (1, 2), (0, 1), (1, 2), (2, 3)]), process=1)
+    assert story.errors() == {"int-nonmonotonic-poll"}
+    story = three_values().does(middle, process=2)
+    story.does(reads(a=[(0, 1), (2, 3)]), process=1, rebalanced=frozenset("a"))
+    assert story.errors() == set()
+
+
+def test_a_skip_and_a_step_back_between_polls() -> None:
+    story = three_values().assigned("a", process=1).does(reads(a=[(0, 1)]), process=1)
+    story.does(reads(a=[(2, 3)]), process=1).does(reads(a=[(1, 2)]), process=2)
+    assert story.errors() == {"poll-skip"}
+    story = three_values().assigned("a", process=1).does(reads(a=[(0, 1), (1, 2)]), process=1)
+    assert story.does(reads(a=[(1, 2), (2, 3)]), process=1).errors() == {"nonmonotonic-poll"}
+
+
+def test_under_subscribe_positions_may_move_and_a_new_assignment_starts_anew() -> None:
+    story = three_values().assigned("a", process=1, subscribed=True)
+    story.does(reads(a=[(0, 1), (1, 2)]), process=1).does(reads(a=[(1, 2)]), process=1)
+    assert story.errors() == set()
+    assert story.allowed() == {"nonmonotonic-poll", "consumed-again"}
+    story = three_values().assigned("a", process=1).does(reads(a=[(0, 1), (1, 2)]), process=1)
+    story.assigned("b", process=1).assigned("a", process=1).does(reads(a=[(0, 1)]), process=1)
+    assert check_history(story.history) == []
+
+
+def test_after_an_abort_the_reader_is_where_it_was() -> None:
+    story = three_values().assigned("a", process=1).does(reads(a=[(0, 1)]), process=1)
+    story.does(reads(a=[(1, 2)]), process=1, outcome=FAIL)
+    assert story.does(reads(a=[(1, 2), (2, 3)]), process=1).errors() == set()
+
+
+def test_sends_out_of_order() -> None:
+    readers = reads(a=[(0, 2), (1, 1)])
+    story = Story().does(Send("a", 1, 1)).does(Send("a", 2, 0)).does(readers, process=1)
+    assert story.errors() == {"nonmonotonic-send"}
+    story = Story().does(Send("a", 1, 1), Send("a", 2, 0)).does(readers, process=1)
+    assert story.errors() == {"int-nonmonotonic-send", "nonmonotonic-send"}
+
+
+def test_interleaved_writers_are_normal_and_named() -> None:
+    story = Story().does(Send("a", 1, 0), Send("a", 3, 2), Send("b", 1, 1))
+    story.does(Send("a", 2, 1), Send("b", 2, 0), process=2)
+    story.does(reads(a=[(0, 1), (1, 2), (2, 3)], b=[(0, 2), (1, 1)]), process=1)
+    assert story.errors() == set()
+    assert story.allowed() == {"int-send-skip", "G0", "G1c"}
+
+
+def test_two_transactions_that_read_each_other_are_g1c() -> None:
+    story = Story().does(Send("a", 1, 0), reads(b=[(0, 1)]), invoked=0)
+    story.does(Send("b", 1, 0), reads(a=[(0, 1)]), process=1, invoked=1)
+    assert story.errors() == {"G1c"}
+
+
+def test_a_value_read_before_its_transaction_began_is_a_cycle_in_time() -> None:
+    story = Story().does(reads(a=[(0, 1)]), process=1).does(Send("a", 1, 0))
+    assert story.errors() == {"G1c"}
