@@ -68,6 +68,13 @@ class MemoryStore:
         keys = self._leases.pop(lease_id, set())
         await self.txn((), [Delete(key) for key in sorted(keys)])
 
+    def end_all_leases(self) -> None:
+        """As a store does that opens after its holder has died."""
+        keys = sorted({key for keys in self._leases.values() for key in keys})
+        self._leases.clear()
+        if keys:
+            self.apply([Delete(key) for key in keys])
+
     def leased(self, lease_id: int) -> bool:
         return lease_id in self._leases
 

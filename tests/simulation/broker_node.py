@@ -1,0 +1,94 @@
+"""The broker's node: starts, kills, pauses and restarts the real broker on one simulated disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from oncelog_server.broker import Broker
+from oncelog_server.config import Settings
+from tests.server.metadata.memory_store import MemoryStore
+from tests.simulation.clock import SimClock
+from tests.simulation.disk import SimDisk
+from tests.simulation.files import SimFiles
+from tests.simulation.loop import SimLoop
+from tests.simulation.machine import SimMachine
+from tests.simulation.process import DEAD, PAUSED, Process
+
+
+class BrokerNode:
+    """`new_process(name)` makes one; `settings` may change between two starts."""
+
+    def __init__(
+        self,
+        loop: SimLoop,
+        rng: Random,
+        settings: Settings,
+        new_process: Callable[[str], Process],
+    ) -> None:
+        self._loop = loop
+        self._rng = rng
+        self.settings = settings
+        self._new_process = new_process
+        self.disk = SimDisk(Random(rng.getrandbits(64)), loop.mix)
+        self.store = MemoryStore()
+        self.clock = SimClock(loop)
+        self.process: Process | None = None
+        self._broker: Broker | None = None
+        self.starts = 0
+
+    @property
+    def is_up(self) -> bool:
+        """Started and not dead; it may be paused."""
+        return self._broker is not None
+
+    @property
+    def broker(self) -> Broker:
+        assert self._broker is not None, "the broker is not up"
+        return self._broker
+
+    async def start(self) -> bool:
+        """False where the process was killed on its way up. Raises what the broker raises when it
+        refuses to start."""
+        process = self.process = self._new_process("broker")
+        process.on_death.append(self._gone)
+        self.starts += 1
+        files = SimFiles(self.disk, process, self._loop)
+        machine = SimMachine(files, self.store, self.clock, Random(self._rng.getrandbits(64)))
+        made: list[Broker] = []
+
+        async def run() -> None:
+            made.append(Broker(self.settings, machine))
+            await made[0].start()
+
+        try:
+            started = await process.run(run())
+        except BaseException:
+            process.die()
+            raise
+        if started and process.state != DEAD:
+            self._broker = made[0]
+        return self.is_up
+
+    async def stop(self) -> bool:
+        """Cleanly; False where the process was killed on its way down."""
+        assert self.process is not None
+        return await self.process.run(self.broker.stop())
+
+    def _gone(self) -> None:
+        self._broker = None
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.die()
+
+    def pause(self) -> bool:
+        process = self.process
+        if process is None or process.state == DEAD:
+            return False
+        process.state = PAUSED
+        return True
+
+    def resume(self) -> None:
+        if self.process is not None and self.process.state == PAUSED:
+            self._loop.resume(self.process)

@@ -1,0 +1,229 @@
+"""A disk that outlives processes: what is on it after a kill, after a power loss, and how it fails.
+
+Written data is in the page cache until its file is synced, names until their directory is; a power
+loss keeps some of the rest, torn and out of order.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from oncelog_server.storage.files import StorageError
+from tests.simulation.namespace import Inode, NameChange, Namespace, parent
+
+NO_SPACE: Final = "No space left on device"
+IO_ERROR: Final = "Input/output error"
+_MISSING: Final = "No such file or directory"
+_SECTORS: Final = (1, 512, 512, 4096)
+
+
+@dataclass(slots=True)
+class DiskWeather:
+    """Probabilities of failure of one operation, and whether the disk is full."""
+
+    append_error: float = 0.0
+    read_error: float = 0.0
+    sync_error: float = 0.0
+    full: bool = False
+    sync_us: tuple[int, int] = (100, 2_000)
+
+
+@dataclass(slots=True)
+class Loss:
+    """How a power loss treats what is not synced: names `ordered` as by a journal or not, and the
+    probability that the writes of one file are not a prefix of what was written."""
+
+    ordered: bool = True
+    holes: float = 0.2
+    garbage: float = 0.3
+    torn: float = 0.5
+
+
+@dataclass(slots=True)
+class Trap:
+    """The process is killed at its `countdown`-th change of the disk that matches."""
+
+    countdown: int
+    match: str
+    spring: Callable[[], None]
+    torn: bool = False
+
+
+class SimDisk:
+    """`spring` of a trap raises. Operations raise StorageError as `Files` says."""
+
+    def __init__(self, rng: Random, mix: Callable[[int], None] = lambda value: None) -> None:
+        self.rng = rng
+        self.weather = DiskWeather()
+        self.names = Namespace()
+        self.failures: Counter[str] = Counter()
+        self.trap: Trap | None = None
+        self._durable = Namespace()
+        # Changes of names that no directory's fsync has made durable, oldest first.
+        self._journal: list[NameChange] = []
+        self._mix = mix
+        self.operations = 0
+
+    # Changes.
+
+    def step(self, operation: str, path: str) -> bool:
+        """Count an operation; True where a trap springs in the middle of it."""
+        self.operations += 1
+        self._mix(zlib.crc32(path.encode()) ^ len(operation))
+        trap = self.trap
+        if trap is None or trap.match not in f"{operation} {path}":
+            return False
+        trap.countdown -= 1
+        if trap.countdown > 0:
+            return False
+        self.trap = None
+        if trap.torn and operation == "append":
+            return True
+        trap.spring()
+        raise AssertionError("a trap that does not spring")
+
+    def change(self, kind: str, path: str, target: str = "", inode: Inode | None = None) -> None:
+        change = NameChange(kind, path, target, inode)
+        self.names.apply(change)
+        self._journal.append(change)
+
+    def inode(self, operation: str, path: str) -> Inode:
+        found = self.names.files.get(path)
+        if found is None:
+            raise StorageError(operation, path, _MISSING)
+        return found
+
+    def create(self, path: str) -> None:
+        self.step("create", path)
+        if parent(path) not in self.names.directories:
+            raise StorageError("create", path, _MISSING)
+        self._fail_append("create", path)
+        self.change("create", path, inode=Inode())
+
+    def append(self, inode: Inode, path: str, data: bytes, spring: Callable[[], None]) -> None:
+        torn = self.step("append", path)
+        if torn:
+            data = data[: self.rng.randrange(len(data) + 1)]
+        else:
+            self._fail_append("append", path)
+        inode.unsynced.append((len(inode.data), data))
+        inode.data += data
+        if torn:
+            spring()
+
+    def _fail_append(self, operation: str, path: str) -> None:
+        weather = self.weather
+        if weather.full:
+            self.failures["full"] += 1
+            raise StorageError(operation, path, NO_SPACE)
+        if weather.append_error and self.rng.random() < weather.append_error:
+            self.failures["append"] += 1
+            raise StorageError(operation, path, IO_ERROR)
+
+    def read(self, inode: Inode, path: str, position: int, size: int) -> bytes:
+        error = self.weather.read_error
+        if error and self.rng.random() < error:
+            self.failures["read"] += 1
+            raise StorageError("read", path, IO_ERROR)
+        return bytes(inode.data[position : position + size])
+
+    def truncate(self, inode: Inode, path: str, size: int) -> None:
+        self.step("truncate", path)
+        _resize(inode.data, size)
+        inode.unsynced.append((size, None))
+
+    def sync_data(self, inode: Inode) -> bool:
+        """False: it failed, the pages count as clean, and no later sync will write them."""
+        if self.weather.sync_error and self.rng.random() < self.weather.sync_error:
+            self.failures["sync"] += 1
+            inode.unsynced.clear()
+            return False
+        inode.durable = bytes(inode.data)
+        inode.unsynced.clear()
+        return True
+
+    def sync_directory(self, directory: str) -> None:
+        kept = []
+        for change in self._journal:
+            if directory in change.directories:
+                self._durable.apply(change)
+            else:
+                kept.append(change)
+        self._journal = kept
+
+    # What is left.
+
+    def lose_power(self, loss: Loss) -> None:
+        """The page cache is gone: names and data become what was durable, and some of the rest."""
+        names = self._durable.copy()
+        if loss.ordered:
+            survivors = self._journal[: self.rng.randint(0, len(self._journal))]
+        else:
+            survivors = [change for change in self._journal if self.rng.random() < 0.5]
+        for change in survivors:
+            names.apply(change)
+        self._journal = []
+        for inode in dict.fromkeys(names.files.values()):
+            self._lose_data(inode, loss)
+        self.names = names
+        self._durable = names.copy()
+
+    def _lose_data(self, inode: Inode, loss: Loss) -> None:
+        if not inode.unsynced and inode.data == inode.durable:
+            return
+        rng = self.rng
+        image = bytearray(inode.durable)
+        kept = inode.unsynced[: rng.randint(0, len(inode.unsynced))]
+        if kept and rng.random() < loss.holes:
+            kept = [one for one in kept if rng.random() < 0.7]
+        for index, (position, data) in enumerate(kept):
+            if data is None:
+                _resize(image, position)
+                continue
+            if index == len(kept) - 1 and rng.random() < loss.torn:
+                sector = rng.choice(_SECTORS)
+                data = data[: rng.randrange(len(data) // sector + 1) * sector]
+            if position > len(image):
+                image.extend(bytes(position - len(image)))
+            image[position : position + len(data)] = data
+        if kept and rng.random() < loss.garbage:
+            size = rng.randint(1, 600)
+            image += bytes(size) if rng.random() < 0.5 else rng.randbytes(size)
+        inode.data = image
+        inode.durable = bytes(image)
+        inode.unsynced.clear()
+
+    def flip_bit(self, path: str) -> None:
+        """At rest: in the cache and on the platter."""
+        data = self.names.files[path].data
+        if data:
+            at = self.rng.randrange(len(data))
+            data[at] ^= 1 << self.rng.randrange(8)
+            inode = self.names.files[path]
+            inode.durable = bytes(data)
+            inode.unsynced.clear()
+
+    def image(self) -> dict[str, bytes]:
+        """All files as a process finds them, by path."""
+        return {path: bytes(inode.data) for path, inode in sorted(self.names.files.items())}
+
+    @property
+    def is_settled(self) -> bool:
+        return not self._journal and not any(i.unsynced for i in self.names.files.values())
+
+
+def _resize(data: bytearray, size: int) -> None:
+    del data[size:]
+    data.extend(bytes(size - len(data)))
+
+
+@dataclass(slots=True)
+class Damage:
+    """What was done to files that can be rebuilt, at a restart: (kind, path)."""
+
+    done: list[tuple[str, str]] = field(default_factory=list)

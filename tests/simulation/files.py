@@ -1,0 +1,182 @@
+"""One process's view of a SimDisk: `Files` as the broker knows it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from oncelog_server.storage.files import Buffer, Done, File, StorageError
+from oncelog_server.storage.layout import TEMPORARY_SUFFIX
+from tests.simulation.disk import IO_ERROR, SimDisk
+from tests.simulation.namespace import Inode, parent
+from tests.simulation.process import Killed, Process
+
+
+class SimFile:
+    """A handle: it holds the inode, as a descriptor does, and finds a new one if the file was
+    replaced only when it is opened again."""
+
+    __slots__ = ("_files", "_inode", "_new", "path", "size")
+
+    def __init__(self, files: SimFiles, path: str, inode: Inode, *, new: bool) -> None:
+        self.path = path
+        self._files = files
+        self._inode: Inode | None = inode
+        self._new = new
+        self.size = len(inode.data)
+
+    def _open(self, operation: str) -> Inode:
+        self._files.check_alive()
+        if self._inode is None:
+            self._inode = self._files.disk.inode(operation, self.path)
+        return self._inode
+
+    def append(self, *buffers: Buffer) -> None:
+        inode = self._open("append")
+        data = b"".join(buffers)
+        if len(inode.data) != self.size:
+            self.truncate(self.size)
+        self._files.disk.append(inode, self.path, data, self._files.kill)
+        self.size += len(data)
+
+    def read(self, position: int, size: int) -> bytes:
+        return self._files.disk.read(self._open("read"), self.path, position, size)
+
+    def truncate(self, size: int) -> None:
+        self._files.disk.truncate(self._open("truncate"), self.path, size)
+        self.size = size
+
+    def fileno(self) -> int:
+        return -1
+
+    def close(self) -> None:
+        self._inode = None
+
+
+class SimFiles:
+    """`process` dies where a trap of the disk springs. What is slow ends by an event."""
+
+    def __init__(self, disk: SimDisk, process: Process, loop: asyncio.AbstractEventLoop) -> None:
+        self.disk = disk
+        self._process = process
+        self._loop = loop
+
+    def check_alive(self) -> None:
+        if self._process.is_dead:
+            raise Killed
+
+    def kill(self) -> NoReturn:
+        self._process.die()
+        raise Killed
+
+    def close(self) -> None:
+        pass
+
+    def open(self, path: str, *, create: bool = False) -> SimFile:
+        self.check_alive()
+        new = path not in self.disk.names.files
+        if new:
+            if not create:
+                raise StorageError("open", path, "No such file or directory")
+            self.disk.create(path)
+        return SimFile(self, path, self.disk.names.files[path], new=new)
+
+    def exists(self, path: str) -> bool:
+        self.check_alive()
+        return self.disk.names.exists(path)
+
+    def list(self, directory: str) -> list[str]:
+        self.check_alive()
+        if directory not in self.disk.names.directories:
+            raise StorageError("list", directory, "No such file or directory")
+        return self.disk.names.list(directory)
+
+    def make_directory(self, path: str) -> None:
+        self.check_alive()
+        parts = path.split("/")
+        for count in range(1, len(parts) + 1):
+            one = "/".join(parts[:count])
+            if one not in self.disk.names.directories:
+                self.disk.step("mkdir", one)
+                self.disk.change("mkdir", one)
+
+    def rename(self, source: str, target: str) -> None:
+        self.check_alive()
+        if not self.disk.names.exists(source):
+            raise StorageError("rename", source, "No such file or directory")
+        self.disk.step("rename", source)
+        self.disk.change("rename", source, target)
+
+    def replace(self, path: str, data: bytes) -> None:
+        self.check_alive()
+        temporary = path + TEMPORARY_SUFFIX
+        disk = self.disk
+        try:
+            disk.create(temporary)
+            inode = disk.names.files[temporary]
+            disk.append(inode, temporary, data, self.kill)
+            if not disk.sync_data(inode):
+                raise StorageError("sync", path, IO_ERROR)
+        except StorageError as error:
+            if temporary in disk.names.files:
+                disk.change("unlink", temporary)
+            raise StorageError("replace", path, error.reason) from None
+        disk.step("rename", temporary)
+        disk.change("rename", temporary, path)
+        disk.step("sync directory", path)
+        disk.sync_directory(parent(path))
+
+    def unlink_now(self, path: str) -> None:
+        """At once and durably: for the mark of a clean stop."""
+        self.check_alive()
+        if path in self.disk.names.files:
+            self.disk.step("unlink", path)
+            self.disk.change("unlink", path)
+            self.disk.sync_directory(parent(path))
+
+    def sync(self, files: Sequence[File], done: Done) -> None:
+        self.check_alive()
+        handles = [file for file in dict.fromkeys(files) if isinstance(file, SimFile)]
+        pinned: list[tuple[SimFile, Inode]] = []
+        for file in handles:
+            inode = file._inode or self.disk.names.files.get(file.path)
+            if inode is not None:  # else it was deleted meanwhile: nothing of it needs to last
+                pinned.append((file, inode))
+        self._later(lambda: done(self._sync_all(pinned)))
+
+    def _sync_all(self, pinned: Sequence[tuple[SimFile, Inode]]) -> StorageError | None:
+        directories: dict[str, None] = {}
+        for file, inode in pinned:
+            self.disk.step("sync", file.path)
+            if not self.disk.sync_data(inode):
+                return StorageError("sync", file.path, IO_ERROR)
+            if file._new:
+                directory = parent(file.path)
+                directories[directory] = None
+                while directory:
+                    directory = parent(directory)
+                    directories[directory] = None
+        for directory in directories:
+            self.disk.sync_directory(directory)
+        for file, _ in pinned:
+            file._new = False
+        return None
+
+    def remove(self, paths: Sequence[str], done: Done | None = None) -> None:
+        self.check_alive()
+
+        def end() -> None:
+            for path in paths:
+                if self.disk.names.exists(path):
+                    self.disk.step("unlink", path)
+                    self.disk.change("unlink", path)
+            if done is not None:
+                done(None)
+
+        self._later(end)
+
+    def _later(self, end: Callable[[], None]) -> None:
+        """In production an executor does it: nobody else waits, and its end is an event."""
+        delay_us = self.disk.rng.randint(*self.disk.weather.sync_us)
+        self._loop.call_later(delay_us / 1e6, end)

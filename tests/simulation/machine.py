@@ -1,0 +1,64 @@
+"""The computer a simulated broker runs on."""
+
+from __future__ import annotations
+
+import uuid
+from random import Random
+
+from oncelog_server.cluster.store import MetadataStore
+from oncelog_server.network.listener import Requests
+from oncelog_server.storage.data_directory import DataDirectory
+from oncelog_server.storage.layout import CLEAN_SHUTDOWN
+from tests.server.metadata.memory_store import MemoryStore
+from tests.simulation.clock import SimClock
+from tests.simulation.files import SimFiles
+
+
+class SimDirectory(DataDirectory):
+    """The data directory on a simulated disk, which no other process can take."""
+
+    def __init__(self, files: SimFiles) -> None:
+        super().__init__("/simulated")
+        self._files = files
+
+    def lock(self) -> None:
+        pass
+
+    def release(self) -> None:
+        pass
+
+    def take_clean_mark(self) -> None:
+        self._files.unlink_now(CLEAN_SHUTDOWN)
+
+    def _read(self, name: str) -> bytes | None:
+        if not self._files.exists(name):
+            return None
+        file = self._files.open(name)
+        return file.read(0, file.size)
+
+
+class SimMachine:
+    """For one start of a broker; disk, store and clock outlive it."""
+
+    def __init__(self, files: SimFiles, store: MemoryStore, clock: SimClock, rng: Random) -> None:
+        self.clock = clock
+        self.files = files
+        self.directory = SimDirectory(files)
+        self.random = rng
+        self._store = store
+
+    def new_uuid(self) -> bytes:
+        return uuid.UUID(int=self.random.getrandbits(128), version=4).bytes
+
+    async def open_store(self) -> MetadataStore:
+        self._store.end_all_leases()
+        return self._store
+
+    async def host_name(self) -> str:
+        return "broker"
+
+    def watched(self, requests: Requests) -> Requests:
+        return requests
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,99 @@
+"""Names of files and directories: as the process sees them, and as they would be after a power
+loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True, eq=False)
+class Inode:
+    """One file's bytes: `data` in the page cache, `durable` on the platter, and the writes that
+    make the difference, in their order: (position, bytes), or (size, None) for a truncation."""
+
+    data: bytearray = field(default_factory=bytearray)
+    durable: bytes = b""
+    unsynced: list[tuple[int, bytes | None]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class NameChange:
+    """One change of directories. `kind`: create, mkdir, rename, unlink; `inode` for create."""
+
+    kind: str
+    path: str
+    target: str = ""
+    inode: Inode | None = None
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Those whose fsync makes it last."""
+        one = parent(self.path)
+        return (one, parent(self.target)) if self.kind == "rename" else (one,)
+
+
+def parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+class Namespace:
+    """Files by path, and directories; the root is "". Dictionaries only: their order is that of
+    what happened."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, Inode] = {}
+        self.directories: dict[str, None] = {"": None}
+
+    def copy(self) -> Namespace:
+        other = Namespace()
+        other.files = dict(self.files)
+        other.directories = dict(self.directories)
+        return other
+
+    def apply(self, change: NameChange) -> None:
+        """Fine if it does not fit: an earlier change may have been lost."""
+        match change.kind:
+            case "create":
+                if change.inode is not None and parent(change.path) in self.directories:
+                    self.files[change.path] = change.inode
+            case "mkdir":
+                self.directories[change.path] = None
+            case "unlink":
+                self._unlink(change.path)
+            case "rename":
+                self._rename(change.path, change.target)
+
+    def _unlink(self, path: str) -> None:
+        self.files.pop(path, None)
+        for below in [one for one in self.files if one.startswith(f"{path}/")]:
+            del self.files[below]
+        for below in [one for one in self.directories if one.startswith(f"{path}/")]:
+            del self.directories[below]
+        self.directories.pop(path, None)
+
+    def _rename(self, source: str, target: str) -> None:
+        inode = self.files.pop(source, None)
+        if inode is not None:
+            self.files[target] = inode
+            return
+        if source not in self.directories:
+            return
+        for path in [one for one in self.files if one.startswith(f"{source}/")]:
+            self.files[target + path[len(source) :]] = self.files.pop(path)
+        below = [one for one in self.directories if one == source or one.startswith(f"{source}/")]
+        for path in below:
+            del self.directories[path]
+            self.directories[target + path[len(source) :]] = None
+
+    def exists(self, path: str) -> bool:
+        return path in self.files or path in self.directories
+
+    def list(self, directory: str) -> list[str]:
+        prefix = f"{directory}/" if directory else ""
+        return sorted(
+            {
+                path[len(prefix) :].split("/")[0]
+                for path in (*self.files, *self.directories)
+                if path.startswith(prefix) and path != directory
+            }
+        )

@@ -1,0 +1,167 @@
+"""The network: who listens where, how connections come to be, and how they break."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from tests.simulation.loop import SimLoop
+from tests.simulation.pipe import Pipe, Watcher, Weather
+from tests.simulation.process import CURRENT, Process
+from tests.simulation.transport import SimTransport
+
+Factory = Callable[[], asyncio.BaseProtocol]
+
+FIRST_PORT: Final = 9092
+
+
+class _Socket:
+    def __init__(self, host: str, port: int) -> None:
+        self._name = (host, port)
+
+    def getsockname(self) -> tuple[str, int]:
+        return self._name
+
+
+class SimServer:
+    """What `loop.create_server` gives."""
+
+    def __init__(self, net: SimNet, factory: Factory, host: str, port: int) -> None:
+        process = CURRENT.get()
+        assert process is not None
+        self._net = net
+        self.factory = factory
+        self.process = process
+        self.address = (host, port)
+        self.sockets = [_Socket(host, port)]
+        self.serving = False
+
+    async def start_serving(self) -> None:
+        self.serving = True
+
+    def close(self) -> None:
+        self.serving = False
+        if self._net.servers.get(self.address) is self:
+            del self._net.servers[self.address]
+
+
+class Link:
+    """One connection: both of its ends."""
+
+    def __init__(self, client: SimTransport, server: SimTransport, owners: list[Process]) -> None:
+        self.client = client
+        self.server = server
+        self.owners = owners
+
+
+class SimNet:
+    """`weather` may change at any time. `watch` sees every write of clients and sends it on, or
+    not."""
+
+    def __init__(self, loop: SimLoop, rng: Random) -> None:
+        self._loop = loop
+        self._rng = rng
+        self.weather = Weather(rng)
+        self.servers: dict[tuple[str, int], SimServer] = {}
+        self.links: dict[int, Link] = {}
+        self.watch: Watcher | None = None
+        self.small_window = False
+        self._opened = 0
+
+    # What the loop asks for.
+
+    async def create_server(self, factory: Factory, host: str, port: int) -> SimServer:
+        server = SimServer(self, factory, host, port or FIRST_PORT)
+        if server.address in self.servers:
+            raise OSError(98, "Address already in use")
+        self.servers[server.address] = server
+        server.process.on_death.append(server.close)
+        return server
+
+    async def create_connection(
+        self, factory: Factory, host: str, port: int
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        process = CURRENT.get()
+        assert process is not None, "a connection of no process"
+        await asyncio.sleep(self.weather.delay_us() / 1e6)
+        server = self.servers.get((host, port))
+        if server is None or not server.serving:
+            raise ConnectionRefusedError(111, "Connection refused")
+        link = self._connect(factory, process, server)
+        await asyncio.sleep(self.weather.delay_us() / 1e6)
+        link.client.open()
+        return link.client, link.client.protocol
+
+    def _connect(self, factory: Factory, process: Process, server: SimServer) -> Link:
+        loop = self._loop
+        self._opened += 1
+        number = self._opened
+        there, back = Pipe(loop, self.weather), Pipe(loop, self.weather)
+        name = (process.name, 32_768 + number)
+
+        def forget(transport: SimTransport) -> None:
+            link = self.links.get(number)
+            if link is not None and link.client._lost and link.server._lost:
+                del self.links[number]
+
+        client = SimTransport(
+            loop, factory(), process.context, back, there, {"peername": server.address}, forget
+        )
+        accepted = server.process.context.run(server.factory)
+        other = SimTransport(
+            loop, accepted, server.process.context, there, back, {"peername": name}, forget
+        )
+        there.sender, there.receiver = client, other
+        back.sender, back.receiver = other, client
+        if self.small_window:
+            client.set_write_buffer_limits(2048)
+            other.set_write_buffer_limits(2048)
+        client.watcher = self.watch
+        link = Link(client, other, [process, server.process])
+        self.links[number] = link
+        process.on_death.append(lambda: self._orphan(number, client))
+        server.process.on_death.append(lambda: self._orphan(number, other))
+        loop.call_soon(other.open, context=server.process.context)
+        return link
+
+    def _orphan(self, number: int, end: SimTransport) -> None:
+        """The process at `end` is gone: the kernel says so to the other side, and what it had
+        written may still arrive."""
+        link = self.links.get(number)
+        if link is None:
+            return
+        other = link.server if end is link.client else link.client
+        end._lost = end._closing = True
+        end.incoming.lose()
+        if self._rng.random() < 0.5:
+            end.outgoing.lose()
+            if not other._lost:
+                other.break_off()
+        else:
+            end.outgoing.end()
+        if other._lost:
+            del self.links[number]
+
+    # Faults.
+
+    def open_links(self) -> list[Link]:
+        return [self.links[number] for number in sorted(self.links)]
+
+    def reset(self, link: Link) -> None:
+        """Both ends see it broken; what was under way is lost in one or both directions."""
+        if self._rng.random() < 0.5:
+            link.client.outgoing.lose()
+        link.server.outgoing.lose()
+        link.client.break_off()
+        link.server.outgoing.ended = True
+        # The other end learns it behind what still arrives.
+        link.client.outgoing.end()
+
+    def vanish(self, link: Link) -> None:
+        """Half open: nothing arrives in either direction, and nobody is told."""
+        link.client.outgoing.cut = link.server.outgoing.cut = True
+
+    def hold(self, link: Link, for_us: int) -> None:
+        link.client.outgoing.hold(for_us)

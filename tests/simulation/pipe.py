@@ -1,0 +1,139 @@
+"""One direction of a connection: bytes in order, in pieces and late, as TCP gives them."""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Callable
+from itertools import pairwise
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tests.simulation.loop import SimLoop
+    from tests.simulation.transport import SimTransport
+
+# Cuts of one write at most: enough for every place of a header to be one.
+_CUTS: Final = 6
+
+
+class Weather:
+    """How the network behaves right now; one for all connections, changed by faults."""
+
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.latency_us = (50, 400)
+        # Probabilities: a write is cut into pieces, pieces that are due are read as one, a write
+        # is held up for long.
+        self.segmentation = 0.0
+        self.coalescing = 0.5
+        self.clogging = 0.0
+        self.clog_us = (100_000, 3_000_000)
+
+    def delay_us(self) -> int:
+        low, high = self.latency_us
+        delay = self.rng.randint(low, high)
+        if self.clogging and self.rng.random() < self.clogging:
+            delay += self.rng.randint(*self.clog_us)
+        return delay
+
+    def pieces(self, data: bytes) -> list[bytes]:
+        if not self.segmentation or self.rng.random() >= self.segmentation or len(data) < 2:
+            return [data]
+        if len(data) <= 24:
+            return [data[at : at + 1] for at in range(len(data))]
+        cuts = sorted(self.rng.randrange(1, len(data)) for _ in range(self.rng.randint(1, _CUTS)))
+        bounds = [0, *cuts, len(data)]
+        return [data[a:b] for a, b in pairwise(bounds) if a < b]
+
+
+class Pipe:
+    """From `sender` to `receiver`, both set once the connection stands. An empty piece is the
+    end of the stream."""
+
+    receiver: SimTransport
+    sender: SimTransport
+
+    def __init__(self, loop: SimLoop, weather: Weather) -> None:
+        self._loop = loop
+        self._weather = weather
+        self._pieces: deque[tuple[int, bytes]] = deque()
+        self._last_due_us = 0
+        self._armed = False
+        self.size = 0
+        self.held_until_us = 0
+        # Nothing arrives any more, and nobody is told (a peer that has vanished).
+        self.cut = False
+        self.ended = False
+
+    def send(self, data: bytes) -> None:
+        if self.cut or self.ended:
+            return
+        now_us = self._loop.now_us
+        for piece in self._weather.pieces(data):
+            due_us = max(self._last_due_us, now_us + self._weather.delay_us(), self.held_until_us)
+            self._last_due_us = due_us
+            self._pieces.append((due_us, piece))
+            self.size += len(piece)
+        self.arm()
+
+    def end(self) -> None:
+        """The sender has closed: the receiver learns it behind all that was sent."""
+        if not self.ended:
+            self.ended = True
+            due_us = max(self._last_due_us, self._loop.now_us + self._weather.latency_us[0])
+            self._pieces.append((due_us, b""))
+            self.arm()
+
+    def lose(self) -> None:
+        """What is under way never arrives."""
+        self._pieces.clear()
+        self.size = 0
+
+    def hold(self, for_us: int) -> None:
+        """Nothing arrives for that long, however much is sent."""
+        self.held_until_us = max(self.held_until_us, self._loop.now_us + for_us)
+
+    @property
+    def arrived_end(self) -> bool:
+        """Whether the end of the stream is here, even if what precedes it is not read yet."""
+        if not self._pieces or self.cut:
+            return False
+        due_us, piece = self._pieces[-1]
+        return not piece and max(due_us, self.held_until_us) <= self._loop.now_us
+
+    def arm(self) -> None:
+        if self._armed or not self._pieces or not self.receiver.is_reading:
+            return
+        self._armed = True
+        due_us = max(self._pieces[0][0], self.held_until_us)
+        self._loop.call_at(due_us / 1e6, self._deliver, context=self.receiver.context)
+
+    def _deliver(self) -> None:
+        self._armed = False
+        if not self._pieces or not self.receiver.is_reading or self.cut:
+            return
+        now_us = self._loop.now_us
+        if self.held_until_us > now_us:
+            self.arm()
+            return
+        _, data = self._pieces.popleft()
+        if not data:
+            self.receiver.peer_closed()
+            return
+        if self._pieces and self._weather.rng.random() < self._weather.coalescing:
+            parts = [data]
+            while self._pieces and self._pieces[0][1] and self._pieces[0][0] <= now_us:
+                parts.append(self._pieces.popleft()[1])
+            data = b"".join(parts)
+        self.size -= len(data)
+        self._loop.mix(zlib.crc32(data))
+        rest = self.receiver.feed(data)
+        if rest:
+            self._pieces.appendleft((now_us, rest))
+            self.size += len(rest)
+        self.sender.drained()
+        self.arm()
+
+
+Watcher = Callable[["SimTransport", bytes], None]
