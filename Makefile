@@ -66,6 +66,6 @@ clean:  ## remove what the other targets made, but no data
 
 # demo.txt is the package whose data set the demo reads, without its dependencies: nothing imports it.
 $(READY): .venv/.uv requirements/dev.txt requirements/demo.txt pyproject.toml
-	$(UV) sync --quiet --require-hashes requirements/dev.txt requirements/demo.txt
+	$(UV) sync --quiet --require-hashes --compile-bytecode requirements/dev.txt requirements/demo.txt
 	$(UV) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -5,12 +5,16 @@ Growth compares the latency of one message at a time before and after the broker
 
 from __future__ import annotations
 
+import compileall
 import statistics
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
+import oncelog_client
+import oncelog_protocol
+import oncelog_server
 from benchmarks import machine
 from benchmarks.loads import MB, SMALL_VALUE, Bench, Cores, Pace, small_batch
 from benchmarks.requests import Entry, a_batch, produce
@@ -39,6 +43,7 @@ def measure_start(
     names: list[str], folder: Path, cores: Cores, rounds: int
 ) -> dict[str, list[Figures]]:
     """So many starts of each broker in turn, after a first one that is not counted."""
+    compile_packages()
     found: dict[str, list[Figures]] = {name: [] for name in names}
     with running(names, folder, cores) as targets:
         for target in targets:
@@ -47,6 +52,14 @@ def measure_start(
             for target in targets:
                 found[target.name].append(start(target, cores))
     return found
+
+
+def compile_packages() -> None:
+    """As pip leaves an installed package, and as Kafka's jars are: a checkout has no byte code yet,
+    and never gets any where PYTHONDONTWRITEBYTECODE is set."""
+    for package in (oncelog_protocol, oncelog_server, oncelog_client):
+        for folder in package.__path__:
+            compileall.compile_dir(folder, quiet=1)
 
 
 def latency_us(bench: Bench, entries: list[Entry], cores: Cores) -> float:

@@ -50,6 +50,8 @@ def serve(
     Settings have Kafka's names and come from --config, then KAFKA_* and ONCELOG_* of the
     environment, then --set. The first signal to stop ends the broker cleanly, a second one at once.
     """
+    # Nothing that a start makes is garbage: looking for some would take a twentieth of its time.
+    gc.disable()
     _keep_rich_out()
     from oncelog_server.config import SettingsError, load_settings
     from oncelog_server.observe.logs import configure_logs
@@ -147,6 +149,7 @@ async def _serve(settings: object, faults: Faults | None) -> int:
         return 1
     # What is alive now stays: a full collection would stop the loop for tens of milliseconds.
     gc.freeze()
+    gc.enable()
     _, host, port = broker.addresses[0]
     shown = DEFAULT_HOST if host in ("0.0.0.0", "::") else host
     click.echo(

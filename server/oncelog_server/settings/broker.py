@@ -10,7 +10,7 @@ HIGH, LOW = Importance.HIGH, Importance.LOW
 UNLIMITED = 2**31 - 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False, eq=False)  # `Settings` has all of these
 class BrokerSettings:
     """Names, defaults and ranges are Kafka 4.3's, unless the sentence says otherwise."""
 

@@ -9,7 +9,7 @@ from oncelog_server.settings.table import Importance, Kind, at_least, honoured
 HIGH, LOW = Importance.HIGH, Importance.LOW
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False, eq=False)  # `Settings` has all of these
 class CoordinatorSettings:
     """Names, defaults and ranges are Kafka 4.3's, unless the sentence says otherwise."""
 

@@ -21,7 +21,7 @@ def gzip_level(value: int) -> str | None:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False, eq=False)  # `Settings` has all of these
 class LogSettings:
     """Names, defaults and ranges are Kafka 4.3's; `topic` is what overrides the default."""
 
