@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.coordination.group_transactions import GroupTransactions
 from oncelog_server.coordination.marker_delivery import MarkerSender
 from oncelog_server.coordination.routing import partition_for
 from oncelog_server.coordination.runtime import ReplayAt, ShardRuntime
@@ -25,9 +26,10 @@ from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.add_partitions import AddPartitions, decide_add_partitions
 from oncelog_server.transaction.end_txn import EndTxn, decide_end_txn
 from oncelog_server.transaction.fencing import abort_overdue
+from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
 from oncelog_server.transaction.markers import MarkerOutcome, MarkerWork, marker_outcome
-from oncelog_server.transaction.results import TransactionResult
+from oncelog_server.transaction.results import ILLEGAL_GENERATION, TransactionResult
 from oncelog_server.transaction.shard import TransactionShard
 
 Answer = TransactionResult | Deferred[TransactionResult]
@@ -70,12 +72,25 @@ class TransactionCoordinator:
         self._timers = timers
         self._wall_ms = wall_ms
         self._monotonic_ms = monotonic_ms
+        # Every transactional id here that is in a consumer group.
+        grouped: set[str] = set()
+        self._grouped = grouped
         self.runtime: ShardRuntime[TransactionShard] = ShardRuntime(
             replay_at=ReplayAt.COMMIT,
-            new_shard=lambda epoch: TransactionShard(epoch, max_timeout_ms=max_timeout_ms),
+            new_shard=lambda epoch: TransactionShard(
+                epoch, max_timeout_ms=max_timeout_ms, grouped=grouped
+            ),
             on_loaded=self._on_loaded,
             on_unloaded=lambda shard: shard.on_unloaded(),
             wall_ms=wall_ms,
+        )
+        self._groups = GroupTransactions(
+            self.runtime,
+            owner=self.owner,
+            finish=self._finish,
+            new_producer_id=new_producer_id,
+            wall_ms=wall_ms,
+            call_soon=timers.call_soon,
         )
 
     # --- leadership
@@ -94,16 +109,21 @@ class TransactionCoordinator:
 
     # --- commands
 
-    def owner(self, transactional_id: str) -> tuple[int, TransactionShard]:
-        """Raises Refused (NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE)."""
+    def owner(self, key: str) -> tuple[int, TransactionShard]:
+        """Of a transactional id, or the id of the group it belongs to. Raises Refused
+        (NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE)."""
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
-        index = partition_for(transactional_id, count)
+        index = partition_for(key, count)
         return index, self.runtime.shard(index)
 
-    def init_producer_id(self, command: InitProducerId) -> Answer:
-        """Raises Refused."""
+    def init_producer_id(
+        self, command: InitProducerId, membership: Membership | None = None
+    ) -> Answer:
+        """`membership`: of a producer in a consumer group. Raises Refused."""
+        if membership is not None or command.transactional_id in self._grouped:
+            return self._groups.init_producer_id(command, membership)
         index, shard = self.owner(command.transactional_id)
         decision = decide_init_producer_id(
             shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
@@ -112,7 +132,9 @@ class TransactionCoordinator:
 
     def add_partitions(self, command: AddPartitions) -> Answer:
         """Raises Refused."""
-        index, shard = self.owner(command.transactional_id)
+        index, shard = self.owner(command.group_id or command.transactional_id)
+        if self._grouped and shard.groups.is_outdated(command.transactional_id):
+            return ILLEGAL_GENERATION
         decision = decide_add_partitions(
             shard, command, now_ms=self._monotonic_ms(), wall_ms=self._wall_ms()
         )
@@ -120,7 +142,11 @@ class TransactionCoordinator:
 
     def end_txn(self, command: EndTxn) -> Answer:
         """Raises Refused."""
-        index, shard = self.owner(command.transactional_id)
+        index, shard = self.owner(command.group_id or command.transactional_id)
+        if self._grouped and shard.groups.is_outdated(command.transactional_id):
+            return ILLEGAL_GENERATION
+        if command.members:
+            return self._groups.end_txn(index, shard, command)
         decision = decide_end_txn(
             shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
         )

@@ -23,7 +23,7 @@ from oncelog_server.transaction.states import ADD_PARTITIONS, State, Verdict
 
 class AddPartitions(NamedTuple):
     """`verify_only`: say whether the partitions are in the transaction, add nothing (KIP-890 part
-    1)."""
+    1). `group_id`: of a transaction that belongs to a group, whose coordinator then has it."""
 
     transactional_id: str
     producer_id: int
@@ -31,6 +31,7 @@ class AddPartitions(NamedTuple):
     partitions: frozenset[TopicPartition]
     client_transaction_version: int = 0
     verify_only: bool = False
+    group_id: str | None = None
 
 
 def decide_add_partitions(
@@ -70,6 +71,8 @@ def decide_add_partitions(
         wall_ms,
         command.client_transaction_version,
     )
+    if target.decided_members:
+        target = target._replace(decided_members=())
     if not ongoing:
         live.deadline_ms = now_ms + metadata.timeout_ms
     return shard.decide(live, target, SUCCESS, TransactionResult)

@@ -12,6 +12,7 @@ from oncelog_server.deferred import Deferred
 from oncelog_server.transaction.metadata import (
     LAST_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
+    Member,
     TransactionMetadata,
 )
 from oncelog_server.transaction.results import (
@@ -33,13 +34,16 @@ from oncelog_server.transaction.states import (
 
 
 class EndTxn(NamedTuple):
-    """`bumps_epoch`: the client speaks EndTxn v5 or later."""
+    """`bumps_epoch`: the client speaks EndTxn v5 or later. `group_id` as in AddPartitions;
+    `members`: what is decided together with it, sorted."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     committed: bool
     bumps_epoch: bool
+    group_id: str | None = None
+    members: tuple[Member, ...] = ()
 
 
 def decide_end_txn(
@@ -55,10 +59,10 @@ def decide_end_txn(
     live = shard.get(command.transactional_id)
     if live is None:
         return Decision(UNKNOWN_PRODUCER)
-    verdict = _verdict(live, command)
+    verdict = verdict_on(live, command)
     if isinstance(verdict, TransactionResult):
         return Decision(verdict)
-    target = _target(live.metadata, command, verdict, wall_ms, new_producer_id)
+    target = target_of(live.metadata, command, verdict, wall_ms, new_producer_id)
     answer: Deferred[TransactionResult] = Deferred()
     live.waiting.append(answer)
 
@@ -69,7 +73,7 @@ def decide_end_txn(
     return shard.decide(live, target, answer, failed)
 
 
-def _verdict(live: LiveTransaction, command: EndTxn) -> Verdict | TransactionResult:
+def verdict_on(live: LiveTransaction, command: EndTxn) -> Verdict | TransactionResult:
     """PREPARE or PREPARE_EMPTY, or the answer that is given at once."""
     metadata = live.metadata
     is_current = metadata.is_held_by(command.producer_id, command.producer_epoch)
@@ -90,6 +94,9 @@ def _verdict(live: LiveTransaction, command: EndTxn) -> Verdict | TransactionRes
     else:
         verdict = END_SAME_EPOCH.get(row)
     if verdict is None:
+        return INVALID_STATE
+    if verdict in (Verdict.DONE, Verdict.BUSY) and metadata.decided_members != command.members:
+        # It was decided together with others than this retry says.
         return INVALID_STATE
     return _ANSWERS.get(verdict) or (decided(metadata) if verdict is Verdict.DONE else verdict)
 
@@ -119,7 +126,7 @@ def _is_retry(metadata: TransactionMetadata, command: EndTxn) -> bool:
     )
 
 
-def _target(
+def target_of(
     metadata: TransactionMetadata,
     command: EndTxn,
     verdict: Verdict,
@@ -128,6 +135,8 @@ def _target(
 ) -> TransactionMetadata:
     if verdict is Verdict.PREPARE_EMPTY:
         metadata = metadata._replace(partitions=frozenset(), start_ms=wall_ms)
+    if metadata.decided_members != command.members:
+        metadata = metadata._replace(decided_members=command.members)
     state = PREPARED[command.committed]
     if metadata.next_producer_epoch >= 0 and metadata.is_kept:
         kept = metadata._replace(state=state, last_update_ms=wall_ms)

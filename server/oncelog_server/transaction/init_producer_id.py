@@ -118,6 +118,7 @@ def _next_epoch(
         partitions=frozenset(),
         start_ms=-1,
         last_update_ms=wall_ms,
+        decided_members=(),
     )
     if not metadata.is_epoch_exhausted:
         if asker is Asker.LAST:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from oncelog_protocol.internal.transaction_log import (
     VALUE_VERSION,
+    DecidedMember,
     PartitionsSchema,
     TransactionLogKey,
     TransactionLogValue,
@@ -29,6 +30,14 @@ LAST_PRODUCER_EPOCH: Final = 32766
 _RARE: Final = 12
 # The timeout that is recorded for a participant in two-phase commit: it has none (KIP-939).
 NO_TIMEOUT_MS: Final = 2**31 - 1
+
+
+class Member(NamedTuple):
+    """A transaction that is decided together with another one: who it must be, exactly."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
 
 
 class TransactionMetadata(NamedTuple):
@@ -57,6 +66,8 @@ class TransactionMetadata(NamedTuple):
     client_transaction_version: int = 0
     # From here on (_RARE) what few transactions have: the steps below carry it along.
     next_producer_epoch: int = NO_PRODUCER_EPOCH
+    # Of a group commit, from its decision until the next transaction begins.
+    decided_members: tuple[Member, ...] = ()
 
     @property
     def owner(self) -> tuple[int, int]:
@@ -202,6 +213,7 @@ def _tagged_fields(
     client_transaction_version: int,
     last_producer_epoch: int,
     next_producer_epoch: int,
+    decided_members: tuple[Member, ...],
 ) -> bytes:
     """The tagged fields that end a value. Producers that began together pass through the same
     epochs, so that these repeat, too."""
@@ -212,6 +224,7 @@ def _tagged_fields(
         client_transaction_version=client_transaction_version,
         last_producer_epoch=last_producer_epoch,
         next_producer_epoch=next_producer_epoch,
+        decided_members=[DecidedMember(*one) for one in decided_members],
     )
     return encode_transaction_log_value(value)[_HEAD.size + 1 + _TIMES.size :]
 
@@ -241,4 +254,8 @@ def from_value(transactional_id: str, value: TransactionLogValue) -> Transaction
         last_update_ms=value.transaction_last_update_timestamp_ms,
         client_transaction_version=value.client_transaction_version,
         next_producer_epoch=value.next_producer_epoch,
+        decided_members=tuple(
+            Member(one.transactional_id, one.producer_id, one.producer_epoch)
+            for one in value.decided_members
+        ),
     )

@@ -17,6 +17,8 @@ class TransactionResult(NamedTuple):
     producer_epoch: int = NO_PRODUCER_EPOCH
     ongoing_producer_id: int = NO_PRODUCER_ID
     ongoing_producer_epoch: int = NO_PRODUCER_EPOCH
+    # Whom the error is about, if it is not the id of the request (a member of a group commit).
+    refused_member: str | None = None
 
 
 SUCCESS: Final = TransactionResult(ErrorCode.NONE)
@@ -24,4 +26,5 @@ BUSY: Final = TransactionResult(ErrorCode.CONCURRENT_TRANSACTIONS)
 FENCED: Final = TransactionResult(ErrorCode.PRODUCER_FENCED)
 UNKNOWN_PRODUCER: Final = TransactionResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 INVALID_STATE: Final = TransactionResult(ErrorCode.INVALID_TXN_STATE)
+ILLEGAL_GENERATION: Final = TransactionResult(ErrorCode.ILLEGAL_GENERATION)
 INVALID_REQUEST: Final = TransactionResult(ErrorCode.INVALID_REQUEST)

@@ -24,6 +24,7 @@ from oncelog_protocol.internal.versions import UnknownRecordVersion
 from oncelog_server.coordination.shard import CoordinatorRecord, Decision, TransactionOfRecords
 from oncelog_server.deferred import Deferred
 from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.groups import TransactionGroups
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.metadata import TransactionMetadata, from_value, to_record
 from oncelog_server.transaction.results import TransactionResult
@@ -62,10 +63,13 @@ class LiveTransaction:
 class TransactionShard:
     """`coordinator_epoch` is the leader epoch of the shard's partition; every marker carries it."""
 
-    def __init__(self, coordinator_epoch: int, *, max_timeout_ms: int) -> None:
+    def __init__(
+        self, coordinator_epoch: int, *, max_timeout_ms: int, grouped: set[str] | None = None
+    ) -> None:
         self.coordinator_epoch = coordinator_epoch
         self.max_timeout_ms = max_timeout_ms
         self.transactions: dict[str, LiveTransaction] = {}
+        self.groups = TransactionGroups(grouped)
         # Ids in PREPARE_*: what a new coordinator has to finish, in the order they were decided.
         self.prepared: dict[str, LiveTransaction] = {}
         self.ongoing: dict[str, LiveTransaction] = {}
@@ -116,11 +120,14 @@ class TransactionShard:
         try:
             transactional_id = decode_transaction_log_key(record.key).transactional_id
         except UnknownRecordVersion:
-            return  # A record of a later kind: Kafka's loader passes over it too (S15).
+            # Or of a later kind: Kafka's loader passes over it too (S15).
+            self.groups.replay(record)
+            return
         if record.value is None:
             live = self.transactions.pop(transactional_id, None)
             self.prepared.pop(transactional_id, None)
             self.ongoing.pop(transactional_id, None)
+            self.groups.forget(transactional_id)
             if live is not None:
                 _release(live, TransactionResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
             return
@@ -165,6 +172,7 @@ class TransactionShard:
         coordinator."""
         for live in self.prepared.values():
             _release(live, TransactionResult(ErrorCode.NOT_COORDINATOR))
+        self.groups.on_unloaded()
 
     # --- markers
 

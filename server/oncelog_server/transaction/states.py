@@ -38,6 +38,8 @@ INIT_PRODUCER_ID: Final[dict[State, Verdict]] = {
     State.PREPARE_ABORT: Verdict.BUSY,
     State.COMPLETE_COMMIT: Verdict.INITIALISE,
     State.COMPLETE_ABORT: Verdict.INITIALISE,
+    # Another coordinator has the id, or had it until now: see `groups`.
+    State.DEAD: Verdict.INITIALISE,
 }
 
 ADD_PARTITIONS: Final[dict[State, Verdict]] = {

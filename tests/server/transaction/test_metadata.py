@@ -10,7 +10,7 @@ from oncelog_protocol.internal.transaction_log import (
     decode_transaction_log_value,
 )
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.metadata import TransactionMetadata, from_value, to_record
+from oncelog_server.transaction.metadata import Member, TransactionMetadata, from_value, to_record
 from oncelog_server.transaction.states import State
 
 EPOCHS = st.integers(-1, 32767)
@@ -19,6 +19,7 @@ TIMES = st.integers(-1, 2**63 - 1)
 PARTITIONS = st.frozensets(
     st.builds(TopicPartition, st.text(min_size=1, max_size=9), st.integers(0, 99))
 )
+MEMBERS = st.builds(Member, st.text(max_size=9), IDS, EPOCHS)
 
 
 @settings(deadline=None)
@@ -38,6 +39,7 @@ PARTITIONS = st.frozensets(
         TIMES,
         st.integers(0, 2),
         EPOCHS,
+        st.lists(MEMBERS, max_size=3).map(tuple),
     )
 )
 def test_M28_a_record_carries_all_of_the_state(metadata: TransactionMetadata) -> None:

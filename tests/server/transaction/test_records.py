@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog_protocol.internal.transaction_log import (
+    DecidedMember,
     PartitionsSchema,
     TransactionLogValue,
     TransactionState,
@@ -14,11 +15,12 @@ from oncelog_protocol.internal.transaction_log import (
     encode_transaction_log_value,
 )
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.metadata import TransactionMetadata, from_value, to_record
+from oncelog_server.transaction.metadata import Member, TransactionMetadata, from_value, to_record
 
 IDS = st.integers(-1, 2**63 - 1)
 EPOCHS = st.integers(-1, 2**15 - 1)
 PARTITIONS = st.builds(TopicPartition, st.sampled_from(["a", "b", "ü" * 80]), st.integers(0, 300))
+MEMBERS = st.builds(Member, st.text(max_size=9), IDS, EPOCHS)
 
 METADATA = st.builds(
     TransactionMetadata,
@@ -35,6 +37,7 @@ METADATA = st.builds(
     last_update_ms=IDS,
     client_transaction_version=st.integers(0, 2),
     next_producer_epoch=EPOCHS,
+    decided_members=st.lists(MEMBERS, max_size=3).map(tuple),
 )
 
 
@@ -58,6 +61,7 @@ def schema_value(metadata: TransactionMetadata) -> TransactionLogValue:
         transaction_start_timestamp_ms=metadata.start_ms,
         client_transaction_version=metadata.client_transaction_version,
         last_producer_epoch=metadata.last_producer_epoch,
+        decided_members=[DecidedMember(*one) for one in metadata.decided_members],
     )
 
 

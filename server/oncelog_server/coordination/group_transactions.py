@@ -1,0 +1,140 @@
+"""Transactions of consumer groups at this broker's coordinator: ids that move between coordinators,
+fences across a group, many transactions decided at once (KIP-447, early draft; group commit)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.coordination.runtime import ShardRuntime
+from oncelog_server.coordination.shard import Decision
+from oncelog_server.deferred import Deferred, then_ask
+from oncelog_server.refusal import Refused
+from oncelog_server.transaction.end_txn import EndTxn
+from oncelog_server.transaction.group_commit import decide_group_commit
+from oncelog_server.transaction.group_init import (
+    decide_departure,
+    decide_init_in_group,
+    decide_init_outside_group,
+)
+from oncelog_server.transaction.groups import Membership
+from oncelog_server.transaction.init_producer_id import InitProducerId
+from oncelog_server.transaction.results import TransactionResult
+from oncelog_server.transaction.shard import TransactionShard
+
+Answer = TransactionResult | Deferred[TransactionResult]
+
+# Transactions whose markers are written in one turn of the loop.
+FINISHED_PER_TURN: Final = 64
+
+
+class GroupTransactions:
+    """Part of a TransactionCoordinator. `owner` finds the shard of a transactional id or a group;
+    `finish` writes the markers of a decided transaction."""
+
+    def __init__(
+        self,
+        runtime: ShardRuntime[TransactionShard],
+        *,
+        owner: Callable[[str], tuple[int, TransactionShard]],
+        finish: Callable[[int, TransactionShard, str], None],
+        new_producer_id: Callable[[], int],
+        wall_ms: Callable[[], int],
+        call_soon: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._runtime = runtime
+        self._owner = owner
+        self._finish = finish
+        self._new_producer_id = new_producer_id
+        self._wall_ms = wall_ms
+        self._call_soon = call_soon
+
+    # --- InitProducerId
+
+    def init_producer_id(self, command: InitProducerId, membership: Membership | None) -> Answer:
+        """Within a group, or (None) of an id that is in one. First the id is fenced wherever else
+        it has been used, so that it has one owner. Raises Refused."""
+        key = command.transactional_id if membership is None else membership.group_id
+        index, _ = self._owner(key)
+        if membership is not None:
+            # Where the id would be without a group: that must not be unreadable just now.
+            self._owner(command.transactional_id)
+        departed = self._depart(command.transactional_id, index)
+
+        def go_on(result: TransactionResult) -> Answer:
+            if result.code is not ErrorCode.NONE:
+                return result
+            try:
+                return self._init(key, command, membership)
+            except Refused as refused:
+                return TransactionResult(refused.code)
+
+        return then_ask(departed, go_on)
+
+    def _depart(self, transactional_id: str, to: int) -> Answer:
+        """From every shard but the one it goes to."""
+        answer: Answer = TransactionResult(ErrorCode.NONE)
+        for index, shard in self._runtime.shards():
+            if index == to or shard.get(transactional_id) is None:
+                continue
+            decision = decide_departure(shard, transactional_id, wall_ms=self._wall_ms())
+            one = self._run(index, shard, decision, [transactional_id])
+            # More than one: an id that went from group to group. They are dealt with one by one.
+            if isinstance(one, Deferred) or one.code is not ErrorCode.NONE:
+                answer = one
+        return answer
+
+    def _init(self, key: str, command: InitProducerId, membership: Membership | None) -> Answer:
+        index, shard = self._owner(key)
+        ids = [command.transactional_id]
+        if membership is None:
+            decision = decide_init_outside_group(
+                shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
+            )
+        else:
+            decision, ids = decide_init_in_group(
+                shard,
+                command,
+                membership,
+                wall_ms=self._wall_ms(),
+                new_producer_id=self._new_producer_id,
+            )
+        return self._run(index, shard, decision, ids)
+
+    # --- EndTxn
+
+    def end_txn(self, index: int, shard: TransactionShard, command: EndTxn) -> Answer:
+        """Decide a transaction and its members together."""
+        decision = decide_group_commit(
+            shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
+        )
+        # The id that waits for its answer comes last: then all of it is visible.
+        ids = [one.transactional_id for one in command.members]
+        return self._run(index, shard, decision, [*ids, command.transactional_id])
+
+    # --- running
+
+    def _run(
+        self,
+        index: int,
+        shard: TransactionShard,
+        decision: Decision[TransactionResult],
+        ids: Sequence[str],
+    ) -> Answer:
+        if not decision.records:
+            return decision.response
+        return self._runtime.run(index, decision, lambda: self._finish_all(index, shard, ids))
+
+    def _finish_all(self, index: int, shard: TransactionShard, ids: Sequence[str]) -> None:
+        for transactional_id in ids[:FINISHED_PER_TURN]:
+            self._finish(index, shard, transactional_id)
+        if len(ids) > FINISHED_PER_TURN:
+            self._call_soon(lambda: self._finish_rest(index, shard, ids[FINISHED_PER_TURN:]))
+
+    def _finish_rest(self, index: int, shard: TransactionShard, ids: Sequence[str]) -> None:
+        with suppress(Refused):
+            # Not where it has been given up or loaded anew meanwhile.
+            if self._runtime.shard(index) is shard:
+                self._finish_all(index, shard, ids)

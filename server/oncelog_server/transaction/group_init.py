@@ -1,0 +1,123 @@
+"""InitProducerId of a producer in a consumer group (KIP-447, early draft): whoever stands in the
+way of its input partitions is aborted and fenced first; and how an id changes its coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.coordination.shard import Decision
+from oncelog_server.transaction.fencing import fence
+from oncelog_server.transaction.groups import Membership
+from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
+from oncelog_server.transaction.metadata import NO_PRODUCER_EPOCH
+from oncelog_server.transaction.results import (
+    BUSY,
+    ILLEGAL_GENERATION,
+    SUCCESS,
+    TransactionResult,
+)
+from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
+from oncelog_server.transaction.states import State
+from oncelog_server.transaction.together import together
+
+
+def decide_init_in_group(
+    shard: TransactionShard,
+    command: InitProducerId,
+    membership: Membership,
+    *,
+    wall_ms: int,
+    new_producer_id: Callable[[], int],
+) -> tuple[Decision[TransactionResult], list[str]]:
+    """The decision, and the ids whose transactions it aborts: their markers are to be written.
+
+    CONCURRENT_TRANSACTIONS until every transaction of the group that has one of the same input
+    partitions is finished. Those of older generations are aborted at once, whatever their
+    partitions: nobody can commit them any more, and readers would wait for their time-outs.
+    """
+    groups, own_id = shard.groups, command.transactional_id
+    if membership.generation_id < groups.newest_generation(membership.group_id):
+        return Decision(ILLEGAL_GENERATION), []
+    in_the_way, doomed = _open_transactions(shard, own_id, membership)
+    own = shard.get(own_id)
+    if in_the_way and own is not None and own.metadata.state is not State.ONGOING:
+        mine: Decision[TransactionResult] = Decision(BUSY)
+    else:
+        mine = decide_init_producer_id(
+            shard, command, wall_ms=wall_ms, new_producer_id=new_producer_id
+        )
+        if not mine.records and mine.response != BUSY:
+            return mine, []
+    abortable = [live for live in (*in_the_way, *doomed) if not live.is_busy]
+    fences = [
+        fence(shard, live, BUSY, wall_ms=wall_ms, keep_owner=False)
+        for live in abortable
+        if live.metadata.state is State.ONGOING
+    ]
+    registration = groups.registration(own_id, membership)
+    response = BUSY if in_the_way else mine.response
+    if not (registration or fences or mine.records):
+        return Decision(response), []
+    ids = [live.metadata.transactional_id for live in abortable]
+    return together([*fences, mine], response, also=registration), [*ids, own_id]
+
+
+def _open_transactions(
+    shard: TransactionShard, own_id: str, membership: Membership
+) -> tuple[list[LiveTransaction], list[LiveTransaction]]:
+    """Transactions of others in the group that are not finished: those that have one of the input
+    partitions, and others of an older generation."""
+    in_the_way, doomed = [], []
+    for other_id, other in shard.groups.others(membership, own_id):
+        live = shard.get(other_id)
+        if live is None or not (live.is_busy or live.metadata.state is State.ONGOING):
+            continue
+        if other.partitions & membership.partitions:
+            in_the_way.append(live)
+        elif other.generation_id < membership.generation_id:
+            doomed.append(live)
+    return in_the_way, doomed
+
+
+def decide_departure(
+    shard: TransactionShard, transactional_id: str, *, wall_ms: int
+) -> Decision[TransactionResult]:
+    """Another coordinator becomes the owner of the id: abort what is open here, then fence its
+    producers for good. SUCCESS once nobody holds its epoch any more, until then
+    CONCURRENT_TRANSACTIONS."""
+    live = shard.get(transactional_id)
+    if live is None or live.metadata.state is State.DEAD:
+        return Decision(SUCCESS)
+    if live.is_busy:
+        return Decision(BUSY)
+    if live.metadata.state is State.ONGOING:
+        return fence(shard, live, BUSY, wall_ms=wall_ms, keep_owner=False)
+    # The next epoch is nobody's, as that of an initialisation whose answer was never given.
+    target = live.metadata._replace(
+        state=State.DEAD,
+        producer_epoch=live.metadata.producer_epoch + 1,
+        last_producer_epoch=NO_PRODUCER_EPOCH,
+        partitions=frozenset(),
+        decided_members=(),
+        start_ms=-1,
+        last_update_ms=wall_ms,
+    )
+    gone = shard.decide(live, target, SUCCESS, TransactionResult)
+    return together([gone], SUCCESS, also=shard.groups.removal(transactional_id))
+
+
+def decide_init_outside_group(
+    shard: TransactionShard,
+    command: InitProducerId,
+    *,
+    wall_ms: int,
+    new_producer_id: Callable[[], int],
+) -> Decision[TransactionResult]:
+    """InitProducerId without a group, for an id that is in a group of this very shard: with the new
+    epoch it leaves the group."""
+    mine = decide_init_producer_id(shard, command, wall_ms=wall_ms, new_producer_id=new_producer_id)
+    result = mine.response
+    if not (isinstance(result, TransactionResult) and result.code is ErrorCode.NONE):
+        return mine
+    return together([mine], result, also=shard.groups.removal(command.transactional_id))

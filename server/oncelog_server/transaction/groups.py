@@ -1,0 +1,151 @@
+"""Which consumer group's processes are behind transactional ids: the groups of one shard (KIP-447,
+early draft).
+
+A group's newest generation is the newest of its ids. Changed by replay alone.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple
+
+from oncelog_protocol.internal.transaction_group import (
+    AssignedTopic,
+    TransactionGroupKey,
+    TransactionGroupValue,
+    decode_transaction_group_key,
+    decode_transaction_group_value,
+    encode_transaction_group_key,
+    encode_transaction_group_value,
+)
+from oncelog_protocol.internal.versions import UnknownRecordVersion
+from oncelog_server.coordination.shard import CoordinatorRecord
+from oncelog_server.topic_partition import TopicPartition
+
+
+class Membership(NamedTuple):
+    """What a group has assigned to the process behind a transactional id, and when."""
+
+    group_id: str
+    generation_id: int
+    partitions: frozenset[TopicPartition]
+
+
+class TransactionGroups:
+    """`ids` of all shards of a coordinator may be one set: the transactional ids in any group."""
+
+    __slots__ = ("_ids", "_newest", "_of_group", "memberships")
+
+    def __init__(self, ids: set[str] | None = None) -> None:
+        # By transactional id.
+        self.memberships: dict[str, Membership] = {}
+        self._of_group: dict[str, set[str]] = {}
+        self._newest: dict[str, int] = {}
+        self._ids = set() if ids is None else ids
+
+    # --- replay
+
+    def replay(self, record: CoordinatorRecord) -> None:
+        """Raises ValueError for a record that cannot be read; one of another type is skipped."""
+        try:
+            key = decode_transaction_group_key(record.key)
+        except UnknownRecordVersion:
+            return
+        membership = self.memberships.get(key.transactional_id)
+        if record.value is None:
+            if membership is not None and membership.group_id == key.group_id:
+                self.forget(key.transactional_id)
+            return
+        value = decode_transaction_group_value(record.value)
+        if membership is not None and membership.group_id != key.group_id:
+            self.forget(key.transactional_id)
+        partitions = frozenset(
+            TopicPartition(topic.topic, partition)
+            for topic in value.assigned_partitions
+            for partition in topic.partitions
+        )
+        self.memberships[key.transactional_id] = Membership(
+            key.group_id, value.generation_id, partitions
+        )
+        self._of_group.setdefault(key.group_id, set()).add(key.transactional_id)
+        self._newest[key.group_id] = max(self.newest_generation(key.group_id), value.generation_id)
+        self._ids.add(key.transactional_id)
+
+    def forget(self, transactional_id: str) -> None:
+        """The id is gone, or is another group's."""
+        membership = self.memberships.pop(transactional_id, None)
+        if membership is None:
+            return
+        self._ids.discard(transactional_id)
+        ids = self._of_group[membership.group_id]
+        ids.discard(transactional_id)
+        if not ids:
+            del self._of_group[membership.group_id]
+            del self._newest[membership.group_id]
+
+    def on_unloaded(self) -> None:
+        """Another broker has the shard now."""
+        for transactional_id in list(self.memberships):
+            self.forget(transactional_id)
+
+    # --- questions
+
+    def newest_generation(self, group_id: str) -> int:
+        """-1 for a group without transactional ids."""
+        return self._newest.get(group_id, -1)
+
+    def is_outdated(self, transactional_id: str) -> bool:
+        """Whether the group has a newer generation than this id: then it may only be initialised.
+        False for an id in no group."""
+        membership = self.memberships.get(transactional_id)
+        return membership is not None and (
+            membership.generation_id < self._newest[membership.group_id]
+        )
+
+    def others(self, membership: Membership, transactional_id: str) -> list[tuple[str, Membership]]:
+        """The other ids of the group, sorted."""
+        return [
+            (other, self.memberships[other])
+            for other in sorted(self._of_group.get(membership.group_id, ()))
+            if other != transactional_id
+        ]
+
+    # --- records
+
+    def registration(
+        self, transactional_id: str, membership: Membership
+    ) -> tuple[CoordinatorRecord, ...]:
+        """What makes the id a member; nothing where it is one already, just so."""
+        known = self.memberships.get(transactional_id)
+        if known == membership:
+            return ()
+        left = () if known is None or known.group_id == membership.group_id else (
+            self.removal(transactional_id)
+        )  # fmt: skip
+        return (*left, to_record(transactional_id, membership))
+
+    def removal(self, transactional_id: str) -> tuple[CoordinatorRecord, ...]:
+        """The tombstone that goes with an id, or makes it nobody's member; none where it is not."""
+        membership = self.memberships.get(transactional_id)
+        if membership is None:
+            return ()
+        return (CoordinatorRecord(_key(transactional_id, membership.group_id), None),)
+
+
+def to_record(transactional_id: str, membership: Membership) -> CoordinatorRecord:
+    """The record for `__transaction_state`; partitions sorted, so that equal states are equal
+    bytes."""
+    by_topic: defaultdict[str, list[int]] = defaultdict(list)
+    for topic, partition in sorted(membership.partitions):
+        by_topic[topic].append(partition)
+    value = TransactionGroupValue(
+        generation_id=membership.generation_id,
+        assigned_partitions=[AssignedTopic(name, numbers) for name, numbers in by_topic.items()],
+    )
+    return CoordinatorRecord(
+        _key(transactional_id, membership.group_id), encode_transaction_group_value(value)
+    )
+
+
+def _key(transactional_id: str, group_id: str) -> bytes:
+    return encode_transaction_group_key(TransactionGroupKey(group_id, transactional_id))
