@@ -53,6 +53,9 @@ class SimFile:
     def close(self) -> None:
         self._inode = None
 
+    def renamed(self, path: str) -> None:
+        self.path = path
+
 
 class SimFiles:
     """`process` dies where a trap of the disk springs. What is slow ends by an event."""

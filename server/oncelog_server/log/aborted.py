@@ -137,3 +137,11 @@ class AbortedTransactions:
         self._sums.pop(base_offset, None)
 
     forget = distrust
+
+    def replace(self, base_offset: int, rows: Iterable[AbortedTransaction]) -> None:
+        """Compaction has written the segment and its index anew."""
+        index = TxnIndex()
+        for row in rows:
+            index.append(row, encode_row(row))
+        self._loaded[base_offset] = index
+        self._sums[base_offset] = (len(index.rows), index.crc)

@@ -104,9 +104,9 @@ def _delete(log: PartitionLog, count: int, now_ms: int) -> int:
     """Take the first `count` segments, never the last one, out of the log, with their snapshots."""
     for _ in range(count):
         segment = log.segments[0]
-        names = {segment.path(suffix) for suffix in SEGMENT_SUFFIXES}
         due_ms = now_ms + log.config.file_delete_delay_ms
         log.deleted.append((due_ms, segment.mark_deleted()))
+        names = {segment.log.path, *(segment.path(suffix) for suffix in SEGMENT_SUFFIXES)}
         del log.segments[0]
         log.closed_bytes -= segment.size
         log.reader.forget(segment)

@@ -355,4 +355,6 @@ class Segment:
             if self._files.exists(self.path(suffix)):
                 self._files.rename(self.path(suffix), self.path(suffix, DELETED_SUFFIX))
                 paths.append(self.path(suffix, DELETED_SUFFIX))
+        # Who is still sending from the file must not meet another one of its name.
+        self.log.renamed(self.path(LOG_SUFFIX, DELETED_SUFFIX))
         return paths

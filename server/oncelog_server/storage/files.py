@@ -59,6 +59,11 @@ class File(Protocol):
         """Let the descriptor go. The handle stays usable."""
         ...
 
+    def renamed(self, path: str) -> None:
+        """The file has this name now: whoever holds the handle goes on reading the same bytes, even
+        if another file has taken the old name."""
+        ...
+
 
 class Files(Protocol):
     """Paths are strings with `/`, absolute or relative to the root the implementation was given."""
@@ -78,8 +83,8 @@ class Files(Protocol):
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Atomic, a file or a directory. Open handles below `source` must not be used
-        afterwards."""
+        """Atomic, a file or a directory. Open handles below `source` must not be used afterwards,
+        unless they are told (`File.renamed`)."""
         ...
 
     def replace(self, path: str, data: bytes) -> None:

@@ -139,6 +139,10 @@ class OsFile:
         elif self._descriptor >= 0:
             self._files._close_descriptor(self)
 
+    def renamed(self, path: str) -> None:
+        self.path = path
+        self._full_path = self._files._full(path)
+
     def _unpin(self) -> None:
         self._pins -= 1
         if self._close_wanted and not self._pins:

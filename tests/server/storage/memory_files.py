@@ -79,6 +79,9 @@ class MemoryFile:
     def close(self) -> None:
         pass
 
+    def renamed(self, path: str) -> None:
+        self.path = path
+
 
 class MemoryFiles:
     """`capacity`: bytes on the whole disk. What ends by an event ends in `settle`."""

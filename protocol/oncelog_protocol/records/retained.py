@@ -1,0 +1,95 @@
+"""What compaction leaves of a batch: fewer records, or its header alone (Kafka's
+MemoryRecords.filterTo, KIP-534).
+
+Offsets stay as they were, so a batch keeps its base offset, its last offset and with them its
+producer's sequence numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from .batch import (
+    COMPRESSION_MASK,
+    DELETE_HORIZON_FLAG,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME,
+    BatchHeader,
+    write_header,
+)
+from .compression import Compression, compress
+from .record import Bytes, Record, encode_headers
+from .varint import NULL, encode_varint
+
+_NO_TIMESTAMP: Final = -1
+_ROOM_FOR_HEADER: Final = bytes(HEADER_SIZE)
+
+
+def build_retained_batch(
+    header: BatchHeader, records: Sequence[Record], delete_horizon_ms: int | None
+) -> bytearray:
+    """The batch of `header` with these of its records, at least one, in its codec.
+
+    With `delete_horizon_ms` it takes the place of the base timestamp, and a flag says so: the
+    records' own timestamps do not change.
+    """
+    base_timestamp = records[0].timestamp if delete_horizon_ms is None else delete_horizon_ms
+    parts: list[Bytes] = []
+    for record in records:
+        body = _body(record, header.base_offset, base_timestamp)
+        parts += (encode_varint(len(body)), body)
+    codec = header.compression
+    data = b"".join(parts)
+    batch = bytearray(_ROOM_FOR_HEADER)
+    batch += data if codec == Compression.NONE else compress(codec, data)
+    max_timestamp = header.max_timestamp
+    if header.timestamp_type != LOG_APPEND_TIME:
+        max_timestamp = max(record.timestamp for record in records)
+    attributes = header.attributes & ~DELETE_HORIZON_FLAG
+    if delete_horizon_ms is not None:
+        attributes |= DELETE_HORIZON_FLAG
+    write_header(
+        batch,
+        header._replace(
+            batch_length=len(batch) - LENGTH_OVERHEAD,
+            attributes=attributes,
+            base_timestamp=base_timestamp,
+            max_timestamp=max_timestamp,
+            records_count=len(records),
+        ),
+    )
+    return batch
+
+
+def _body(record: Record, base_offset: int, base_timestamp: int) -> bytes:
+    key, value = record.key, record.value
+    return b"".join(
+        (
+            b"\0",
+            encode_varint(record.timestamp - base_timestamp),
+            encode_varint(record.offset - base_offset),
+            NULL if key is None else encode_varint(len(key)),
+            key or b"",
+            NULL if value is None else encode_varint(len(value)),
+            value or b"",
+            encode_headers(record.headers),
+        )
+    )
+
+
+def build_empty_batch(header: BatchHeader) -> bytearray:
+    """The header alone, for the sake of the producer's last sequence number or of the last offset
+    (DefaultRecordBatch.writeEmptyHeader)."""
+    batch = bytearray(_ROOM_FOR_HEADER)
+    write_header(
+        batch,
+        header._replace(
+            batch_length=HEADER_SIZE - LENGTH_OVERHEAD,
+            attributes=header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON_FLAG),
+            base_timestamp=_NO_TIMESTAMP,
+            records_count=0,
+        ),
+    )
+    return batch

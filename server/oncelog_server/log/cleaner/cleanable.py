@@ -1,0 +1,128 @@
+"""What of a log may be cleaned, how much it would gain, and the job for it (Kafka's
+LogCleanerManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from oncelog_protocol.records.batch import HEADER_SIZE, read_header
+from oncelog_server.log.cleaner.job import (
+    NO_OFFSET,
+    CleaningJob,
+    CleaningLimits,
+    LastOfProducer,
+    Source,
+)
+from oncelog_server.log.config import UNLIMITED
+from oncelog_server.log.log import PartitionLog
+from oncelog_server.log.producers import ProducerEntry
+from oncelog_server.log.segment import Segment
+
+# Of so many producers at a time it is written down what must survive.
+PRODUCERS_AT_ONCE: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cleanable:
+    """A log with something to clean in `first_dirty_offset`..`end_offset` (exclusive).
+
+    `ratio`: the share of bytes not cleaned yet. `is_due`: a record is older than
+    `max.compaction.lag.ms`.
+    """
+
+    log: PartitionLog
+    first_dirty_offset: int
+    end_offset: int
+    ratio: float
+    is_due: bool
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Is it dirty enough (`min.cleanable.dirty.ratio`), or dirty for too long?"""
+        return self.is_due or self.ratio > self.log.config.min_cleanable_dirty_ratio
+
+
+def cleanable(
+    log: PartitionLog, last_cleaned_offset: int | None, last_stable_offset: int, now_ms: int
+) -> Cleanable | None:
+    """None if nothing is. `last_cleaned_offset`: where the last pass ended, None if there was none.
+    Whole segments only: not the last one, none with an offset at or above the last stable offset,
+    none with a record younger than `min.compaction.lag.ms`. Raises StorageError and CorruptLog."""
+    first_dirty = _first_dirty_offset(log, last_cleaned_offset)
+    clean_bytes = dirty_bytes = 0
+    end_offset = -1
+    dirty: list[Segment] = []
+    for segment in log.segments[:-1]:
+        if segment.end_offset > last_stable_offset:
+            break
+        if segment.end_offset > first_dirty:
+            if _is_young(log, segment, now_ms):
+                break
+            dirty.append(segment)
+            dirty_bytes += segment.size
+        else:
+            clean_bytes += segment.size
+        end_offset = segment.end_offset
+    if end_offset <= first_dirty or not dirty_bytes:
+        return None
+    ratio = dirty_bytes / (clean_bytes + dirty_bytes)
+    return Cleanable(log, first_dirty, end_offset, ratio, _is_overdue(log, dirty, now_ms))
+
+
+def _first_dirty_offset(log: PartitionLog, last_cleaned_offset: int | None) -> int:
+    """A checkpoint that is not in the log is of no use: all of it is dirty then."""
+    start = log.log_start_offset
+    if last_cleaned_offset is None or not start <= last_cleaned_offset <= log.log_end_offset:
+        return start
+    return last_cleaned_offset
+
+
+def _is_young(log: PartitionLog, segment: Segment, now_ms: int) -> bool:
+    lag_ms = log.config.min_compaction_lag_ms
+    return lag_ms > 0 and segment.latest_timestamp()[0] > now_ms - lag_ms
+
+
+def _is_overdue(log: PartitionLog, dirty: list[Segment], now_ms: int) -> bool:
+    lag_ms = log.config.max_compaction_lag_ms
+    if lag_ms >= UNLIMITED:
+        return False
+    times = (_first_timestamp(segment) for segment in dirty if segment.size)
+    return any(0 < time < now_ms - lag_ms for time in times)
+
+
+def _first_timestamp(segment: Segment) -> int:
+    """The latest of its first batch."""
+    if segment.first_timestamp is None:
+        header = read_header(segment.log.read(0, HEADER_SIZE))
+        segment.first_timestamp = header.max_timestamp
+    return segment.first_timestamp
+
+
+def job_for(
+    found: Cleanable, limits: CleaningLimits, now_ms: int
+) -> Generator[None, None, CleaningJob]:
+    """The job, made in steps that hold nobody up. Raises StorageError and CorruptLog."""
+    log = found.log
+    segments = [one for one in log.segments if one.end_offset <= found.end_offset]
+    sources = tuple(
+        Source(one.base_offset, one.end_offset, one.path(".log"), one.size) for one in segments
+    )
+    for segment in segments:
+        log.aborted.rows(segment.base_offset)
+        yield
+    aborted = log.aborted_transactions(segments[0].base_offset, found.end_offset)
+    producers: dict[int, LastOfProducer] = {}
+    entries = iter(list(log.producers))
+    while some := list(islice(entries, PRODUCERS_AT_ONCE)):
+        producers.update((entry.producer_id, _last_of(entry)) for entry in some)
+        yield
+    return CleaningJob(
+        sources, found.first_dirty_offset, tuple(aborted), producers, log.config, limits, now_ms
+    )
+
+
+def _last_of(entry: ProducerEntry) -> LastOfProducer:
+    return LastOfProducer(entry.last_offset if entry.batches else NO_OFFSET, entry.producer_epoch)
