@@ -112,13 +112,24 @@ def _build(cls: type[T], versions: range, flexible_since: int) -> type[T]:
     namespace.pop("__weakref__", None)
     names = tuple(field.name for field in fields)
     namespace["__slots__"] = namespace["__match_args__"] = names
-    namespace["__init__"] = _initialiser(cls, fields)
+    namespace["__init__"] = _initialiser_at_first_use(cls, fields)
     namespace["__eq__"] = _equal
     namespace["__repr__"] = _represent
     namespace["__hash__"] = None
     made: Any = type(cls.__name__, cls.__bases__, namespace)
     made.__schema__ = Schema(made, tuple(fields), versions, flexible_since)
     return cast(type[T], made)
+
+
+def _initialiser_at_first_use(cls: type, fields: list[Field]) -> Any:
+    """Compiling one for each of some 200 tables would be a tenth of a broker's start."""
+
+    def __init__(self: Any, *values: Any, **named: Any) -> None:
+        made: Any = type(self)
+        made.__init__ = _initialiser(cls, fields)
+        made.__init__(self, *values, **named)
+
+    return __init__
 
 
 def _initialiser(cls: type, fields: list[Field]) -> Any:
