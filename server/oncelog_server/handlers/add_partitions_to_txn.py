@@ -61,6 +61,7 @@ def handle(
                 request.v3_and_below_producer_id,
                 request.v3_and_below_producer_epoch,
                 _partitions(topics),
+                group_id=request.transaction_group_id,
             ),
         )
     return then(
@@ -88,6 +89,7 @@ def _handle_brokers(
                 _partitions(one.topics),
                 transaction_version,
                 one.verify_only,
+                one.transaction_group_id,
             ),
         )
         for one in transactions

@@ -14,6 +14,7 @@ from typing import Final
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.features import GROUP_TRANSACTIONS, GROUP_TRANSACTIONS_LEVEL
 from oncelog_protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -33,6 +34,8 @@ ANY_NODE: Final = -1
 # librdkafka looks for Produce v0 to tell a new broker from an old one; whoever then uses a version
 # below 3 is disconnected, as by Kafka 4.
 ADVERTISED_FROM: Final = {ApiKey.PRODUCE: 0}
+# What a client may use beyond Kafka, where it is switched on.
+OWN_FEATURES: Final = {GROUP_TRANSACTIONS: GROUP_TRANSACTIONS_LEVEL}
 _CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -52,6 +55,7 @@ def handle(
     if _is_misrouted(node, request):
         return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
     image = node.metadata.image
+    extensions = OWN_FEATURES if node.settings.group_transactions_enable else {}
     lowest = 0 if context.api_version >= FEATURES_FROM_ZERO_SINCE else 1
     return ApiVersionsResponse(
         api_keys=[
@@ -62,11 +66,12 @@ def handle(
             SupportedFeatureKey(name, versions[0], versions[1])
             for name, versions in image.brokers[node.broker_id].features.items()
             if versions[0] >= lowest
-        ],
+        ]
+        + [SupportedFeatureKey(name, level, level) for name, level in extensions.items()],
         finalized_features_epoch=image.features_epoch,
         finalized_features=[
             FinalizedFeatureKey(name, level, level)
-            for name, level in image.features.items()
+            for name, level in {**image.features, **extensions}.items()
             if level > 0
         ],
     )

@@ -2,7 +2,7 @@
 
 v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588). v3 flexible. v4
 TRANSACTION_ABORTABLE. v5 every transaction ends with a new epoch, which the answer carries
-(KIP-890).
+(KIP-890). Tagged, from v3 on: members of a group that are decided by the same request (ours).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 from oncelog_server.transaction.end_txn import EndTxn
+from oncelog_server.transaction.metadata import Member
 from oncelog_server.transaction.results import TransactionResult
 
 API = ApiKey.END_TXN
@@ -40,18 +41,39 @@ def handle(
         resource = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
         if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
             raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        result = node.transactions.end_txn(
-            EndTxn(
-                request.transactional_id,
-                request.producer_id,
-                request.producer_epoch,
-                request.committed,
-                bumps_epoch,
-            )
-        )
+        result = _decide(node, context, request, bumps_epoch=bumps_epoch)
     except Refused as refused:
         result = TransactionResult(refused.code)
     return then(result, lambda done: _response(context, done))
+
+
+def _decide(
+    node: Node, context: RequestContext, request: EndTxnRequest, *, bumps_epoch: bool
+) -> TransactionResult | Deferred[TransactionResult]:
+    """Raises Refused."""
+    command = EndTxn(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        request.committed,
+        bumps_epoch,
+        request.transaction_group_id,
+    )
+    if not request.members:
+        return node.transactions.end_txn(command)
+    if request.transaction_group_id is None:
+        raise Refused(ErrorCode.INVALID_REQUEST)
+    members = sorted(
+        Member(one.transactional_id, one.producer_id, one.producer_epoch) for one in request.members
+    )
+    for member in members:
+        resource = Resource(ResourceType.TRANSACTIONAL_ID, member.transactional_id)
+        if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
+            return TransactionResult(
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                refused_member=member.transactional_id,
+            )
+    return node.transactions.end_txn(command._replace(members=tuple(members)))
 
 
 def _response(context: RequestContext, result: TransactionResult) -> EndTxnResponse:
@@ -59,4 +81,5 @@ def _response(context: RequestContext, result: TransactionResult) -> EndTxnRespo
         error_code=code_for_version(API, context.api_version, result.code),
         producer_id=result.producer_id,
         producer_epoch=result.producer_epoch,
+        refused_member=result.refused_member,
     )

@@ -1,7 +1,7 @@
 """FindCoordinator v0-6: who coordinates a group or a transactional id.
 
-v1 transactional ids. v3 flexible. v4 several keys at once (KIP-699). v5 TRANSACTION_ABORTABLE. v6
-share groups, which are not served.
+v1 transactional ids, and groups of transactions (up to v5, ours). v3 flexible. v4 several keys at
+once (KIP-699). v5 TRANSACTION_ABORTABLE. v6 share groups, which are not served.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.features import TRANSACTION_GROUP_KEY_TYPE
 from oncelog_protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -31,8 +32,12 @@ API = ApiKey.FIND_COORDINATOR
 VERSIONS = range(0, 7)
 
 MANY_KEYS_SINCE: Final = 4
+UNKNOWN: Final = -1
 GROUP: Final = 0
 TRANSACTION: Final = 1
+# Our own, up to v5: where the transactions of a group are (KIP-447, early draft).
+TRANSACTION_GROUP: Final = TRANSACTION_GROUP_KEY_TYPE
+SHARE_GROUPS_SINCE: Final = 6
 # Key type -> the internal topic, the resource to describe, the code where that is denied.
 KEY_TYPES: Final = {
     GROUP: (CONSUMER_OFFSETS, ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
@@ -40,6 +45,11 @@ KEY_TYPES: Final = {
         TRANSACTION_STATE,
         ResourceType.TRANSACTIONAL_ID,
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ),
+    TRANSACTION_GROUP: (
+        TRANSACTION_STATE,
+        ResourceType.GROUP,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ),
 }
 
@@ -50,14 +60,19 @@ def handle(
     keys = request.coordinator_keys
     if context.api_version < MANY_KEYS_SINCE:
         keys = [request.key]
-    kind = KEY_TYPES.get(request.key_type)
+    key_type = request.key_type
+    if key_type == TRANSACTION_GROUP and not (
+        node.settings.group_transactions_enable and context.api_version < SHARE_GROUPS_SINCE
+    ):
+        key_type = UNKNOWN
+    kind = KEY_TYPES.get(key_type)
     if (
         kind is not None
         and kind[0] not in node.metadata.image.topics
         and any(_may_find(node, context, kind[1], key) for key in keys)
     ):
-        return node.spawn(_create_and_find(node, context, request.key_type, keys))
-    return _response(context, [_find(node, context, request.key_type, key) for key in keys])
+        return node.spawn(_create_and_find(node, context, key_type, keys))
+    return _response(context, [_find(node, context, key_type, key) for key in keys])
 
 
 async def _create_and_find(
@@ -86,7 +101,7 @@ def _find(node: Node, context: RequestContext, key_type: int, key: str) -> Coord
 def _leader(node: Node, context: RequestContext, key_type: int, key: str) -> Coordinator:
     """Raises Refused."""
     if key_type not in KEY_TYPES:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"unknown key type {key_type}")
+        raise Refused(ErrorCode.INVALID_REQUEST, "unknown key type")
     topic_name, resource_type, denied = KEY_TYPES[key_type]
     if not _may_find(node, context, resource_type, key):
         raise Refused(denied)

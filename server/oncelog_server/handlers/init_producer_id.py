@@ -2,6 +2,7 @@
 
 v2 flexible. v3 a producer may ask for its own next epoch (KIP-360). v4 PRODUCER_FENCED instead of
 INVALID_PRODUCER_EPOCH (KIP-588). v5 TRANSACTION_ABORTABLE (KIP-890). v6 two-phase commit (KIP-939).
+Tagged, from v2 on: a producer of a consumer group (KIP-447, early draft).
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from oncelog_server.coordination.error_versions import code_for_version
 from oncelog_server.deferred import Deferred, then
+from oncelog_server.handlers.group_access import require_group
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.init_producer_id import InitProducerId
 from oncelog_server.transaction.results import TransactionResult
 
@@ -36,6 +40,7 @@ def _init(
     node: Node, context: RequestContext, request: InitProducerIdRequest
 ) -> TransactionResult | Deferred[TransactionResult]:
     """Raises Refused."""
+    membership = _membership(node, context, request)
     if request.transactional_id is None:
         if not _may_write_idempotently(node, context):
             raise Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -60,8 +65,26 @@ def _init(
             request.producer_epoch,
             request.enable_2pc,
             request.keep_prepared_txn,
-        )
+        ),
+        membership,
     )
+
+
+def _membership(
+    node: Node, context: RequestContext, request: InitProducerIdRequest
+) -> Membership | None:
+    """Of a producer in a consumer group; None where there is none. Raises Refused."""
+    group_id, generation_id = request.consumer_group_id, request.consumer_group_generation
+    assigned = request.assigned_partitions
+    if group_id is None and generation_id < 0 and assigned is None:
+        return None
+    if not group_id or generation_id < 0 or assigned is None or not request.transactional_id:
+        raise Refused(ErrorCode.INVALID_REQUEST)
+    if not node.settings.group_transactions_enable:
+        raise Refused(ErrorCode.UNSUPPORTED_VERSION)
+    require_group(node, context, Operation.READ, group_id)
+    partitions = [TopicPartition(one.topic, index) for one in assigned for index in one.partitions]
+    return Membership(group_id, generation_id, frozenset(partitions))
 
 
 def _may_write_idempotently(node: Node, context: RequestContext) -> bool:

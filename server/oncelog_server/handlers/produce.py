@@ -62,6 +62,7 @@ def handle(
         context.api_version >= ADDS_PARTITIONS_SINCE,
         node.transactions.add_partitions,
         node.clock.now_ms(),
+        request.transaction_group_id,
     ).run()
     if request.acks == 0:
         _close_on_error(appends)

@@ -54,9 +54,11 @@ def handle(
     if not accepted:
         return _response(request, refused)
     added: TransactionResult | Deferred[TransactionResult] = SUCCESS
-    if context.api_version >= ADDS_GROUP_SINCE:
+    adds = context.api_version >= ADDS_GROUP_SINCE
+    if adds or request.transaction_group_id is not None:
+        # The group's transaction coordinator also knows whether a newer generation has come.
         try:
-            added = _add_group(node, request)
+            added = _add_group(node, request, verify_only=not adds)
         except Refused as error:
             added = TransactionResult(error.code)
     wanted = copy(request)
@@ -90,10 +92,10 @@ def _authorise(node: Node, context: RequestContext, request: TxnOffsetCommitRequ
 
 
 def _add_group(
-    node: Node, request: TxnOffsetCommitRequest
+    node: Node, request: TxnOffsetCommitRequest, *, verify_only: bool
 ) -> TransactionResult | Deferred[TransactionResult]:
-    """Put the group's offsets partition into the transaction first (KIP-890 part 2). Raises
-    Refused."""
+    """Put the group's offsets partition into the transaction first (KIP-890 part 2), or see that it
+    is there. Raises Refused."""
     return node.transactions.add_partitions(
         AddPartitions(
             request.transactional_id,
@@ -101,6 +103,8 @@ def _add_group(
             request.producer_epoch,
             frozenset({node.groups.offsets_partition(request.group_id)}),
             client_transaction_version=2,
+            verify_only=verify_only,
+            group_id=request.transaction_group_id,
         )
     )
 

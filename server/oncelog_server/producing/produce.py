@@ -81,7 +81,7 @@ class PartitionAppend:
 
 @dataclass(slots=True)
 class Produce:
-    """`appends` in the order of the request."""
+    """`appends` in the order of the request. `group_id`: whose transaction it is, if a group's."""
 
     appends: list[PartitionAppend]
     transactional_id: str | None
@@ -89,6 +89,7 @@ class Produce:
     adds_partitions: bool
     add_to_transaction: AddToTransaction
     now_ms: int
+    group_id: str | None = None
 
     def run(self) -> Deferred[None] | None:
         """Everything that can be done now; None when all is known, else what comes later."""
@@ -137,6 +138,7 @@ class Produce:
             *_producer(first),
             frozenset(_topic_partition(one) for one in unknown),
             TRANSACTION_VERSION_2,
+            group_id=self.group_id,
         )
         for one in unknown:
             assert one.partition is not None

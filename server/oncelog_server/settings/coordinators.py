@@ -59,6 +59,13 @@ class CoordinatorSettings:
         at_least(1),
         importance=HIGH,
     )
+    group_transactions_enable: bool = honoured(
+        Kind.BOOLEAN,
+        True,
+        "Our own: transactional producers may belong to a consumer group, whose generations fence "
+        "them, and be committed together (feature oncelog.group.transactions).",
+        importance=LOW,
+    )
     producer_id_expiration_ms: int = honoured(
         Kind.INT,
         86_400_000,

@@ -226,7 +226,12 @@ async def test_apis_are_those_with_a_handler_and_produce_begins_at_0() -> None:
         assert shown == [(0, 0, 13), (3, 0, 13)]
 
 
-@pytest.mark.parametrize(("version", "supported"), [(3, []), (4, [("transaction.version", 0, 2)])])
+OURS = ("oncelog.group.transactions", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("version", "supported"), [(3, [OURS]), (4, [("transaction.version", 0, 2), OURS])]
+)
 async def test_features_that_begin_at_0_are_kept_from_older_clients(
     version: int, supported: list[tuple[str, int, int]]
 ) -> None:
@@ -235,8 +240,10 @@ async def test_features_that_begin_at_0_are_kept_from_older_clients(
         assert [
             (one.name, one.min_version, one.max_version) for one in response.supported_features
         ] == supported
-        (level,) = response.finalized_features
-        assert (level.name, level.max_version_level) == ("transaction.version", 2)
+        assert [(one.name, one.max_version_level) for one in response.finalized_features] == [
+            ("transaction.version", 2),
+            ("oncelog.group.transactions", 1),
+        ]
         assert response.finalized_features_epoch > 0
 
 

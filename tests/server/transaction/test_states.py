@@ -42,9 +42,9 @@ READY = (0, EMPTY)
 # The code of the answer, and the state it leaves behind where that is another one.
 TABLE: dict[str, list[int | tuple[int, State]]] = {
     #                         Empty       Ongoing     PrepC  PrepA  CompC       CompA    Dead Fence
-    "init a new instance":   [0,          (51, PA),   51,    51,    READY,      READY,      READY, 48],
-    "init (77, 5) itself":   [0,          (51, PA),   51,    51,    READY,      READY,      READY, 48],
-    "init (77, 4) again":    [0,          90,         51,    51,    READY,      READY,      READY, 48],
+    "init a new instance":   [0,          (51, PA),   51,    51,    READY,   READY,   READY, 48],
+    "init (77, 5) itself":   [0,          (51, PA),   51,    51,    READY,   READY,   READY, 48],
+    "init (77, 4) again":    [0,          90,         51,    51,    READY,   READY,   READY, 48],
     "init (77, 3) a zombie": [90,         90,         51,    51,    90,         90,         90, 90],
     "add one more":          [(0, ONGOING), 0,       51,    51, (0, ONGOING), (0, ONGOING), 48, 48],
     "add a zombie":          [90,         90,         51,    51,    90,         90,         90, 90],
