@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+import msgspec
+
 from oncelog_server.deferred import Deferred
 
 R = TypeVar("R")
@@ -24,7 +26,7 @@ class CoordinatorRecord(NamedTuple):
     value: bytes | None
 
 
-class TransactionOfRecords(NamedTuple):
+class TransactionOfRecords(msgspec.Struct, frozen=True):
     """The producer a batch of records is written for: TxnOffsetCommit's records are
     transactional."""
 
@@ -32,7 +34,7 @@ class TransactionOfRecords(NamedTuple):
     producer_epoch: int
 
 
-class Decision(NamedTuple, Generic[R]):
+class Decision(msgspec.Struct, Generic[R], frozen=True):
     """What a core decided: records to append as one batch (none: answer at once), the response (or
     the Deferred that will get it), and what to do if the append fails or once it is committed."""
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from oncelog_server.coordination.shard import Decision
@@ -114,7 +116,7 @@ class Join:
                 group.refuse_parked(member, error, member_id="")
             return join_refusal(error, caller.api_version)
 
-        return decision._replace(records=(empty_group_record(group),), on_failure=on_failure)
+        return replace(decision, records=(empty_group_record(group),), on_failure=on_failure)
 
     # --- members without an id
 

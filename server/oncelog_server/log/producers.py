@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import BatchHeader
@@ -26,7 +28,7 @@ _MAX_SEQUENCE: Final = (1 << 31) - 1
 _LONGEST_PAUSE_MS: Final = 3_600_000
 
 
-class BatchMetadata(NamedTuple):
+class BatchMetadata(msgspec.Struct, frozen=True):
     """One appended batch, as needed to answer its retry."""
 
     last_sequence: int

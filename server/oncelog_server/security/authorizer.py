@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -34,7 +34,7 @@ class ResourceType(IntEnum):
     TRANSACTIONAL_ID = 5
 
 
-class Resource(NamedTuple):
+class Resource(msgspec.Struct, frozen=True):
     type: ResourceType
     name: str
 

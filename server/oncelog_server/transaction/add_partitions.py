@@ -3,7 +3,8 @@ part 2)."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
+from msgspec.structs import replace
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
@@ -21,7 +22,7 @@ from oncelog_server.transaction.shard import TransactionShard
 from oncelog_server.transaction.states import ADD_PARTITIONS, State, Verdict
 
 
-class AddPartitions(NamedTuple):
+class AddPartitions(msgspec.Struct, frozen=True):
     """`verify_only`: say whether the partitions are in the transaction, add nothing (KIP-890 part
     1). `group_id`: of a transaction that belongs to a group, whose coordinator then has it."""
 
@@ -66,10 +67,13 @@ def decide_add_partitions(
         return Decision(TransactionResult(ErrorCode.TRANSACTION_ABORTABLE))
     if metadata.state not in ADD_PARTITIONS:
         return Decision(INVALID_STATE)
-    target = metadata.ongoing(
-        metadata.partitions | command.partitions if ongoing else command.partitions,
-        wall_ms,
-        command.client_transaction_version,
+    target = replace(
+        metadata,
+        state=State.ONGOING,
+        partitions=metadata.partitions | command.partitions if ongoing else command.partitions,
+        start_ms=metadata.start_ms if ongoing else wall_ms,
+        last_update_ms=wall_ms,
+        client_transaction_version=command.client_transaction_version,
     )
     if target.decided_members:
         target = target._replace(decided_members=())

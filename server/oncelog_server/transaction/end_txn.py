@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
@@ -33,7 +35,7 @@ from oncelog_server.transaction.states import (
 )
 
 
-class EndTxn(NamedTuple):
+class EndTxn(msgspec.Struct, frozen=True):
     """`bumps_epoch`: the client speaks EndTxn v5 or later. `group_id` as in AddPartitions;
     `members`: what is decided together with it, sorted."""
 
@@ -134,18 +136,24 @@ def target_of(
     new_producer_id: Callable[[], int],
 ) -> TransactionMetadata:
     if verdict is Verdict.PREPARE_EMPTY:
-        metadata = metadata._replace(partitions=frozenset(), start_ms=wall_ms)
+        metadata = replace(metadata, partitions=frozenset(), start_ms=wall_ms)
     if metadata.decided_members != command.members:
-        metadata = metadata._replace(decided_members=command.members)
+        metadata = replace(metadata, decided_members=command.members)
     state = PREPARED[command.committed]
     if metadata.next_producer_epoch >= 0 and metadata.is_kept:
-        kept = metadata._replace(state=state, last_update_ms=wall_ms)
+        kept = replace(metadata, state=state, last_update_ms=wall_ms)
         return _end_of_kept(kept, command, new_producer_id)
     if not command.bumps_epoch:
-        return metadata.prepared(state, wall_ms)
+        return replace(metadata, state=state, last_update_ms=wall_ms, client_transaction_version=0)
     exhausted = metadata.producer_epoch >= LAST_PRODUCER_EPOCH
-    return metadata.prepared_with_new_epoch(
-        state, wall_ms, new_producer_id() if exhausted else NO_PRODUCER_ID
+    return replace(
+        metadata,
+        state=state,
+        producer_epoch=metadata.producer_epoch + 1,
+        last_producer_epoch=metadata.producer_epoch,
+        next_producer_id=new_producer_id() if exhausted else NO_PRODUCER_ID,
+        last_update_ms=wall_ms,
+        client_transaction_version=2,
     )
 
 
@@ -156,13 +164,14 @@ def _end_of_kept(
     Changes"): its markers carry the id it was begun with and the epoch after that, so that its
     first producer is shut out everywhere; the producer that ends it goes on with its own id."""
     owner_id, owner_epoch = target.owner
-    target = target._replace(
-        producer_epoch=target.producer_epoch + 1, previous_producer_id=owner_id
+    target = replace(
+        target, producer_epoch=target.producer_epoch + 1, previous_producer_id=owner_id
     )
     if not command.bumps_epoch:
-        return target._replace(client_transaction_version=0)
+        return replace(target, client_transaction_version=0)
     exhausted = owner_epoch >= LAST_PRODUCER_EPOCH
-    return target._replace(
+    return replace(
+        target,
         next_producer_id=new_producer_id() if exhausted else owner_id,
         next_producer_epoch=0 if exhausted else owner_epoch + 1,
         last_producer_epoch=owner_epoch,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.transaction.metadata import NO_PRODUCER_EPOCH
 from oncelog_server.transaction.results import FENCED, TransactionResult
@@ -26,14 +28,15 @@ def fence(
     """
     metadata = live.metadata
     owner_id, owner_epoch = metadata.owner
-    target = metadata._replace(
+    target = replace(
+        metadata,
         state=State.PREPARE_ABORT,
         producer_epoch=metadata.producer_epoch + 1,
         last_producer_epoch=owner_epoch if keep_owner else NO_PRODUCER_EPOCH,
         last_update_ms=wall_ms,
     )
     if metadata.is_kept:
-        target = target._replace(previous_producer_id=owner_id, next_producer_epoch=owner_epoch + 1)
+        target = replace(target, previous_producer_id=owner_id, next_producer_epoch=owner_epoch + 1)
     return shard.decide(live, target, response, TransactionResult)
 
 

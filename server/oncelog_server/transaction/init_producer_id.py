@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
@@ -29,7 +31,7 @@ from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
 from oncelog_server.transaction.states import INIT_PRODUCER_ID, State, Verdict
 
 
-class InitProducerId(NamedTuple):
+class InitProducerId(msgspec.Struct, frozen=True):
     """`producer_id` and `producer_epoch` are -1 unless a producer asks for its own next epoch
     (KIP-360). `two_phase`: its transactions have no time-out, whatever `timeout_ms` says.
     `keep_prepared`: an open transaction stays open, for the caller to end it (KIP-939)."""
@@ -54,7 +56,7 @@ def decide_init_producer_id(
     if not command.transactional_id or _is_half_named(command):
         return Decision(INVALID_REQUEST)
     if command.two_phase:
-        command = command._replace(timeout_ms=NO_TIMEOUT_MS)
+        command = replace(command, timeout_ms=NO_TIMEOUT_MS)
     elif not 0 < command.timeout_ms <= shard.max_timeout_ms:
         return Decision(TransactionResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
     live = shard.get(command.transactional_id)
@@ -112,7 +114,8 @@ def _next_epoch(
     new_producer_id: Callable[[], int],
 ) -> TransactionMetadata:
     """The id's next state, for anybody but a stranger."""
-    empty = metadata._replace(
+    empty = replace(
+        metadata,
         state=State.EMPTY,
         timeout_ms=command.timeout_ms,
         partitions=frozenset(),
@@ -126,8 +129,9 @@ def _next_epoch(
             # out: the epoch is there already.
             return empty
         owner = metadata.producer_epoch if asker is Asker.CURRENT else NO_PRODUCER_EPOCH
-        return empty._replace(producer_epoch=metadata.producer_epoch + 1, last_producer_epoch=owner)
-    return empty._replace(
+        return replace(empty, producer_epoch=metadata.producer_epoch + 1, last_producer_epoch=owner)
+    return replace(
+        empty,
         producer_id=new_producer_id(),
         previous_producer_id=metadata.producer_id,
         producer_epoch=0,

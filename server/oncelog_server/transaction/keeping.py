@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.transaction.asker import Asker
@@ -39,7 +41,8 @@ def keep(
     owner_id, owner_epoch = metadata.owner
     exhausted = owner_epoch >= LAST_PRODUCER_EPOCH
     timeout_ms = NO_TIMEOUT_MS if metadata.is_two_phase else timeout_ms
-    target = metadata._replace(
+    target = replace(
+        metadata,
         next_producer_id=new_producer_id() if exhausted else owner_id,
         next_producer_epoch=0 if exhausted else owner_epoch + 1,
         previous_producer_id=owner_id,
@@ -54,7 +57,7 @@ def keep(
             live.deadline_ms += later_ms
 
     decision = shard.decide(live, target, _kept(target), TransactionResult)
-    return decision._replace(on_committed=on_committed)
+    return replace(decision, on_committed=on_committed)
 
 
 def _kept(metadata: TransactionMetadata) -> TransactionResult:

@@ -4,13 +4,15 @@ WriteTxnMarkers)."""
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.topic_partition import TopicPartition
 
 
-class MarkerWork(NamedTuple):
+class MarkerWork(msgspec.Struct, frozen=True):
     """The markers of one decided transaction that are not written yet."""
 
     transactional_id: str

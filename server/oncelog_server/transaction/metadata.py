@@ -6,7 +6,10 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import lru_cache
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
+from msgspec.structs import astuple, replace
 
 from oncelog_protocol.internal.transaction_log import (
     VALUE_VERSION,
@@ -26,8 +29,6 @@ NO_PRODUCER_EPOCH: Final = -1
 # Epochs run 0..32766; 32767 only ever stands in the markers that end an id's last transaction
 # (KIP-890).
 LAST_PRODUCER_EPOCH: Final = 32766
-# Index of the first field of TransactionMetadata that few transactions have.
-_RARE: Final = 12
 # The timeout that is recorded for a participant in two-phase commit: it has none (KIP-939).
 NO_TIMEOUT_MS: Final = 2**31 - 1
 
@@ -40,7 +41,7 @@ class Member(NamedTuple):
     producer_epoch: int
 
 
-class TransactionMetadata(NamedTuple):
+class TransactionMetadata(msgspec.Struct, frozen=True):
     """One transactional id at one moment. A record carries all of it, never a delta, so replay is
     assignment.
 
@@ -64,7 +65,7 @@ class TransactionMetadata(NamedTuple):
     start_ms: int = -1
     last_update_ms: int = -1
     client_transaction_version: int = 0
-    # From here on (_RARE) what few transactions have: the steps below carry it along.
+    # From here on what few transactions have.
     next_producer_epoch: int = NO_PRODUCER_EPOCH
     # Of a group commit, from its decision until the next transaction begins.
     decided_members: tuple[Member, ...] = ()
@@ -105,47 +106,13 @@ class TransactionMetadata(NamedTuple):
     def is_prepared(self) -> bool:
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
-    # Each step makes a new value outright: `_replace` costs three times as much, and three of these
-    # make a transaction.
-
-    def ongoing(
-        self, partitions: frozenset[TopicPartition], wall_ms: int, client_transaction_version: int
-    ) -> TransactionMetadata:
-        """With these partitions; the transaction begins now unless it has begun before."""
-        begun = self.state is TransactionState.ONGOING
-        return tuple.__new__(TransactionMetadata, (
-            self.transactional_id, self.producer_id, self.producer_epoch, self.timeout_ms,
-            TransactionState.ONGOING, partitions, self.last_producer_epoch,
-            self.previous_producer_id, self.next_producer_id,
-            self.start_ms if begun else wall_ms, wall_ms, client_transaction_version,
-            *self[_RARE:],
-        ))  # fmt: skip
-
-    def prepared(self, state: TransactionState, wall_ms: int) -> TransactionMetadata:
-        """Decided by a producer that keeps its epoch for the next transaction (EndTxn v0-4)."""
-        return tuple.__new__(TransactionMetadata, (
-            self.transactional_id, self.producer_id, self.producer_epoch, self.timeout_ms,
-            state, self.partitions, self.last_producer_epoch, self.previous_producer_id,
-            self.next_producer_id, self.start_ms, wall_ms, 0, *self[_RARE:],
-        ))  # fmt: skip
-
-    def prepared_with_new_epoch(
-        self, state: TransactionState, wall_ms: int, next_producer_id: int
-    ) -> TransactionMetadata:
-        """Decided, and the next transaction has another epoch (EndTxn v5, KIP-890), or the first
-        one of `next_producer_id` where this producer id has no more (else NO_PRODUCER_ID)."""
-        return tuple.__new__(TransactionMetadata, (
-            self.transactional_id, self.producer_id, self.producer_epoch + 1, self.timeout_ms,
-            state, self.partitions, self.producer_epoch, self.previous_producer_id,
-            next_producer_id, self.start_ms, wall_ms, 2, *self[_RARE:],
-        ))  # fmt: skip
-
     def completed(self, state: TransactionState, wall_ms: int) -> TransactionMetadata:
         """After all markers: where the epochs ran out at the decision, the id chosen then takes
         over; where the transaction had been kept, the id and epoch of who kept it."""
         if self.next_producer_epoch >= 0:
             producer_id, producer_epoch = self.owner
-            return self._replace(
+            return replace(
+                self,
                 state=state,
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
@@ -155,15 +122,16 @@ class TransactionMetadata(NamedTuple):
                 last_update_ms=wall_ms,
             )
         rotates = self.next_producer_id != NO_PRODUCER_ID
-        return tuple.__new__(TransactionMetadata, (
-            self.transactional_id,
-            self.next_producer_id if rotates else self.producer_id,
-            0 if rotates else self.producer_epoch,
-            self.timeout_ms, state, frozenset(), self.last_producer_epoch,
-            self.producer_id if rotates else self.previous_producer_id,
-            NO_PRODUCER_ID, self.start_ms, wall_ms, self.client_transaction_version,
-            *self[_RARE:],
-        ))  # fmt: skip
+        return replace(
+            self,
+            state=state,
+            producer_id=self.next_producer_id if rotates else self.producer_id,
+            producer_epoch=0 if rotates else self.producer_epoch,
+            previous_producer_id=self.producer_id if rotates else self.previous_producer_id,
+            next_producer_id=NO_PRODUCER_ID,
+            partitions=frozenset(),
+            last_update_ms=wall_ms,
+        )
 
 
 # Every step of every transaction writes one of these values, so what seldom changes between two of
@@ -181,7 +149,7 @@ def to_record(metadata: TransactionMetadata) -> CoordinatorRecord:
         transactional_id, producer_id, producer_epoch, timeout_ms, state, partitions,
         last_producer_epoch, previous_producer_id, next_producer_id,
         start_ms, last_update_ms, client_transaction_version, *rare,
-    ) = metadata  # fmt: skip
+    ) = astuple(metadata)  # fmt: skip
     value = b"".join((
         _HEAD.pack(VALUE_VERSION, producer_id, producer_epoch, timeout_ms, state),
         # Kafka writes null while there is no transaction.

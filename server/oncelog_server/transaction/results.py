@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.transaction.metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 
-class TransactionResult(NamedTuple):
+class TransactionResult(msgspec.Struct, frozen=True):
     """`producer_id` and `producer_epoch` are what the producer uses from now on (InitProducerId,
     EndTxn v5); the other two are those of a transaction that has been kept open (KIP-939)."""
 

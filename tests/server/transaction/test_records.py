@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from oncelog_protocol.internal.transaction_log import (
     DecidedMember,
@@ -73,35 +74,8 @@ def test_a_value_is_byte_for_byte_what_its_schema_says(metadata: TransactionMeta
 @given(METADATA)
 def test_what_is_written_is_what_is_read(metadata: TransactionMetadata) -> None:
     if metadata.state is TransactionState.EMPTY:
-        metadata = metadata._replace(partitions=frozenset())
+        metadata = replace(metadata, partitions=frozenset())
     value = to_record(metadata).value
     assert value is not None
     read = from_value(metadata.transactional_id, decode_transaction_log_value(value))
     assert read == metadata
-
-
-@given(METADATA, st.integers(0, 2**40))
-def test_a_step_changes_what_it_says_and_carries_the_rest_along(
-    metadata: TransactionMetadata, now_ms: int
-) -> None:
-    state = TransactionState.PREPARE_COMMIT
-    assert metadata.prepared(state, now_ms) == metadata._replace(
-        state=state, last_update_ms=now_ms, client_transaction_version=0
-    )
-    assert metadata.prepared_with_new_epoch(state, now_ms, 7) == metadata._replace(
-        state=state,
-        producer_epoch=metadata.producer_epoch + 1,
-        last_producer_epoch=metadata.producer_epoch,
-        next_producer_id=7,
-        last_update_ms=now_ms,
-        client_transaction_version=2,
-    )
-    partitions = frozenset({TopicPartition("t", 1)})
-    begun = metadata.state is TransactionState.ONGOING
-    assert metadata.ongoing(partitions, now_ms, 2) == metadata._replace(
-        state=TransactionState.ONGOING,
-        partitions=partitions,
-        start_ms=metadata.start_ms if begun else now_ms,
-        last_update_ms=now_ms,
-        client_transaction_version=2,
-    )
