@@ -76,7 +76,7 @@ def decide_add_partitions(
         client_transaction_version=command.client_transaction_version,
     )
     if target.decided_members:
-        target = target._replace(decided_members=())
+        target = replace(target, decided_members=())
     if not ongoing:
         live.deadline_ms = now_ms + metadata.timeout_ms
     return shard.decide(live, target, SUCCESS, TransactionResult)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.deferred import Deferred
@@ -59,7 +61,7 @@ def decide_group_commit(
     for member in command.members:
         refusal = _refusal(shard, member, membership.group_id)
         if refusal is not None:
-            return Decision(refusal._replace(refused_member=member.transactional_id))
+            return Decision(replace(refusal, refused_member=member.transactional_id))
     ends = [(live, command)]
     for member in command.members:
         found = shard.transactions[member.transactional_id]

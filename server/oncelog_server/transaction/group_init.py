@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.transaction.fencing import fence
@@ -94,7 +96,8 @@ def decide_departure(
     if live.metadata.state is State.ONGOING:
         return fence(shard, live, BUSY, wall_ms=wall_ms, keep_owner=False)
     # The next epoch is nobody's, as that of an initialisation whose answer was never given.
-    target = live.metadata._replace(
+    target = replace(
+        live.metadata,
         state=State.DEAD,
         producer_epoch=live.metadata.producer_epoch + 1,
         last_producer_epoch=NO_PRODUCER_EPOCH,

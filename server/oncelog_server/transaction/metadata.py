@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import lru_cache
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import astuple, replace
