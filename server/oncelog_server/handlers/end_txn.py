@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -73,7 +75,7 @@ def _decide(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 refused_member=member.transactional_id,
             )
-    return node.transactions.end_txn(command._replace(members=tuple(members)))
+    return node.transactions.end_txn(replace(command, members=tuple(members)))
 
 
 def _response(context: RequestContext, result: TransactionResult) -> EndTxnResponse:
