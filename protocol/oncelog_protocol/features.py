@@ -46,7 +46,8 @@ OWN_TAGS: Final[dict[str, int]] = {
     "client_address": 10_033,
     "time_left_ms": 10_034,
     "fences": 10_035,
-    # InitProducerId: an operator ends what is open, no producer begins.
+    # InitProducerId v2+: an operator ends what is open, no producer begins. It only says so and may
+    # be skipped: sent to every broker.
     "by_operator": 10_036,
 }
 """Field name -> tag of every extension. Whoever does not know one skips it."""

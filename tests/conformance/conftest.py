@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from tests.broker import Oncelog
 from tests.conformance.clients import Aiokafka, Client, Confluent, Java, KafkaPython, Ours
 from tests.conformance.clients.interface import ANSWER_TIMEOUT_S, Consumer, Producer
+from tests.conformance.hanging import VERIFICATION, turn_verification
 from tests.conformance.waiting import wait_until
 from tests.conformance.wire import Wire
 from tests.kafka.driver import JavaDriver
@@ -152,6 +153,21 @@ def topic(admin: Any, name: str) -> str:
     """A new topic of three partitions."""
     create_topic(admin, name, partitions=3)
     return name
+
+
+@pytest.fixture
+def trusting(target: Target, admin: Any, name: str, tmp_path: Path) -> Iterator[Target]:
+    """A broker that believes what its clients say of transactions, with a topic of that name."""
+    if target.name == "kafka":
+        turn_verification(admin, "false")
+        create_topic(admin, name)
+        yield target
+        turn_verification(admin, None)
+        return
+    with Oncelog(tmp_path, {**QUICK, VERIFICATION: "false"}) as broker:
+        own_admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+        create_topic(own_admin, name)
+        yield Target("oncelog", broker.address, broker.data)
 
 
 @pytest.fixture

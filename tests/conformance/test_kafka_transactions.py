@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
 
 from oncelog_protocol.errors import ErrorCode
-from tests.broker import Oncelog
-from tests.conformance.conftest import QUICK, Target, create_topic
+from tests.conformance.conftest import Target
+from tests.conformance.hanging import hanging
 from tests.conformance.transacting import add_partitions, last_stable_offset
 from tests.conformance.waiting import wait_until
 from tests.conformance.wire import Wire
 from tests.conformance.writing import (
-    Identity,
     batch,
     end_transaction,
     find_coordinator,
@@ -29,10 +20,6 @@ from tests.conformance.writing import (
     produce,
 )
 from tests.kafka.driver import JavaDriver
-
-# Without it a leader asks the coordinator before it takes the first batch of a transaction (KIP-890
-# part 1), and no transaction hangs any more.
-VERIFICATION = "transaction.partition.verification.enable"
 
 Rows = list[dict[str, str]]
 
@@ -72,46 +59,11 @@ def tool(target: Target, java_driver: JavaDriver, wire: Wire) -> Tool:
     return Tool(java_driver, target.address, wire)
 
 
-def turn_verification(admin: Any, value: str | None) -> None:
-    """On Kafka it can be switched while the broker runs; None: as it was."""
-    operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
-    entry = ConfigEntry(VERIFICATION, value, incremental_operation=operation)
-    broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
-    for done in admin.incremental_alter_configs([broker]).values():
-        done.result()
-
-
 @pytest.fixture
-def unverified(
-    target: Target, java_driver: JavaDriver, admin: Any, name: str, tmp_path: Any
-) -> Iterator[Tool]:
-    """On a broker that believes its clients, with a topic named `name`."""
-    if target.name == "kafka":
-        turn_verification(admin, "false")
-        create_topic(admin, name)
-        with Wire(target.address) as wire:
-            yield Tool(java_driver, target.address, wire)
-        turn_verification(admin, None)
-        return
-    with (
-        Oncelog(tmp_path, {**QUICK, VERIFICATION: "false"}) as broker,
-        Wire(broker.address) as wire,
-    ):
-        own_admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
-        create_topic(own_admin, name)
-        yield Tool(java_driver, broker.address, wire)
-
-
-def hanging(wire: Wire, topic: str) -> Identity:
-    """A producer with a batch in a transaction that its coordinator does not know of."""
-    who = new_identity(wire, topic, version=2)
-    # The leader may not have heard of the setting yet.
-    wait_until(
-        lambda: produce(wire, topic, batch(who, 0), who=who, version=9).error_code == 0,
-        "a batch outside of any transaction",
-    )
-    assert last_stable_offset(wire, topic) == (0, 1)
-    return who
+def unverified(trusting: Target, java_driver: JavaDriver) -> Iterator[Tool]:
+    """On a broker that believes its clients."""
+    with Wire(trusting.address) as wire:
+        yield Tool(java_driver, trusting.address, wire)
 
 
 def test_l12_a_hanging_transaction_is_found_described_and_aborted(

@@ -20,8 +20,16 @@ from .descriptions import (
     TopicDescription,
     TopicListing,
 )
+from .transaction_descriptions import (
+    AbortTransactionSpec,
+    Fence,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+)
 
 __all__ = [
+    "AbortTransactionSpec",
     "Admin",
     "AlterConfigOp",
     "ClusterDescription",
@@ -29,14 +37,18 @@ __all__ = [
     "ConfigResource",
     "ConfigSource",
     "ConfigSynonym",
+    "Fence",
     "GroupDescription",
     "GroupListing",
     "LogDirDescription",
     "MemberDescription",
     "NewTopic",
     "OffsetSpec",
+    "ProducerState",
     "ReplicaInfo",
     "ResourceType",
     "TopicDescription",
     "TopicListing",
+    "TransactionDescription",
+    "TransactionListing",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Final, Literal, Self, Unpack
 
-from oncelog_client.admin import brokers, configs, groups, topics
+from oncelog_client.admin import brokers, configs, groups, topics, transactions
 from oncelog_client.admin.descriptions import (
     AlterConfigOp,
     ClusterDescription,
@@ -19,6 +19,12 @@ from oncelog_client.admin.descriptions import (
     TopicDescription,
     TopicListing,
 )
+from oncelog_client.admin.transaction_descriptions import (
+    AbortTransactionSpec,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+)
 from oncelog_client.cluster import Cluster
 from oncelog_client.config import AdminConfig, AdminSettings, IsolationLevel, admin_config
 from oncelog_client.group_offsets import commit_offsets, fetch_offsets
@@ -29,6 +35,7 @@ from oncelog_client.values import (
     OffsetAndTimestamp,
     TopicPartition,
 )
+from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
 
 OffsetSpec = int | Literal["earliest", "latest", "max_timestamp"]
 
@@ -168,6 +175,57 @@ class Admin:
     ) -> None:
         """Forget committed offsets. Refused while members subscribe to the topic."""
         await groups.delete_group_offsets(self._cluster, group_id, partitions, self._timeout_ms)
+
+    # -- transactions
+
+    async def describe_producers(
+        self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
+    ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
+        """The producers that partitions know, as their leaders (or one broker) know them."""
+        return await transactions.describe_producers(
+            self._cluster, partitions, broker_id, self._timeout_ms
+        )
+
+    async def list_transactions(
+        self,
+        *,
+        states: Iterable[str] = (),
+        producer_ids: Iterable[int] = (),
+        duration_ms: int = -1,
+        transactional_id_pattern: str | None = None,
+    ) -> list[TransactionListing]:
+        """All transactional ids of the cluster, or those in one of the states (`Ongoing`, `Empty`
+        ...), of one of the producers, open for longer than so many ms, matching a pattern of RE2.
+        """
+        request = ListTransactionsRequest(
+            list(states), list(producer_ids), duration_ms, transactional_id_pattern
+        )
+        return await transactions.list_transactions(self._cluster, request, self._timeout_ms)
+
+    async def describe_transactions(
+        self, transactional_ids: Iterable[str]
+    ) -> dict[str, TransactionDescription]:
+        """Transactional ids with state and partitions. Raises KafkaError
+        (TRANSACTIONAL_ID_NOT_FOUND) for one that does not exist."""
+        return await transactions.describe_transactions(
+            self._cluster, transactional_ids, self._timeout_ms
+        )
+
+    async def abort_transaction(self, spec: AbortTransactionSpec) -> None:
+        """Write an ABORT marker past the coordinator, for a transaction that it does not know
+        (any more). One that it knows is ended by `force_terminate_transaction`."""
+        await transactions.abort_transaction(self._cluster, spec, self._timeout_ms)
+
+    async def fence_producers(self, transactional_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
+        """Abort what they have open and refuse their producers from now on; the producer id and
+        epoch that each has then. An id that does not exist is made."""
+        return dict(
+            await transactions.fence_producers(self._cluster, transactional_ids, self._timeout_ms)
+        )
+
+    async def force_terminate_transaction(self, transactional_id: str) -> None:
+        """Abort what a transactional id has open, also one that is prepared (KIP-939)."""
+        await self.fence_producers([transactional_id])
 
     # -- logs and brokers
 

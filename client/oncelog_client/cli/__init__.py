@@ -19,7 +19,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "produce": ("produce:produce", "Write the lines of standard input to a topic."),
     "consume": ("consume:consume", "Print the records of a topic."),
     "groups": ("groups:groups", "List and describe consumer groups, reset their offsets."),
-    "transactions": ("transactions:transactions", "List and describe transactional ids."),
+    "transactions": ("transactions:transactions", "List, describe and abort transactions."),
     "config": ("config:config", "Describe and alter the settings of topics and brokers."),
 }
 EXTENSIONS: Final = "oncelog.commands"

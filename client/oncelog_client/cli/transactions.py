@@ -1,157 +1,73 @@
-"""`oncelog transactions`: what `__transaction_state` tells, in the columns of kafka-transactions.
-
-The broker's own view (KIP-664: DescribeTransactions, ListTransactions) is not asked: the topic
-holds the same state, of any broker that writes Kafka's formats.
-"""
+"""`oncelog transactions`: the verbs, flags and columns of kafka-transactions (KIP-664), and
+`blocking`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import click
-from click.core import ParameterSource
 
-from oncelog_client.cli.connecting import connected
-from oncelog_client.cli.options import (
-    connection_options,
-    json_option,
-    read_properties,
-    run,
-)
-from oncelog_client.cli.output import Progress, show
-from oncelog_client.cli.topic_lookup import find_partitions
-from oncelog_client.consumer import Consumer
+from oncelog_client.admin import AbortTransactionSpec, Admin, TransactionDescription
+from oncelog_client.cli.blocking import blocking
+from oncelog_client.cli.hanging import find_hanging
+from oncelog_client.cli.options import connection_options, json_option
+from oncelog_client.cli.output import show
+from oncelog_client.cli.transaction_options import ask, broker_option
+from oncelog_client.clock import wall_ms
 from oncelog_client.errors import KafkaError
-from oncelog_client.values import ConsumerRecord
+from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.internal.transaction_log import (
-    TransactionLogValue,
-    TransactionState,
-    decode_transaction_log_key,
-    decode_transaction_log_value,
-)
-from oncelog_protocol.internal.versions import UnknownRecordVersion
 
-STATE_TOPIC: Final = "__transaction_state"
-POLL_MS: Final = 1_000
-LIST_COLUMNS: Final = ("Transactional id", "Partition", "Producer id", "Transaction state")
+LIST_COLUMNS: Final = ("Transactional id", "Coordinator", "Producer id", "Transaction state")
 DESCRIBE_COLUMNS: Final = (
-    *("Partition", "Transactional id", "Producer id", "Producer epoch", "Transaction state"),
-    *("Transaction timeout ms", "Current transaction start time ms", "Last update time ms"),
-    "Topic partitions",
+    *("Coordinator id", "Transactional id", "Producer id", "Producer epoch", "Transaction state"),
+    *("Transaction timeout ms", "Current transaction start time ms", "Transaction duration ms"),
+    *("Topic partitions", "Client id", "Client address", "Time left ms"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionalIdState:
-    """The last record of one transactional id, and the partition of the topic it is in."""
-
-    transactional_id: str
-    partition: int
-    value: TransactionLogValue
-
-    @property
-    def state(self) -> str:
-        """The state under Kafka's name, such as `PrepareCommit`."""
-        return TransactionState(self.value.transaction_status).kafka_name
-
-    @property
-    def topic_partitions(self) -> list[str]:
-        """`topic-partition` of everything in the current transaction."""
-        return [
-            f"{topic.topic}-{partition}"
-            for topic in self.value.transaction_partitions or ()
-            for partition in topic.partition_ids
-        ]
-
-    @property
-    def start_time_ms(self) -> int | None:
-        """When the current transaction began; None outside one."""
-        ongoing = self.value.transaction_status == TransactionState.ONGOING
-        return self.value.transaction_start_timestamp_ms if ongoing else None
-
-
-def latest_states(records: Iterable[ConsumerRecord]) -> dict[str, TransactionalIdState]:
-    """What compaction would leave: the last value of each transactional id, tombstones applied.
-
-    Records of a type or version this client does not know are left out.
-    """
-    states: dict[str, TransactionalIdState] = {}
-    for record in records:
-        try:
-            key = decode_transaction_log_key(record.key or b"")
-            if record.value is None:
-                states.pop(key.transactional_id, None)
-                continue
-            value = decode_transaction_log_value(record.value)
-        except UnknownRecordVersion:
-            continue
-        states[key.transactional_id] = TransactionalIdState(
-            key.transactional_id, record.partition, value
-        )
-    return states
-
-
-async def _states(
-    bootstrap_server: str, settings: dict[str, Any], give_up_after: float
-) -> dict[str, TransactionalIdState]:
-    """Read the whole topic; none of it where no transaction was ever made."""
-    try:
-        partitions = await find_partitions(bootstrap_server, settings, STATE_TOPIC, give_up_after)
-    except KafkaError as error:
-        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return {}
-        raise
-    settings = {"allow_auto_create_topics": False, **settings}
-    records: list[ConsumerRecord] = []
-    async with connected(Consumer(bootstrap_server, **settings), give_up_after) as consumer:
-        await consumer.assign(partitions)
-        await consumer.seek_to_beginning()
-        ends = await consumer.end_offsets(partitions)
-        with Progress("states read", None) as progress:
-            while any([await consumer.position(one) < end for one, end in ends.items()]):
-                records += await consumer.poll(POLL_MS)
-                progress.advance(len(records))
-    return latest_states(records)
+FENCE_COLUMNS: Final = (
+    *("Refused producer id", "Up to epoch", "Cause", "Since ms", "By client id"),
+    *("By client address", "Refusals"),
+)
+PRODUCER_COLUMNS: Final = (
+    *("Producer id", "Producer epoch", "Latest coordinator epoch", "Last sequence"),
+    *("Last timestamp", "Current transaction start offset", "Held records", "Held bytes"),
+)
+RESULT_COLUMNS: Final = ("Transactional id", "Result")
 
 
 @click.group()
 @connection_options
 def transactions(**_: object) -> None:
-    """List and describe transactional ids. Options stand before or after `list` and `describe`."""
+    """List, describe and abort transactions. Options stand before or after the verb."""
 
 
-def _connection() -> tuple[str, dict[str, Any], float]:
-    """Server, settings and --give-up-after: those after the verb, or those before it."""
-    context = click.get_current_context()
-    assert context.parent is not None
-    found = {
-        name: (
-            context.params[name]
-            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-            else context.parent.params[name]
-        )
-        for name in ("bootstrap_server", "command_config", "give_up_after")
-    }
-    settings = read_properties(found["command_config"])
-    return found["bootstrap_server"], settings, found["give_up_after"]
+transactions.add_command(blocking)
+transactions.add_command(find_hanging)
 
 
 @transactions.command("list")
 @connection_options
 @click.option("--state", "states", multiple=True, help="Only these states, such as Ongoing.")
+@click.option("--duration-filter", type=int, default=-1, help="Only those open for longer, in ms.")
+@click.option("--transactional-id-pattern", help="Only ids that match this regular expression.")
 @json_option
-def list_(*, states: tuple[str, ...], as_json: bool, **_: object) -> None:
+def list_(
+    *,
+    states: tuple[str, ...],
+    duration_filter: int,
+    transactional_id_pattern: str | None,
+    as_json: bool,
+    **_: object,
+) -> None:
     """Every transactional id with its producer id and state."""
-    found = run(_states(*_connection()))
-    wanted = {state.lower() for state in states}
-    rows = [
-        (one.transactional_id, one.partition, one.value.producer_id, one.state)
-        for _, one in sorted(found.items())
-        if not wanted or one.state.lower() in wanted
-    ]
+    found = ask(
+        lambda admin: admin.list_transactions(
+            states=states,
+            duration_ms=duration_filter,
+            transactional_id_pattern=transactional_id_pattern,
+        )
+    )
+    rows = [(one.transactional_id, one.coordinator_id, one.producer_id, one.state) for one in found]
     show(LIST_COLUMNS, rows, as_json=as_json)
 
 
@@ -161,17 +77,158 @@ def list_(*, states: tuple[str, ...], as_json: bool, **_: object) -> None:
 @click.option("--transactional-id", help="The same as the argument.")
 @json_option
 def describe(*, id_: str | None, transactional_id: str | None, as_json: bool, **_: object) -> None:
-    """One transactional id: epoch, state, timeout and the partitions of its transaction."""
-    wanted = transactional_id or id_
-    if wanted is None or None not in (transactional_id, id_):
+    """One transactional id: epoch, state, timeout, the partitions of its transaction, and which of
+    its producers were refused lately, why, and by whom."""
+    wanted = _one_id(id_, transactional_id)
+    found = ask(lambda admin: _existing(admin, wanted))
+    fences = [
+        (
+            *(one.producer_id, one.producer_epoch, one.cause, one.fenced_at_ms),
+            *(one.client_id or None, one.client_address or None, one.refusals),
+        )
+        for one in found.fences
+    ]
+    if as_json:
+        names = [column.lower().replace(" ", "_") for column in FENCE_COLUMNS]
+        listed = [dict(zip(names, row, strict=True)) for row in fences]
+        show((*DESCRIBE_COLUMNS, "Refused"), [(*_row(found), listed)], as_json=True)
+        return
+    show(DESCRIBE_COLUMNS, [_row(found)], as_json=False)
+    if fences:
+        click.echo()
+        show(FENCE_COLUMNS, fences, as_json=False)
+
+
+def _one_id(argument: str | None, option: str | None) -> str:
+    found = option or argument
+    if found is None or None not in (argument, option):
         raise click.UsageError("one transactional id is needed")
-    found = run(_states(*_connection()))
-    if wanted not in found:
-        raise click.ClickException(f"no transactional id {wanted!r}")
-    one = found[wanted]
-    row = (
-        *(one.partition, one.transactional_id, one.value.producer_id, one.value.producer_epoch),
-        *(one.state, one.value.transaction_timeout_ms, one.start_time_ms),
-        *(one.value.transaction_last_update_timestamp_ms, one.topic_partitions),
+    return found
+
+
+async def _existing(admin: Admin, transactional_id: str) -> TransactionDescription:
+    """Raises click.ClickException where there is none."""
+    try:
+        return (await admin.describe_transactions([transactional_id]))[transactional_id]
+    except KafkaError as error:
+        if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            raise click.ClickException(f"no transactional id {transactional_id!r}") from error
+        raise
+
+
+def _row(found: TransactionDescription) -> tuple[Any, ...]:
+    started_ms = found.transaction_start_time_ms
+    return (
+        *(found.coordinator_id, found.transactional_id, found.producer_id, found.producer_epoch),
+        *(found.state, found.transaction_timeout_ms, started_ms),
+        None if started_ms is None else max(wall_ms() - started_ms, 0),
+        list(map(str, sorted(found.topic_partitions))),
+        *(found.client_id, found.client_address, found.time_left_ms),
     )
-    show(DESCRIBE_COLUMNS, [row], as_json=as_json)
+
+
+@transactions.command("describe-producers")
+@connection_options
+@broker_option
+@click.option("--topic", required=True, help="Which topic.")
+@click.option("--partition", type=int, required=True, help="Which partition of it.")
+@json_option
+def describe_producers(
+    *, broker_id: int | None, topic: str, partition: int, as_json: bool, **_: object
+) -> None:
+    """The producers a partition knows, and the transactions they hold open in it."""
+    place = TopicPartition(topic, partition)
+    found = ask(lambda admin: admin.describe_producers([place], broker_id=broker_id))
+    rows = [
+        (
+            *(one.producer_id, one.producer_epoch, one.coordinator_epoch, one.last_sequence),
+            *(one.last_timestamp, one.current_transaction_start_offset),
+            *(one.held_records, one.held_bytes),
+        )
+        for one in found[place]
+    ]
+    show(PRODUCER_COLUMNS, rows, as_json=as_json)
+
+
+@transactions.command()
+@connection_options
+@click.option("--topic", required=True, help="Which topic.")
+@click.option("--partition", type=int, required=True, help="Which partition of it.")
+@click.option("--start-offset", type=int, help="Where the transaction begins: enough by itself.")
+@click.option("--producer-id", type=int, help="Without --start-offset: whose it is,")
+@click.option("--producer-epoch", type=int, help="with which epoch,")
+@click.option("--coordinator-epoch", type=int, help="and its coordinator's.")
+def abort(
+    *,
+    topic: str,
+    partition: int,
+    start_offset: int | None,
+    producer_id: int | None,
+    producer_epoch: int | None,
+    coordinator_epoch: int | None,
+    **_: object,
+) -> None:
+    """Abort a hanging transaction in one partition, past its coordinator.
+
+    For one that its coordinator knows use `force-terminate`, or `blocking --abort`, which does what
+    is safe.
+    """
+    place = TopicPartition(topic, partition)
+
+    async def call(admin: Admin) -> None:
+        if start_offset is not None:
+            spec = await _beginning_at(admin, place, start_offset)
+        else:
+            assert producer_id is not None
+            assert producer_epoch is not None
+            assert coordinator_epoch is not None
+            spec = AbortTransactionSpec(place, producer_id, producer_epoch, coordinator_epoch)
+        await admin.abort_transaction(spec)
+
+    if start_offset is None and None in (producer_id, producer_epoch, coordinator_epoch):
+        raise click.UsageError(
+            "--start-offset, or --producer-id, --producer-epoch and --coordinator-epoch"
+        )
+    ask(call)
+
+
+async def _beginning_at(
+    admin: Admin, place: TopicPartition, start_offset: int
+) -> AbortTransactionSpec:
+    """Raises click.ClickException."""
+    for one in (await admin.describe_producers([place]))[place]:
+        if one.current_transaction_start_offset == start_offset:
+            epoch = one.coordinator_epoch or 0
+            return AbortTransactionSpec(place, one.producer_id, one.producer_epoch, epoch)
+    raise click.ClickException(f"no open transaction begins at offset {start_offset} of {place}")
+
+
+@transactions.command("force-terminate")
+@connection_options
+@click.argument("id_", metavar="[TRANSACTIONAL_ID]", required=False)
+@click.option("--transactional-id", "--transactionalId", help="The same as the argument.")
+@json_option
+def force_terminate(
+    *, id_: str | None, transactional_id: str | None, as_json: bool, **_: object
+) -> None:
+    """Abort what a transactional id has open, and refuse its producer from then on."""
+    wanted = _one_id(id_, transactional_id)
+
+    async def call(admin: Admin) -> None:
+        await _existing(admin, wanted)  # else it would be made
+        await admin.force_terminate_transaction(wanted)
+
+    ask(call)
+    show(RESULT_COLUMNS, [(wanted, "terminated")], as_json=as_json)
+
+
+# The verb as Kafka's tool has it.
+transactions.add_command(
+    click.Command(
+        "forceTerminateTransaction",
+        callback=force_terminate.callback,
+        params=force_terminate.params,
+        help=force_terminate.help,
+        hidden=True,
+    )
+)

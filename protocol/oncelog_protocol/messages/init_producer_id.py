@@ -29,8 +29,8 @@ class AssignedTopic:
 class InitProducerIdRequest:
     """Null transactional id: idempotent only (KIP-98).
 
-    The tagged fields are ours: all three or none, for a producer in a consumer group (KIP-447,
-    early draft).
+    The tagged fields are ours. All three or none, for a producer in a consumer group (KIP-447,
+    early draft); `by_operator`: what is open is to be ended, no producer begins.
     """
 
     transactional_id: str | None = string(nullable=True)
@@ -48,6 +48,7 @@ class InitProducerIdRequest:
     assigned_partitions: list[AssignedTopic] | None = array(
         AssignedTopic, since=2, nullable=True, tag=OWN_TAGS["assigned_partitions"], default=None
     )
+    by_operator: bool = boolean(since=2, tag=OWN_TAGS["by_operator"])
 
 
 @message(range(0, 7), flexible_since=2)

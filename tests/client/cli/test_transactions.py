@@ -2,45 +2,7 @@
 
 from __future__ import annotations
 
-from oncelog_client.cli.transactions import latest_states
-from oncelog_client.values import ConsumerRecord
-from oncelog_protocol.internal.transaction_log import (
-    PartitionsSchema,
-    TransactionLogKey,
-    TransactionLogValue,
-    TransactionState,
-    encode_transaction_log_key,
-    encode_transaction_log_value,
-)
 from tests.client.cli.conftest import CommandLine
-
-
-def state_record(transactional_id: str, value: TransactionLogValue | None) -> ConsumerRecord:
-    key = encode_transaction_log_key(TransactionLogKey(transactional_id))
-    body = None if value is None else encode_transaction_log_value(value)
-    return ConsumerRecord("__transaction_state", 7, 0, 0, key, body)
-
-
-def test_the_last_record_of_an_id_is_its_state_and_a_tombstone_its_end() -> None:
-    ongoing = TransactionLogValue(
-        producer_id=5,
-        transaction_status=TransactionState.ONGOING,
-        transaction_start_timestamp_ms=99,
-        transaction_partitions=[PartitionsSchema("t", [0, 2])],
-    )
-    states = latest_states(
-        [
-            state_record("a", TransactionLogValue(producer_id=1)),
-            state_record("gone", TransactionLogValue()),
-            state_record("a", ongoing),
-            state_record("gone", None),
-            ConsumerRecord("__transaction_state", 7, 0, 0, b"\x00\x63", b"of another type"),
-        ]
-    )
-    assert set(states) == {"a"}
-    assert (states["a"].state, states["a"].partition) == ("Ongoing", 7)
-    assert states["a"].topic_partitions == ["t-0", "t-2"]
-    assert states["a"].start_time_ms == 99
 
 
 def test_a_transactional_id_is_listed_and_described(command_line: CommandLine, topic: str) -> None:
@@ -50,7 +12,19 @@ def test_a_transactional_id_is_listed_and_described(command_line: CommandLine, t
     (row,) = command_line.json("transactions", "describe", "--transactional-id", topic)
     assert row["producer_id"] == rows[topic]["producer_id"]
     assert row["transaction_timeout_ms"] == 60_000
-    assert command_line.json("transactions", "describe", topic) == [row]
+    assert row["topic_partitions"] == [] or row["transaction_state"] == "PrepareCommit"
+    (again,) = command_line.json("transactions", "describe", topic)
+    assert again["producer_id"] == row["producer_id"]
+    (producer,) = command_line.json(
+        "transactions", "describe-producers", "--topic", topic, "--partition", "0"
+    ) or command_line.json(
+        "transactions", "describe-producers", "--topic", topic, "--partition", "1"
+    )
+    assert producer["producer_id"] == row["producer_id"]
+    pattern = ("--transactional-id-pattern", f"{topic[:8]}.*")
+    assert topic in {
+        one["transactional_id"] for one in command_line.json("transactions", "list", *pattern)
+    }
 
 
 def test_describe_takes_one_transactional_id(command_line: CommandLine) -> None:
@@ -63,6 +37,15 @@ def test_states_can_be_picked(command_line: CommandLine, topic: str) -> None:
     command_line.text("produce", "--topic", topic, "--transactional-id", topic, lines="a\n")
     ongoing = command_line.json("transactions", "list", "--state", "Ongoing")
     assert topic not in {row["transactional_id"] for row in ongoing}
+    assert "Nothing" in command_line.refused("transactions", "list", "--state", "Nothing")
+
+
+def test_abort_wants_to_know_which(command_line: CommandLine) -> None:
+    place = ("--topic", "t", "--partition", "0")
+    assert command_line.call("transactions", "abort", *place).exit_code == 2
+    assert command_line.call("transactions", "find-hanging").exit_code == 2
+    flags = ("--broker-id", "1", "--partition", "0")
+    assert command_line.call("transactions", "find-hanging", *flags).exit_code == 2
 
 
 def test_an_unknown_transactional_id_is_said_to_be_unknown(

@@ -1,0 +1,79 @@
+"""What the admin client tells of producers and transactions. Names as in the Java client (KIP-664).
+
+Times are milliseconds since 1970. What only an oncelog broker tells is None of any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from oncelog_client.values import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerState:
+    """A producer id as a partition knows it. `held_records` and `held_bytes`: what is in the
+    partition from the beginning of its open transaction on, and so kept from readers of committed
+    records."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int | None = None
+    current_transaction_start_offset: int | None = None
+    held_records: int | None = None
+    held_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionListing:
+    """A transactional id in one line. `state` under Kafka's name, such as `Ongoing`."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """A producer that was cut off, with all before it. By whom is empty where it was the
+    coordinator itself; `refusals`: how often it came back and was refused."""
+
+    producer_id: int
+    producer_epoch: int
+    cause: str
+    fenced_at_ms: int
+    client_id: str
+    client_address: str
+    refusals: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """A transactional id at its coordinator. `client_id` and `client_address`: who opened it.
+    `time_left_ms`: until its transaction is aborted. `fences`: the oldest first."""
+
+    transactional_id: str
+    coordinator_id: int
+    state: str
+    producer_id: int
+    producer_epoch: int
+    transaction_timeout_ms: int
+    transaction_start_time_ms: int | None
+    topic_partitions: frozenset[TopicPartition]
+    client_id: str | None = None
+    client_address: str | None = None
+    time_left_ms: int | None = None
+    fences: tuple[Fence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AbortTransactionSpec:
+    """Which transaction to abort in one partition. A `coordinator_epoch` below 0 is taken as 0."""
+
+    topic_partition: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int = -1

@@ -1,0 +1,277 @@
+"""Producers and transactions: describe, list, and end what hangs (KIP-664)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from oncelog_client.admin.brokers import find_broker
+from oncelog_client.admin.transaction_descriptions import (
+    AbortTransactionSpec,
+    Fence,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+)
+from oncelog_client.cluster import Cluster, CoordinatorType
+from oncelog_client.connection import ANY_VERSION
+from oncelog_client.errors import KafkaError, RetriableError, check, error_for
+from oncelog_client.values import TopicPartition
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages import describe_producers as producers
+from oncelog_protocol.messages import describe_transactions as transactions
+from oncelog_protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from oncelog_protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from oncelog_protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+# So many partitions are asked for in one request, as in Kafka's tool.
+BATCH_SIZE: Final = 500
+# Of the transactional id that is fenced, until its next producer says how long it wants.
+TIMEOUT_MS: Final = 60_000
+# KIP-994 and KIP-1152: before them a broker would pass over the filter and list everything.
+_WITH_DURATION = range(1, 1 << 15)
+_WITH_PATTERN = range(2, 1 << 15)
+
+
+async def describe_producers(
+    cluster: Cluster,
+    partitions: Iterable[TopicPartition],
+    broker_id: int | None,
+    timeout_ms: int,
+) -> dict[TopicPartition, tuple[ProducerState, ...]]:
+    if broker_id is not None:
+        await find_broker(cluster, broker_id, timeout_ms)
+    wanted = list(partitions)
+    missing = dict.fromkeys(wanted)
+    found: dict[TopicPartition, tuple[ProducerState, ...]] = {}
+    cluster.watch({partition.topic for partition in wanted})
+
+    async def attempt() -> None:
+        await cluster.refresh()
+        by_node: dict[int, list[TopicPartition]] = {}
+        for partition in missing:
+            node_id = _leader(cluster, partition) if broker_id is None else broker_id
+            by_node.setdefault(node_id, []).append(partition)
+        answers = await asyncio.gather(
+            *(
+                cluster.call(node_id, _of(rows[at : at + BATCH_SIZE]), _PRODUCERS)
+                for node_id, rows in by_node.items()
+                for at in range(0, len(rows), BATCH_SIZE)
+            )
+        )
+        failure: RetriableError | None = None
+        for partition, row in _rows(answers):
+            error = row.error_code and error_for(
+                row.error_code, row.error_message or str(partition)
+            )
+            if isinstance(error, RetriableError):
+                failure = error
+            elif error:
+                raise error
+            else:
+                found[partition] = tuple(map(_producer, row.active_producers))
+                missing.pop(partition, None)
+        if failure is not None:
+            raise failure
+
+    await cluster.retry(attempt, timeout_ms)
+    return {partition: found[partition] for partition in wanted}
+
+
+_PRODUCERS: Final = producers.DescribeProducersResponse
+
+
+def _leader(cluster: Cluster, partition: TopicPartition) -> int:
+    """Raises RetriableError."""
+    leader = cluster.metadata.leader(partition)
+    if leader is None:
+        raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(partition))
+    return leader
+
+
+def _of(partitions: Iterable[TopicPartition]) -> producers.DescribeProducersRequest:
+    topics: dict[str, producers.TopicRequest] = {}
+    for topic, partition in partitions:
+        row = topics.setdefault(topic, producers.TopicRequest(topic))
+        row.partition_indexes.append(partition)
+    return producers.DescribeProducersRequest(list(topics.values()))
+
+
+def _rows(
+    answers: Iterable[producers.DescribeProducersResponse],
+) -> list[tuple[TopicPartition, producers.PartitionResponse]]:
+    return [
+        (TopicPartition(topic.name, row.partition_index), row)
+        for answer in answers
+        for topic in answer.topics
+        for row in topic.partitions
+    ]
+
+
+def _producer(row: producers.ProducerState) -> ProducerState:
+    return ProducerState(
+        row.producer_id,
+        row.producer_epoch,
+        row.last_sequence,
+        row.last_timestamp,
+        _known(row.coordinator_epoch),
+        _known(row.current_txn_start_offset),
+        _known(row.held_records),
+        _known(row.held_bytes),
+    )
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number
+
+
+async def list_transactions(
+    cluster: Cluster, request: ListTransactionsRequest, timeout_ms: int
+) -> list[TransactionListing]:
+    versions = ANY_VERSION
+    if request.transactional_id_pattern:
+        versions = _WITH_PATTERN
+    elif request.duration_filter >= 0:
+        versions = _WITH_DURATION
+
+    async def attempt() -> list[TransactionListing]:
+        await cluster.refresh()
+        nodes = sorted(cluster.metadata.brokers)
+        answers = await asyncio.gather(
+            *(
+                cluster.call(node, request, ListTransactionsResponse, versions=versions)
+                for node in nodes
+            )
+        )
+        found = []
+        for node_id, answer in zip(nodes, answers, strict=True):
+            check(answer.error_code, request.transactional_id_pattern)
+            if answer.unknown_state_filters:
+                unknown = ", ".join(answer.unknown_state_filters)
+                raise KafkaError(f"no states: {unknown}", ErrorCode.INVALID_REQUEST)
+            found += [
+                TransactionListing(
+                    row.transactional_id, row.producer_id, row.transaction_state, node_id
+                )
+                for row in answer.transaction_states
+            ]
+        return sorted(found, key=lambda listing: listing.transactional_id)
+
+    return await cluster.retry(attempt, timeout_ms)
+
+
+async def describe_transactions(
+    cluster: Cluster, transactional_ids: Iterable[str], timeout_ms: int
+) -> dict[str, TransactionDescription]:
+    async def describe(transactional_id: str) -> TransactionDescription:
+        async def attempt() -> TransactionDescription:
+            response = await cluster.call_coordinator(
+                CoordinatorType.TRANSACTION,
+                transactional_id,
+                transactions.DescribeTransactionsRequest([transactional_id]),
+                transactions.DescribeTransactionsResponse,
+            )
+            row = response.transaction_states[0]
+            check(row.error_code, transactional_id)
+            node_id = await cluster.coordinator(CoordinatorType.TRANSACTION, transactional_id)
+            return _description(row, node_id)
+
+        return await cluster.ask_coordinator(
+            CoordinatorType.TRANSACTION, transactional_id, attempt, timeout_ms
+        )
+
+    names = list(transactional_ids)
+    return dict(zip(names, await asyncio.gather(*map(describe, names)), strict=True))
+
+
+def _description(row: transactions.TransactionState, node_id: int) -> TransactionDescription:
+    return TransactionDescription(
+        row.transactional_id,
+        node_id,
+        row.transaction_state,
+        row.producer_id,
+        row.producer_epoch,
+        row.transaction_timeout_ms,
+        _known(row.transaction_start_time_ms),
+        frozenset(
+            TopicPartition(topic.topic, index) for topic in row.topics for index in topic.partitions
+        ),
+        row.client_id or None,
+        row.client_address or None,
+        _known(row.time_left_ms),
+        tuple(
+            Fence(
+                one.producer_id,
+                one.producer_epoch,
+                one.cause,
+                one.fenced_at_ms,
+                one.client_id,
+                one.client_address,
+                one.refusals,
+            )
+            for one in row.fences
+        ),
+    )
+
+
+async def abort_transaction(cluster: Cluster, spec: AbortTransactionSpec, timeout_ms: int) -> None:
+    partition = spec.topic_partition
+    marker = WritableTxnMarker(
+        spec.producer_id,
+        spec.producer_epoch,
+        False,
+        [WritableTxnMarkerTopic(partition.topic, [partition.partition])],
+        # A producer that never ended a transaction there has none: no coordinator's is below 0.
+        max(spec.coordinator_epoch, 0),
+    )
+    cluster.watch([partition.topic])
+
+    async def attempt() -> None:
+        await cluster.refresh()
+        leader = _leader(cluster, partition)
+        request = WriteTxnMarkersRequest([marker])
+        response = await cluster.call(leader, request, WriteTxnMarkersResponse)
+        for one in response.markers:
+            for topic in one.topics:
+                for row in topic.partitions:
+                    check(row.error_code, str(partition))
+
+    await cluster.retry(attempt, timeout_ms)
+
+
+async def fence_producers(
+    cluster: Cluster, transactional_ids: Iterable[str], timeout_ms: int
+) -> Mapping[str, tuple[int, int]]:
+    async def fence(transactional_id: str) -> tuple[int, int]:
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=TIMEOUT_MS,
+            by_operator=True,
+        )
+
+        async def attempt() -> tuple[int, int]:
+            response = await cluster.call_coordinator(
+                CoordinatorType.TRANSACTION, transactional_id, request, InitProducerIdResponse
+            )
+            # CONCURRENT_TRANSACTIONS, which is tried again, until what is open has been aborted.
+            check(response.error_code, transactional_id)
+            return response.producer_id, response.producer_epoch
+
+        return await cluster.ask_coordinator(
+            CoordinatorType.TRANSACTION, transactional_id, attempt, timeout_ms
+        )
+
+    names = list(transactional_ids)
+    return dict(zip(names, await asyncio.gather(*map(fence, names)), strict=True))

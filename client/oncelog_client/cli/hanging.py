@@ -1,0 +1,170 @@
+"""`oncelog transactions find-hanging`: transactions open in a partition of which their coordinator
+knows nothing (any more), so that nobody will end them (KIP-664)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import click
+
+from oncelog_client.admin import Admin, ProducerState, TransactionDescription
+from oncelog_client.cli.options import connection_options, json_option
+from oncelog_client.cli.output import show
+from oncelog_client.cli.transaction_options import ask, broker_option, partition_option
+from oncelog_client.clock import wall_ms
+from oncelog_client.errors import KafkaError
+from oncelog_client.values import TopicPartition
+from oncelog_protocol.errors import ErrorCode
+
+# transaction.max.timeout.ms of a broker, unless it was set.
+MAX_TIMEOUT_MINUTES: Final = 15
+COLUMNS: Final = (
+    *("Topic", "Partition", "Producer id", "Producer epoch", "Coordinator epoch", "Start offset"),
+    *("Last timestamp", "Duration min"),
+)
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction with records in a partition and no marker yet. `description` is None where its
+    coordinator will write none: it hangs."""
+
+    place: TopicPartition
+    producer: ProducerState
+    description: TransactionDescription | None = None
+
+    @property
+    def start_offset(self) -> int:
+        assert self.producer.current_transaction_start_offset is not None
+        return self.producer.current_transaction_start_offset
+
+
+async def open_transactions(
+    admin: Admin, places: Iterable[TopicPartition], broker_id: int | None = None
+) -> list[OpenTransaction]:
+    """By partition and offset, each with what its coordinator knows."""
+    found = await _in_partitions(admin, places, broker_id)
+    described = await describe_by_producer(admin, {one.producer.producer_id for one in found})
+    known = []
+    for one in found:
+        description = described.get(one.producer.producer_id)
+        # Those that wait for a marker, or will: the coordinator writes it.
+        if description is not None and one.place in description.topic_partitions:
+            known.append(one._replace(description=description))
+    known_places = {(one.place, one.start_offset) for one in known}
+    suspects = [one for one in found if (one.place, one.start_offset) not in known_places]
+    if suspects:
+        # Some may have ended between the first question and the second one.
+        still = await _in_partitions(admin, {one.place for one in suspects}, broker_id)
+        still_open = {(one.place, one.start_offset) for one in still}
+        suspects = [one for one in suspects if (one.place, one.start_offset) in still_open]
+    return sorted((*known, *suspects), key=lambda one: (one.place, one.start_offset))
+
+
+async def _in_partitions(
+    admin: Admin, places: Iterable[TopicPartition], broker_id: int | None
+) -> list[OpenTransaction]:
+    producers = await admin.describe_producers(places, broker_id=broker_id)
+    return [
+        OpenTransaction(place, one)
+        for place, of_place in producers.items()
+        for one in of_place
+        if one.current_transaction_start_offset is not None
+    ]
+
+
+async def describe_by_producer(
+    admin: Admin, producer_ids: Iterable[int]
+) -> dict[int, TransactionDescription]:
+    """What coordinators know of the transactional ids that have these producer ids."""
+    wanted = set(producer_ids)
+    if not wanted:
+        return {}
+    described = {}
+    for listing in await admin.list_transactions(producer_ids=wanted):
+        try:
+            found = await admin.describe_transactions([listing.transactional_id])
+        except KafkaError as error:
+            if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                raise
+            continue  # It has expired meanwhile.
+        described[listing.producer_id] = found[listing.transactional_id]
+    return described
+
+
+async def partitions_of(admin: Admin, topics: Iterable[str]) -> list[TopicPartition]:
+    """Every partition of the topics."""
+    described = await admin.describe_topics(topics)
+    return [
+        TopicPartition(topic, info.partition)
+        for topic, description in described.items()
+        for info in description.partitions
+    ]
+
+
+@click.command("find-hanging")
+@connection_options
+@broker_option
+@click.option(
+    "--max-transaction-timeout",
+    type=click.IntRange(min=0),
+    default=MAX_TIMEOUT_MINUTES,
+    show_default=True,
+    metavar="MINUTES",
+    help="Only those without a record for longer.",
+)
+@click.option("--topic", help="Only this topic. Needed unless there is a --broker-id.")
+@partition_option
+@json_option
+def find_hanging(
+    *,
+    broker_id: int | None,
+    max_transaction_timeout: int,
+    topic: str | None,
+    partition: int | None,
+    as_json: bool,
+    **_: object,
+) -> None:
+    """Transactions that nobody will end: `abort` ends them."""
+    if topic is None and broker_id is None:
+        raise click.UsageError("--topic or --broker-id is needed")
+    if topic is None and partition is not None:
+        raise click.UsageError("--partition needs --topic")
+
+    async def call(admin: Admin) -> list[OpenTransaction]:
+        if topic is not None and partition is not None:
+            places = [TopicPartition(topic, partition)]
+        elif topic is not None:
+            places = await partitions_of(admin, [topic])
+        else:
+            places = await _on_broker(admin, broker_id)
+        return await open_transactions(admin, places, broker_id)
+
+    now_ms = wall_ms()
+    longer_than_ms = max_transaction_timeout * 60_000
+    rows = [
+        _row(one, now_ms)
+        for one in ask(call)
+        if one.description is None and now_ms - one.producer.last_timestamp > longer_than_ms
+    ]
+    show(COLUMNS, rows, as_json=as_json)
+
+
+async def _on_broker(admin: Admin, broker_id: int | None) -> list[TopicPartition]:
+    topics = await admin.list_topics(list_internal=True)
+    described = await admin.describe_topics(topics)
+    return [
+        TopicPartition(topic, info.partition)
+        for topic, description in described.items()
+        for info in description.partitions
+        if broker_id in info.replicas
+    ]
+
+
+def _row(one: OpenTransaction, now_ms: int) -> tuple[Any, ...]:
+    producer = one.producer
+    return (
+        *(one.place.topic, one.place.partition, producer.producer_id, producer.producer_epoch),
+        *(producer.coordinator_epoch, one.start_offset, producer.last_timestamp),
+        max(now_ms - producer.last_timestamp, 0) // 60_000,
+    )

@@ -1,0 +1,37 @@
+"""Transactions that hang: records in a partition, of which the coordinator never heard (L12)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from tests.conformance.transacting import last_stable_offset
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import Identity, batch, new_identity, produce
+
+# Without it a leader asks the coordinator before it takes the first batch of a transaction (KIP-890
+# part 1), and no transaction hangs any more.
+VERIFICATION = "transaction.partition.verification.enable"
+
+
+def turn_verification(admin: Any, value: str | None) -> None:
+    """On Kafka it can be switched while the broker runs; None: as it was."""
+    operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+    entry = ConfigEntry(VERIFICATION, value, incremental_operation=operation)
+    broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+    for done in admin.incremental_alter_configs([broker]).values():
+        done.result()
+
+
+def hanging(wire: Wire, topic: str) -> Identity:
+    """A producer with a batch in a transaction that its coordinator does not know of."""
+    who = new_identity(wire, topic, version=2)
+    # The leader may not have heard of the setting yet.
+    wait_until(
+        lambda: produce(wire, topic, batch(who, 0), who=who, version=9).error_code == 0,
+        "a batch outside of any transaction",
+    )
+    assert last_stable_offset(wire, topic) == (0, 1)
+    return who

@@ -1,0 +1,118 @@
+"""`oncelog transactions find-hanging | abort | blocking`, on both brokers."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from tests.client.cli.conftest import CommandLine
+from tests.conformance.conftest import Target
+from tests.conformance.hanging import hanging
+from tests.conformance.transacting import add_partitions, last_stable_offset
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import (
+    batch,
+    end_transaction,
+    find_coordinator,
+    new_identity,
+    produce,
+)
+
+
+@pytest.fixture
+def command_line(target: Target) -> CommandLine:
+    return CommandLine(target.address)
+
+
+def test_l12_a_hanging_transaction_is_found_and_aborted(trusting: Target, name: str) -> None:
+    call = CommandLine(trusting.address)
+    find = ("transactions", "find-hanging", "--topic", name, "--max-transaction-timeout", "0")
+    with Wire(trusting.address) as wire:
+        assert call.json(*find) == []
+        who = hanging(wire, name)
+        (found,) = call.json(*find)
+        assert (found["partition"], found["start_offset"]) == (0, 0)
+        assert (found["producer_id"], found["producer_epoch"]) == (who.producer_id, 0)
+        assert found["coordinator_epoch"] is None
+        everywhere = ("transactions", "find-hanging", "--broker-id", "1", *find[-2:])
+        assert call.json(*everywhere) == [found]
+        assert call.json(*find[:-1], "10") == []
+        place = ("--topic", name, "--partition", "0")
+        call.text("transactions", "abort", *place, "--start-offset", "0")
+        assert last_stable_offset(wire, name) == (2, 2)
+        assert call.json(*find) == []
+        again = call.refused("transactions", "abort", *place, "--start-offset", "0")
+        assert "no open transaction" in again
+
+
+def test_l12_readers_are_told_who_hangs_and_a_marker_frees_them(
+    trusting: Target, name: str
+) -> None:
+    call = CommandLine(trusting.address)
+    with Wire(trusting.address) as wire:
+        who = hanging(wire, name)
+        (row,) = call.json("transactions", "blocking", name)
+        assert (row["state"], row["transactional_id"], row["client_id"]) == ("Hanging", None, None)
+        assert (row["producer_id"], row["held_records"]) == (who.producer_id, 1)
+        assert row["age_ms"] < 60_000
+        (done,) = call.json("transactions", "blocking", name, "--abort", str(who.producer_id))
+        assert done["how"] == f"by a marker: {name}-0"
+        assert last_stable_offset(wire, name) == (2, 2)
+
+
+def test_readers_are_told_who_holds_them_back(
+    target: Target, command_line: CommandLine, topic: str
+) -> None:
+    """Whose transaction, how old, and how much waits behind its first record."""
+    assert command_line.json("transactions", "blocking", topic) == []
+    with Wire(target.address, "the-writer") as wire:
+        who = new_identity(wire, topic, timeout_ms=50_000)
+        assert produce(wire, topic, batch(who, 0, count=2), who=who).error_code == ErrorCode.NONE
+        assert produce(wire, topic, batch(who, 0), who=who, partition=2).error_code == 0
+        assert produce(wire, topic, batch(new_identity(wire), 0)).error_code == ErrorCode.NONE
+        rows = command_line.json("transactions", "blocking", topic)
+    assert [(row["partition"], row["start_offset"]) for row in rows] == [(0, 0), (2, 0)]
+    first = rows[0]
+    assert (first["transactional_id"], first["state"]) == (topic, "Ongoing")
+    assert (first["producer_id"], first["producer_epoch"]) == (who.producer_id, 0)
+    assert [row["held_records"] for row in rows] == [3, 1]
+    assert 0 <= first["age_ms"] < 60_000
+    if target.name == "oncelog":
+        assert 0 < first["time_left_ms"] <= 50_000
+        held = [batch(who, 0, count=2), batch(who, 0)]
+        assert [row["held_bytes"] for row in rows] == [len(held[0]) + len(held[1]), len(held[1])]
+
+
+def test_what_the_coordinator_knows_is_aborted_through_it(
+    command_line: CommandLine, wire: Wire, topic: str
+) -> None:
+    """Everywhere, not only in the topic; and its producer is refused from then on."""
+    who = new_identity(wire, topic)
+    places = ((topic, 0), (topic, 1))
+    assert add_partitions(wire, who, *places[:1]) == [ErrorCode.NONE]
+    assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+    (done,) = command_line.json("transactions", "blocking", topic, "--abort", topic)
+    assert done["how"] == f"by its coordinator: {topic}"
+    wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the abort marker")
+    ended = end_transaction(wire, who, commit=True)
+    assert ErrorCode(ended.error_code).name == "PRODUCER_FENCED"
+    assert command_line.json("transactions", "blocking", topic) == []
+    nothing = command_line.refused("transactions", "blocking", topic, "--abort", topic)
+    assert "no open transaction" in nothing
+
+
+def test_force_terminate_under_both_names(
+    command_line: CommandLine, wire: Wire, topic: str
+) -> None:
+    find_coordinator(wire, topic)
+    unknown = command_line.refused("transactions", "force-terminate", topic)
+    assert f"no transactional id '{topic}'" in unknown
+    who = new_identity(wire, topic)
+    assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
+    command_line.text("transactions", "force-terminate", topic)
+    verb = ("transactions", "forceTerminateTransaction", "--transactionalId", topic)
+    command_line.text(*verb)
+    (row,) = command_line.json("transactions", "describe", topic)
+    assert row["transaction_state"] == "Empty"
+    assert row["producer_epoch"] > who.producer_epoch
