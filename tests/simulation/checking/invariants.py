@@ -4,15 +4,70 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.simulation.checking.logs import PartitionLog, TopicPartition
+from tests.simulation.checking.decisions import (
+    PREPARES,
+    check_lives,
+    check_markers,
+    check_registered,
+    lives_of,
+)
+from tests.simulation.checking.internal_records import STATE_NAMES
+from tests.simulation.checking.logs import CONSUMER_OFFSETS, PartitionLog, TopicPartition
+from tests.simulation.checking.partition_rules import check_partition
 from tests.simulation.checking.violations import Violation
 
-
-def check_files(logs: Mapping[TopicPartition, PartitionLog]) -> list[Violation]:
-    """I2 to I8, I10, I11, I14, I15 as far as the files alone tell. `logs`: see `partitions_in`."""
-    return []
+Logs = Mapping[TopicPartition, PartitionLog]
 
 
-def check_settled(logs: Mapping[TopicPartition, PartitionLog]) -> list[Violation]:
-    """After everything was healed and had its time: nothing is undecided, nothing is owed (I8)."""
-    return []
+def check_files(
+    logs: Logs,
+    *,
+    lossy: bool = False,
+    forgetful: bool = False,
+    recreated: frozenset[TopicPartition] = frozenset(),
+    by_operator: frozenset[tuple[int, int]] = frozenset(),
+) -> list[Violation]:
+    """I3 to I7, I10, I11, I14, I15 as far as the files alone tell. `logs`: see `partitions_in`.
+
+    `lossy`: acknowledged records were lost by a power failure that nobody promised to survive, so
+    that logs no longer agree with each other. `forgetful`: idle producers may have expired.
+    `recreated`: partitions of topics that were deleted and made again. `by_operator`: producer ids
+    and epochs that an operator ended by WriteTxnMarkers.
+    """
+    found: list[Violation] = []
+    for _, log in sorted(logs.items()):
+        found += check_partition(log, forgetful=forgetful or lossy)
+    if any(violation.what.startswith("not a batch") for violation in found):
+        return found
+    lives, partial = lives_of(logs)
+    found += check_lives(lives, partial=partial)
+    if not lossy:
+        found += check_markers(
+            logs, lives, partial=partial, recreated=recreated, by_operator=by_operator
+        )
+        found += check_registered(logs, lives, partial=partial, recreated=recreated)
+    return found
+
+
+def check_settled(logs: Logs, *, open_allowed: frozenset[int] = frozenset()) -> list[Violation]:
+    """After everything was healed and had its time: nothing is undecided, nothing is owed (I8).
+
+    `open_allowed`: producers that are in two-phase commit and have no time-out.
+    """
+    found = []
+    for life in lives_of(logs)[0]:
+        last = life.transitions[-1]
+        if last.state in PREPARES:
+            what = f"still {STATE_NAMES[last.state]} at the end"
+            found.append(Violation("I8", life.transactional_id, what))
+    for _, log in sorted(logs.items()):
+        for transaction in log.whole.transactions:
+            if transaction.last is None and transaction.producer_id not in open_allowed:
+                what = f"producer {transaction.producer_id} is open since {transaction.first}"
+                found.append(Violation("I8", log.name, what))
+    return found
+
+
+def group_logs(logs: Logs) -> list[PartitionLog]:
+    """The partitions of `__consumer_offsets`."""
+    return [log for (topic, _), log in sorted(logs.items()) if topic == CONSUMER_OFFSETS]

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tests.simulation.checking.logs import AbortedRow, PartitionLog, Producer, TopicPartition
+from tests.simulation.checking.decisions import lives_of
+from tests.simulation.checking.internal_records import Transition, replay_offsets
+from tests.simulation.checking.invariants import group_logs
+from tests.simulation.checking.logs import (
+    TRANSACTION_STATE,
+    AbortedRow,
+    PartitionLog,
+    Producer,
+    TopicPartition,
+)
+from tests.simulation.checking.partition_rules import compare_producers, is_partial, rows_agree
 from tests.simulation.checking.violations import Violation
 
 
@@ -37,7 +47,7 @@ class LiveTransaction:
 @dataclass(frozen=True, slots=True)
 class LiveBroker:
     """`group_offsets` and `pending_offsets` by (group, topic, partition); the latter are those that
-    OffsetFetch answers with UNSTABLE_OFFSET_COMMIT."""
+    OffsetFetch answers with UNSTABLE_OFFSET_COMMIT. None: not asked."""
 
     partitions: Mapping[TopicPartition, LivePartition] = field(default_factory=dict)
     transactions: Mapping[str, LiveTransaction] | None = None
@@ -45,6 +55,82 @@ class LiveBroker:
     pending_offsets: frozenset[tuple[str, str, int]] | None = None
 
 
-def check_live(logs: Mapping[TopicPartition, PartitionLog], broker: LiveBroker) -> list[Violation]:
-    """I2, I12, I14 and I15 of what is in memory, and the coordinator's replay."""
-    return []
+def check_live(
+    logs: Mapping[TopicPartition, PartitionLog], broker: LiveBroker, *, settled: bool = False
+) -> list[Violation]:
+    """I2, I12, I14 and I15 of what is in memory, and the coordinator's replay.
+
+    The files must be as the broker sees them: with the page cache. Where a high watermark lags, the
+    coordinator's memory is compared with what is below it. `settled`: LSO = HW = LEO is due.
+    """
+    found: list[Violation] = []
+    for key, live in sorted(broker.partitions.items()):
+        log = logs.get(key) or PartitionLog(*key, logs={live.log_start_offset: b""})
+        log.high_watermark, log.log_start = live.high_watermark, live.log_start_offset
+        found += _check_offsets(log, live, settled)
+        for wrong in compare_producers(
+            dict(live.producers), log.whole.producers, partial=is_partial(log)
+        ):
+            found.append(Violation("I15", log.name, wrong))
+        rows = [row for row in log.whole.rows if row.last_offset >= log.start]
+        if live.aborted is not None and not rows_agree(
+            list(live.aborted), rows, partial=is_partial(log)
+        ):
+            found.append(Violation("I14", log.name, f"{live.aborted}, the log says {rows}"))
+    return [*found, *_check_transactions(logs, broker), *_check_groups(logs, broker)]
+
+
+def _check_offsets(log: PartitionLog, live: LivePartition, settled: bool) -> Iterator[Violation]:
+    start, stable = live.log_start_offset, live.last_stable_offset
+    high, end = live.high_watermark, live.log_end_offset
+    if not start <= stable <= high <= end:
+        yield Violation("I2", log.name, f"start {start}, LSO {stable}, HW {high}, end {end}")
+    if end != log.end:
+        yield Violation("I2", log.name, f"the end is {end}, the files say {log.end}")
+    if stable != log.stable_end():
+        yield Violation("I2", log.name, f"LSO {stable}, the files say {log.stable_end()}")
+    if settled and not stable == high == end:
+        yield Violation("I8", log.name, f"at the end LSO {stable}, HW {high}, end {end}")
+
+
+def _check_transactions(
+    logs: Mapping[TopicPartition, PartitionLog], broker: LiveBroker
+) -> Iterator[Violation]:
+    """Live state is replayed state."""
+    if broker.transactions is None:
+        return
+    replayed: dict[str, Transition] = {}
+    for life in lives_of(logs)[0]:
+        known = [transition for transition in life.transitions if _is_committed(transition, logs)]
+        if known and known[-1].state is not None:
+            replayed[life.transactional_id] = known[-1]
+    for name in sorted(replayed.keys() | broker.transactions.keys()):
+        told, held = replayed.get(name), broker.transactions.get(name)
+        if told is None or held is None:
+            yield Violation("I12", name, f"memory has {held}, the log {told}")
+            continue
+        expected = LiveTransaction(told.producer_id, told.epoch, told.state or 0, told.partitions)
+        if held != expected:
+            yield Violation("I12", name, f"memory has {held}, the log {expected}")
+
+
+def _is_committed(transition: Transition, logs: Mapping[TopicPartition, PartitionLog]) -> bool:
+    held = [log for (topic, _), log in sorted(logs.items()) if topic == TRANSACTION_STATE]
+    if len(held) != 1:  # which of them it is, only the broker's hash tells: all of it counts
+        return True
+    return transition.offset < held[0].committed_end
+
+
+def _check_groups(
+    logs: Mapping[TopicPartition, PartitionLog], broker: LiveBroker
+) -> Iterator[Violation]:
+    told = replay_offsets(group_logs(logs))
+    if broker.group_offsets is not None:
+        for key in sorted(told.committed.keys() | broker.group_offsets.keys()):
+            held, expected = broker.group_offsets.get(key), told.committed.get(key)
+            if held != expected:
+                what = f"{key}: memory has {held}, the log {expected}"
+                yield Violation("I12", "__consumer_offsets", what)
+    if broker.pending_offsets is not None and broker.pending_offsets != told.pending.keys():
+        what = f"pending {sorted(broker.pending_offsets)}, the log says {sorted(told.pending)}"
+        yield Violation("I12", "__consumer_offsets", what)

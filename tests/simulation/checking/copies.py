@@ -1,0 +1,33 @@
+"""I13: a loop of copying in transactions moves every record once, whatever became of its runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from tests.simulation.checking.violations import Violation
+
+P = TypeVar("P")
+
+
+def check_copies(
+    inputs: Mapping[P, Iterable[int]],
+    outputs: Iterable[tuple[P, int]],
+    committed: Mapping[P, int],
+) -> list[Violation]:
+    """`inputs`: the offsets of the records of each input partition. `outputs`: of each committed
+    copy, the partition and offset it was made from. `committed`: the group's offsets."""
+    made = Counter(outputs)
+    found = []
+    for partition, offsets in inputs.items():
+        end = committed.get(partition, 0)
+        for offset in offsets:
+            copies, due = made.pop((partition, offset), 0), int(offset < end)
+            if copies != due:
+                what = f"offset {offset} was copied {copies} times, {end} is committed"
+                found.append(Violation("I13", str(partition), what))
+    for (partition, offset), copies in made.items():
+        what = f"{copies} copies of offset {offset}, which is not there"
+        found.append(Violation("I13", str(partition), what))
+    return found

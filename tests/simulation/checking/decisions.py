@@ -1,0 +1,241 @@
+"""What must hold between `__transaction_state` and the markers in the partitions (I5 to I8, I10,
+I11), and in the life of each transactional id."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from tests.simulation.checking.internal_records import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    DEAD,
+    EMPTY,
+    FENCING,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+    STATE_NAMES,
+    Transition,
+    read_transitions,
+)
+from tests.simulation.checking.logs import TRANSACTION_STATE, PartitionLog, TopicPartition
+from tests.simulation.checking.partition_rules import is_partial
+from tests.simulation.checking.violations import Violation
+
+PREPARES = {PREPARE_COMMIT: True, PREPARE_ABORT: False}
+COMPLETES = {COMPLETE_COMMIT: True, COMPLETE_ABORT: False}
+# KIP-98, with the empty abort of KIP-890. None: no record yet, or a tombstone.
+FOLLOWING: dict[int | None, set[int | None]] = {
+    None: {None, EMPTY},
+    EMPTY: {None, EMPTY, ONGOING, PREPARE_ABORT, DEAD},
+    ONGOING: {ONGOING, PREPARE_COMMIT, PREPARE_ABORT, FENCING},
+    FENCING: {PREPARE_ABORT},
+    PREPARE_COMMIT: {COMPLETE_COMMIT},
+    PREPARE_ABORT: {COMPLETE_ABORT},
+    COMPLETE_COMMIT: {None, EMPTY, ONGOING, PREPARE_ABORT, DEAD},
+    COMPLETE_ABORT: {None, EMPTY, ONGOING, PREPARE_ABORT, DEAD},
+    DEAD: {None},
+}
+
+
+class Decision(NamedTuple):
+    """A PREPARE record: what it decided, for whom, and whether COMPLETE followed."""
+
+    prepared: Transition
+    committed: bool
+    is_complete: bool
+
+    @property
+    def marker(self) -> tuple[int, int]:
+        """Producer id and epoch of the markers."""
+        return self.prepared.producer_id, self.prepared.epoch
+
+
+class Life:
+    """All records of one transactional id, in the order of the log."""
+
+    def __init__(self, transactional_id: str, transitions: list[Transition]) -> None:
+        self.transactional_id = transactional_id
+        self.transitions = transitions
+
+    def decisions(self) -> Iterator[Decision]:
+        for n, transition in enumerate(self.transitions):
+            if transition.state in PREPARES:
+                committed = PREPARES[transition.state]
+                followed = n + 1 < len(self.transitions)
+                yield Decision(transition, committed, followed)
+
+    def registered(self) -> Iterator[tuple[int, int, frozenset[TopicPartition]]]:
+        """Producer id, epoch and partitions of each of its transactions, at their largest."""
+        last: Transition | None = None
+        for transition in self.transitions:
+            if last is not None and last.state == ONGOING and transition.state != ONGOING:
+                yield last.producer_id, last.epoch, last.partitions
+            last = transition
+        if last is not None and last.state == ONGOING:
+            yield last.producer_id, last.epoch, last.partitions
+
+
+def lives_of(logs: Mapping[TopicPartition, PartitionLog]) -> tuple[list[Life], bool]:
+    """By transactional id, and whether records may be missing (compaction)."""
+    found: defaultdict[str, list[Transition]] = defaultdict(list)
+    partial = False
+    for (topic, _), log in sorted(logs.items()):
+        if topic == TRANSACTION_STATE:
+            partial = partial or is_partial(log)
+            for transition in read_transitions(log):
+                found[transition.transactional_id].append(transition)
+    return [Life(name, found[name]) for name in sorted(found)], partial
+
+
+def check_lives(lives: list[Life], *, partial: bool) -> Iterator[Violation]:
+    """I7, I10, I11 and the order of states in the log of the coordinator alone."""
+    owners: dict[int, str] = {}
+    for life in lives:
+        for transition in life.transitions:
+            owner = owners.setdefault(transition.producer_id, life.transactional_id)
+            if transition.producer_id >= 0 and owner != life.transactional_id:
+                what = f"producer id {transition.producer_id} is also that of {owner}"
+                yield Violation("I10", life.transactional_id, what)
+        yield from _check_life(life, partial)
+
+
+def _check_life(life: Life, partial: bool) -> Iterator[Violation]:
+    before: Transition | None = None
+    epochs: dict[int, int] = {}
+    for now in life.transitions:
+        where = f"offset {now.offset}"
+        state = None if before is None else before.state
+        known = before is not None or not partial
+        if known and not partial and now.state not in FOLLOWING[state]:
+            what = f"{where}: {_name(now.state)} after {_name(state)}"
+            yield Violation("I7", life.transactional_id, what)
+        if now.state is not None:
+            if now.epoch < epochs.get(now.producer_id, -1):
+                yield Violation("I11", life.transactional_id, f"{where}: epoch {now.epoch}")
+            epochs[now.producer_id] = now.epoch
+        if before is not None and before.state == ONGOING and now.state is not None:
+            if now.state == ONGOING and not before.partitions <= now.partitions:
+                yield Violation("I5", life.transactional_id, f"{where}: a partition is forgotten")
+            if now.state in PREPARES and now.partitions != before.partitions and not partial:
+                yield Violation("I5", life.transactional_id, f"{where}: not its partitions")
+            if now.state == ONGOING and now.start_ms != before.start_ms:
+                yield Violation("T6", life.transactional_id, f"{where}: it starts again")
+        before = now
+
+
+def _name(state: int | None) -> str:
+    return "nothing" if state is None else STATE_NAMES[state]
+
+
+class Marker(NamedTuple):
+    """`effective`: it ended a transaction with records in this partition."""
+
+    offset: int
+    committed: bool
+    coordinator_epoch: int
+    effective: bool
+
+
+def markers_of(log: PartitionLog) -> dict[tuple[int, int], list[Marker]]:
+    """By producer id and epoch, in the order of the log."""
+    ends = {transaction.last for transaction in log.whole.transactions}
+    found: defaultdict[tuple[int, int], list[Marker]] = defaultdict(list)
+    for batch in log.batches:
+        if batch.marker is not None:
+            committed, epoch = batch.marker
+            marker = Marker(batch.base_offset, committed, epoch, batch.base_offset in ends)
+            found[batch.producer_id, batch.epoch].append(marker)
+    return dict(found)
+
+
+def check_markers(
+    logs: Mapping[TopicPartition, PartitionLog],
+    lives: list[Life],
+    *,
+    partial: bool,
+    recreated: frozenset[TopicPartition],
+    by_operator: frozenset[tuple[int, int]],
+) -> Iterator[Violation]:
+    """I5, I6, I7: every marker has its decision before it, every decision its markers.
+
+    `by_operator`: producer ids and epochs that WriteTxnMarkers has ended without a coordinator.
+    """
+    decided: defaultdict[TopicPartition, defaultdict[tuple[int, int], list[Decision]]]
+    decided = defaultdict(lambda: defaultdict(list))
+    for life in lives:
+        for decision in life.decisions():
+            for partition in decision.prepared.partitions:
+                decided[partition][decision.marker].append(decision)
+    for key, log in sorted(logs.items()):
+        if log.topic == TRANSACTION_STATE or key in recreated:
+            continue
+        written = markers_of(log)
+        for who in sorted(written.keys() | decided[key].keys()):
+            decisions = decided[key].get(who, [])
+            if who in by_operator or (partial and not decisions):
+                continue
+            # Of a log without its beginning, the first markers may be gone.
+            cut = partial or is_partial(log)
+            yield from _match(log.name, who, written.get(who, []), decisions, cut)
+
+
+def _match(
+    where: str, who: tuple[int, int], markers: list[Marker], decisions: list[Decision], cut: bool
+) -> Iterator[Violation]:
+    """Every decision is written once or more, in order; an effective marker begins the next one.
+
+    Decisions of one epoch (before KIP-890) are told apart by nothing but their order, so all ways
+    to read the markers are followed at the same time: `places` are the decisions the last marker
+    can be of.
+    """
+    places = set(range(-1, len(decisions))) if cut else {-1}
+    for marker in markers:
+        following = set()
+        for place in places:
+            candidates = [place + 1] if marker.effective else [place, place + 1]
+            following |= {
+                n
+                for n in candidates
+                if 0 <= n < len(decisions)
+                and decisions[n].committed == marker.committed
+                and decisions[n].prepared.leader_epoch <= marker.coordinator_epoch
+            }
+        if not following:
+            kind = "COMMIT" if marker.committed else "ABORT"
+            other = any(decision.committed != marker.committed for decision in decisions)
+            what = f"{kind} of {who} at offset {marker.offset} was never decided"
+            yield Violation("I7" if other else "I6", where, what)
+            return
+        places = following
+    owed = max((n for n, decision in enumerate(decisions) if decision.is_complete), default=-1)
+    if max(places) < owed and not cut:
+        result = "COMMIT" if decisions[owed].committed else "ABORT"
+        yield Violation("I5", where, f"{who} is complete without its {result} here")
+
+
+def check_registered(
+    logs: Mapping[TopicPartition, PartitionLog],
+    lives: list[Life],
+    *,
+    partial: bool,
+    recreated: frozenset[TopicPartition],
+) -> Iterator[Violation]:
+    """No records of a transaction that the coordinator was not told of (KIP-890)."""
+    registered: defaultdict[tuple[TopicPartition, int, int], int] = defaultdict(int)
+    for life in lives:
+        for producer_id, epoch, partitions in life.registered():
+            for partition in partitions:
+                registered[partition, producer_id, epoch] += 1
+    for key, log in sorted(logs.items()):
+        if partial or is_partial(log) or key in recreated:
+            continue
+        met: defaultdict[tuple[int, int], int] = defaultdict(int)
+        for transaction in log.whole.transactions:
+            who = (transaction.producer_id, transaction.epoch)
+            met[who] += 1
+            if met[who] > registered[key, *who]:
+                what = f"{who} at offset {transaction.first} is not in the transaction"
+                yield Violation("I5", log.name, what)

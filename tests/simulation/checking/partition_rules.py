@@ -1,0 +1,169 @@
+"""What must hold in the files of one partition (I3, I4, I11, I14, I15)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.simulation.checking.batches import Batch, BrokenBatch
+from tests.simulation.checking.logs import (
+    AbortedRow,
+    PartitionLog,
+    Producer,
+    read_rows,
+    read_snapshot,
+    scan,
+)
+from tests.simulation.checking.violations import Violation
+
+
+def check_partition(log: PartitionLog, *, forgetful: bool = False) -> list[Violation]:
+    """`forgetful`: producers may have expired here, so that sequences may begin anywhere."""
+    try:
+        found = [*_order(log), *_epochs(log), *_transactions(log)]
+        if not log.is_internal:
+            found += _sequences(log, forgetful or is_partial(log))
+        return [*found, *_rows(log), *_snapshots(log)]
+    except BrokenBatch as broken:
+        return [Violation("I16", log.name, f"not a batch: {broken}")]
+
+
+def is_partial(log: PartitionLog) -> bool:
+    """Whether some records are gone: retention from the front, compaction from between."""
+    expected = log.start
+    for batch in log.batches:
+        if batch.base_offset != expected or len(batch.records) != batch.delta + 1:
+            return True
+        expected = batch.last_offset + 1
+    return log.start > 0
+
+
+def _order(log: PartitionLog) -> Iterator[Violation]:
+    end = leader_epoch = -1
+    for base, batches in log.segments.items():
+        for batch in batches:
+            if batch.base_offset < max(end, base):
+                yield Violation("I16", log.name, f"{batch.base_offset} after {end}, in {base}")
+            if batch.leader_epoch < leader_epoch:
+                yield Violation(
+                    "I11", log.name, f"leader epoch {batch.leader_epoch} at {batch.base_offset}"
+                )
+            end, leader_epoch = batch.last_offset + 1, batch.leader_epoch
+
+
+def _sequences(log: PartitionLog, anywhere: bool) -> Iterator[Violation]:
+    """I3: each sequence once, without gaps, and from 0 in every epoch."""
+    ended: dict[tuple[int, int], int] = {}
+    taken: set[tuple[int, int, int]] = set()
+    for batch in log.batches:
+        if batch.producer_id < 0 or batch.is_control:
+            continue
+        who = (batch.producer_id, batch.epoch)
+        numbers = [(batch.base_sequence + n) % 2**31 for n in range(batch.delta + 1)]
+        where = f"producer {who} at offset {batch.base_offset}"
+        if any((*who, number) in taken for number in numbers):
+            yield Violation("I3", log.name, f"{where}: sequence {numbers[0]} for the second time")
+        elif not anywhere and numbers[0] != ended.get(who, 0):
+            yield Violation("I3", log.name, f"{where}: {numbers[0]} after {ended.get(who, 0)}")
+        taken |= {(*who, number) for number in numbers}
+        ended[who] = (numbers[-1] + 1) % 2**31
+
+
+def _epochs(log: PartitionLog) -> Iterator[Violation]:
+    """I11, and the second half of I4: nothing of a producer comes after a higher epoch of it."""
+    epochs: dict[int, int] = {}
+    coordinators: dict[int, int] = {}
+    for batch in log.batches:
+        if batch.producer_id < 0:
+            continue
+        where = f"producer {batch.producer_id} at offset {batch.base_offset}"
+        if batch.epoch < epochs.get(batch.producer_id, -1):
+            yield Violation(
+                "I11", log.name, f"{where}: epoch {batch.epoch} after {epochs[batch.producer_id]}"
+            )
+        epochs[batch.producer_id] = batch.epoch
+        if batch.marker is not None:
+            coordinator = batch.marker[1]
+            if coordinator < coordinators.get(batch.producer_id, -1):
+                yield Violation("I11", log.name, f"{where}: coordinator epoch {coordinator}")
+            coordinators[batch.producer_id] = coordinator
+
+
+def _transactions(log: PartitionLog) -> Iterator[Violation]:
+    """I4: a producer has one open transaction, of one epoch, and writes nothing outside of it."""
+    opened: dict[int, Batch] = {}
+    for batch in log.batches:
+        first = opened.get(batch.producer_id)
+        where = f"producer {batch.producer_id} at offset {batch.base_offset}"
+        if batch.is_control:
+            opened.pop(batch.producer_id, None)
+        elif first is not None and not batch.is_transactional:
+            yield Violation("I4", log.name, f"{where}: outside of its open transaction")
+        elif first is not None and batch.epoch != first.epoch:
+            yield Violation("I4", log.name, f"{where}: opens a second transaction")
+        elif batch.is_transactional and batch.producer_id >= 0:
+            opened.setdefault(batch.producer_id, batch)
+
+
+def _rows(log: PartitionLog) -> Iterator[Violation]:
+    """I14: in the file of the segment that holds the marker."""
+    bases = sorted(log.segments)
+    for n, base in enumerate(bases):
+        end = bases[n + 1] if n + 1 < len(bases) else log.end
+        expected = [row for row in log.whole.rows if base <= row.last_offset < end]
+        try:
+            found = read_rows(log.txn_indexes.get(base, b""))
+        except ValueError as error:
+            yield Violation("I14", log.name, f"index of {base}: {error}")
+            continue
+        if not rows_agree(found, expected, partial=is_partial(log)):
+            yield Violation("I14", log.name, f"index of {base}: {found}, the log says {expected}")
+
+
+def rows_agree(found: list[AbortedRow], expected: list[AbortedRow], *, partial: bool) -> bool:
+    """Where records are gone, a row may begin earlier, and there may be some of which nothing is
+    left: that hides nothing from a reader."""
+    if not partial:
+        return found == expected
+    covering = {
+        (row.producer_id, row.last_offset): (row.first_offset, row.last_stable_offset)
+        for row in found
+    }
+    return all(
+        (row.producer_id, row.last_offset) in covering
+        and covering[row.producer_id, row.last_offset][0] <= row.first_offset
+        and covering[row.producer_id, row.last_offset][1] <= row.last_stable_offset
+        for row in expected
+    )
+
+
+def _snapshots(log: PartitionLog) -> Iterator[Violation]:
+    for offset, data in sorted(log.snapshots.items()):
+        if offset > log.end:
+            continue  # from before a crash that cut the log: nobody may use it
+        try:
+            found = read_snapshot(data)
+        except ValueError as error:
+            yield Violation("I15", log.name, f"snapshot {offset}: {error}")
+            continue
+        before = scan([b for b in log.batches if b.last_offset < offset], offset)
+        for wrong in compare_producers(found, before.producers, partial=is_partial(log)):
+            yield Violation("I15", log.name, f"snapshot {offset}: {wrong}")
+
+
+def compare_producers(
+    found: dict[int, Producer], expected: dict[int, Producer], *, partial: bool
+) -> Iterator[str]:
+    """Idle producers may have expired; those with an open transaction never."""
+    for producer_id, told in sorted(expected.items()):
+        held = found.get(producer_id)
+        if held is None:
+            if told.open_since >= 0:
+                yield f"producer {producer_id} and its open transaction are missing"
+        elif partial:
+            if (held.epoch, held.open_since >= 0) != (told.epoch, told.open_since >= 0):
+                yield f"producer {producer_id} is {held}, the log says {told}"
+        elif held != told:
+            yield f"producer {producer_id} is {held}, the log says {told}"
+    if not partial:
+        for producer_id in sorted(found.keys() - expected.keys()):
+            yield f"producer {producer_id} is {found[producer_id]} and not in the log"

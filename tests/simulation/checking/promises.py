@@ -1,0 +1,134 @@
+"""What clients were told, beside what the logs say now (I1, I7, I9, I10, I13).
+
+Promises outlive every crash that the configured durability covers; they are forgotten by calling
+`forget` for the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from tests.simulation.checking.decisions import PREPARES, Life, lives_of
+from tests.simulation.checking.logs import PartitionLog, TopicPartition
+from tests.simulation.checking.violations import Violation
+
+Logs = Mapping[TopicPartition, PartitionLog]
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Produce was answered: acks=all, a batch of `count` records begins at `offset`."""
+
+    partition: TopicPartition
+    producer_id: int
+    epoch: int
+    base_sequence: int
+    offset: int
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """EndTxn of the transaction of this producer id and epoch was answered with NONE."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    committed: bool
+
+
+@dataclass
+class Promises:
+    """Everything answered so far. `handed`: to which client instance a producer id and epoch
+    went."""
+
+    appended: list[Appended] = field(default_factory=list)
+    ended: list[Ended] = field(default_factory=list)
+    registered: list[tuple[str, int, int, TopicPartition]] = field(default_factory=list)
+    handed: dict[tuple[int, int], str] = field(default_factory=dict)
+    found: list[Violation] = field(default_factory=list)
+
+    def hands(self, producer_id: int, epoch: int, instance: str) -> None:
+        """InitProducerId was answered. `instance`: one life of one client; retries of it may get
+        the same."""
+        owner = self.handed.setdefault((producer_id, epoch), instance)
+        if owner != instance:
+            what = f"({producer_id}, {epoch}) went to {owner} and to {instance}"
+            self.found.append(Violation("I10", instance, what))
+        if not 0 <= epoch <= 32766:
+            self.found.append(Violation("I10", instance, f"epoch {epoch} is none for a producer"))
+
+    def forget(self) -> None:
+        """After a loss that was not promised to be survived. What was handed out stays so."""
+        self.appended.clear()
+        self.ended.clear()
+        self.registered.clear()
+
+    def check(self, logs: Logs) -> list[Violation]:
+        lives = {life.transactional_id: life for life in lives_of(logs)[0]}
+        found = list(self.found)
+        found += self._appends_are_there(logs)
+        found += self._partitions_are_registered(lives)
+        for ended in self.ended:
+            found += _is_decided(ended, lives.get(ended.transactional_id))
+        return found
+
+    def _appends_are_there(self, logs: Logs) -> Iterator[Violation]:
+        places = {
+            key: {(b.producer_id, b.epoch, b.base_sequence, b.base_offset) for b in log.batches}
+            for key, log in logs.items()
+        }
+        for ack in self.appended:
+            log = logs.get(ack.partition)
+            if log is None or ack.offset < log.start:
+                continue
+            place = (ack.producer_id, ack.epoch, ack.base_sequence, ack.offset)
+            if place not in places[ack.partition]:
+                yield Violation("I9", log.name, f"{ack} was acknowledged and is not there")
+
+    def _partitions_are_registered(self, lives: Mapping[str, Life]) -> Iterator[Violation]:
+        for transactional_id, producer_id, epoch, partition in self.registered:
+            life = lives.get(transactional_id)
+            known = life is not None and any(
+                transition.producer_id == producer_id
+                and transition.epoch == epoch
+                and partition in transition.partitions
+                for transition in life.transitions
+            )
+            if not known:
+                what = f"{partition} was added by ({producer_id}, {epoch}) and is not there"
+                yield Violation("I9", transactional_id, what)
+
+
+def _is_decided(ended: Ended, life: Life | None) -> Iterator[Violation]:
+    """I7, I9: an end that was answered is decided in the log, and so."""
+    who = (ended.producer_id, ended.epoch)
+    if life is None:
+        yield Violation("I9", ended.transactional_id, f"{who} was ended, its id is unknown")
+        return
+    results: Counter[bool] = Counter()
+    for before, prepared in pairwise(life.transitions):
+        if prepared.state in PREPARES and before.owner == who:
+            results[PREPARES[prepared.state]] += 1
+    if ended.committed and not results[True]:
+        invariant = "I7" if results[False] else "I9"
+        yield Violation(invariant, ended.transactional_id, f"COMMIT of {who} was answered")
+    if not ended.committed and results[True] and not results[False]:
+        yield Violation("I7", ended.transactional_id, f"ABORT of {who} was answered")
+
+
+def check_reads(
+    reads: Mapping[TopicPartition, Iterable[tuple[int, bytes | None]]], logs: Logs
+) -> list[Violation]:
+    """I1: what read_committed readers got, as (offset, value), is committed and as written."""
+    found = []
+    for key, records in sorted(reads.items()):
+        log = logs[key]
+        visible = {(record.offset, record.value) for record in log.committed_records()}
+        for offset, value in records:
+            if offset >= log.visible_start and (offset, value) not in visible:
+                found.append(Violation("I1", log.name, f"a reader got {value!r} at {offset}"))
+    return found

@@ -1,0 +1,389 @@
+"""Each violation that files can show is found in files made by hand, and none in sound ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.checking.handmade import GROUPS, TXN, Hand
+from tests.simulation.checking.internal_records import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    EMPTY,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+)
+from tests.simulation.checking.invariants import check_files, check_settled
+from tests.simulation.checking.live import (
+    LiveBroker,
+    LivePartition,
+    LiveTransaction,
+    check_live,
+)
+from tests.simulation.checking.logs import AbortedRow, Producer
+from tests.simulation.checking.promises import Appended, Ended, Promises, check_reads
+
+A, B, G = ("a", 0), ("b", 0), (GROUPS, 0)
+PRODUCER, BUMPED = (7, 0), (7, 1)
+
+
+def found(hand: Hand) -> set[str]:
+    return {violation.invariant for violation in check_files(hand.partitions())}
+
+
+def begun(*partitions: tuple[str, int], hand: Hand | None = None) -> Hand:
+    """A transaction with a record in each of these partitions."""
+    hand = hand or Hand()
+    hand.state("t", EMPTY, PRODUCER)
+    hand.state("t", ONGOING, PRODUCER, *partitions)
+    for topic, partition in partitions:
+        if topic == GROUPS:
+            hand.offset(PRODUCER, 5)
+        else:
+            hand.data(f"{topic}-{partition}", PRODUCER, 0)
+    return hand
+
+
+def ended(hand: Hand, *partitions: tuple[str, int], committed: bool = True) -> Hand:
+    """As KIP-890 ends it: the decision bumps the epoch."""
+    hand.state("t", PREPARE_COMMIT if committed else PREPARE_ABORT, BUMPED, *partitions)
+    for topic, partition in partitions:
+        offset = hand.marker(f"{topic}-{partition}", BUMPED, committed)
+        if not committed:
+            hand.rows(f"{topic}-{partition}", (7, 0, offset, offset + 1))
+    hand.state("t", COMPLETE_COMMIT if committed else COMPLETE_ABORT, BUMPED)
+    return hand
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_whole_transaction_violates_nothing(committed: bool) -> None:
+    hand = ended(begun(A, B, G), A, B, G, committed=committed)
+    assert check_files(hand.partitions()) == []
+    assert check_settled(hand.partitions()) == []
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_before_kip_890_two_transactions_of_one_epoch_violate_nothing(committed: bool) -> None:
+    hand = Hand()
+    hand.state("t", EMPTY, PRODUCER)
+    for turn in (0, 1):
+        hand.state("t", ONGOING, PRODUCER, A)
+        hand.data("a-0", PRODUCER, turn)
+        hand.state("t", PREPARE_COMMIT if committed else PREPARE_ABORT, PRODUCER, A)
+        hand.marker("a-0", PRODUCER, committed)
+        hand.marker("a-0", PRODUCER, committed)  # its answer was lost
+        hand.state("t", COMPLETE_COMMIT if committed else COMPLETE_ABORT, PRODUCER)
+    if not committed:
+        hand.rows("a-0", (7, 0, 1, 2), (7, 3, 4, 5))
+    assert check_files(hand.partitions()) == []
+
+
+def test_i3_a_sequence_twice_and_a_gap() -> None:
+    hand = Hand()
+    hand.data("a-0", PRODUCER, 0, b"x", b"y", plain=True)
+    hand.data("a-0", PRODUCER, 1, b"y", plain=True)
+    assert found(hand) == {"I3"}
+    hand = Hand()
+    hand.data("a-0", PRODUCER, 0, plain=True)
+    hand.data("a-0", PRODUCER, 2, plain=True)
+    assert found(hand) == {"I3"}
+    assert check_files(hand.partitions(), forgetful=True) == []
+
+
+def test_i3_a_sequence_that_wraps_is_sound() -> None:
+    hand = Hand()
+    hand.data("a-0", PRODUCER, 2**31 - 1, b"x", b"y", plain=True)
+    hand.data("a-0", PRODUCER, 1, plain=True)
+    assert check_files(hand.partitions(), forgetful=True) == []
+
+
+def test_i4_data_outside_of_the_open_transaction() -> None:
+    hand = begun(A)
+    hand.data("a-0", PRODUCER, 1, plain=True)
+    assert found(hand) == {"I4"}
+
+
+def test_i4_a_second_transaction_of_a_newer_epoch_while_one_is_open() -> None:
+    hand = begun(A)
+    hand.data("a-0", BUMPED, 0)
+    assert "I4" in found(hand)
+
+
+def test_i5_a_marker_is_missing_on_one_partition() -> None:
+    hand = begun(A, B)
+    hand.state("t", PREPARE_COMMIT, BUMPED, A, B)
+    hand.marker("a-0", BUMPED, True)
+    assert found(hand) == set()
+    assert {violation.invariant for violation in check_settled(hand.partitions())} == {"I8"}
+    hand.state("t", COMPLETE_COMMIT, BUMPED)
+    assert found(hand) == {"I5"}
+
+
+def test_i5_before_kip_890_the_second_marker_of_one_epoch_is_missing() -> None:
+    hand = Hand()
+    hand.state("t", EMPTY, PRODUCER)
+    for _ in range(2):
+        hand.state("t", ONGOING, PRODUCER, A)
+        hand.state("t", PREPARE_COMMIT, PRODUCER, A)
+        hand.state("t", COMPLETE_COMMIT, PRODUCER)
+    hand.marker("a-0", PRODUCER, True)
+    assert found(hand) == {"I5"}
+
+
+def test_i5_records_of_a_transaction_that_the_coordinator_does_not_know() -> None:
+    hand = begun(A)
+    hand.data("b-0", PRODUCER, 0)
+    assert found(hand) == {"I5"}
+
+
+def test_i5_the_decision_forgets_a_partition() -> None:
+    hand = begun(A, B)
+    hand.state("t", PREPARE_COMMIT, BUMPED, A)
+    assert found(hand) == {"I5"}
+
+
+def test_i6_a_marker_without_a_decision() -> None:
+    hand = begun(A)
+    hand.marker("a-0", PRODUCER, True)
+    assert found(hand) == {"I6"}
+
+
+def test_i6_a_marker_of_a_coordinator_older_than_the_decision() -> None:
+    hand = begun(A)
+    hand.state("t", PREPARE_COMMIT, BUMPED, A, leader_epoch=3)
+    hand.marker("a-0", BUMPED, True, coordinator_epoch=2)
+    assert found(hand) == {"I6"}
+
+
+def test_i7_the_other_marker_on_one_partition() -> None:
+    hand = begun(A, B)
+    hand.state("t", PREPARE_COMMIT, BUMPED, A, B)
+    hand.marker("a-0", BUMPED, True)
+    hand.marker("b-0", BUMPED, False)
+    hand.rows("b-0", (7, 0, 1, 2))
+    assert found(hand) == {"I7"}
+
+
+def test_i7_a_decision_that_is_completed_the_other_way() -> None:
+    hand = begun()
+    hand.state("t", PREPARE_COMMIT, BUMPED)
+    hand.state("t", COMPLETE_ABORT, BUMPED)
+    assert found(hand) == {"I7"}
+
+
+def test_i7_a_marker_of_the_transaction_before_ends_the_next_one() -> None:
+    hand = Hand()
+    hand.state("t", EMPTY, PRODUCER)
+    hand.state("t", ONGOING, PRODUCER, A)
+    hand.data("a-0", PRODUCER, 0)
+    hand.state("t", PREPARE_COMMIT, PRODUCER, A)
+    hand.marker("a-0", PRODUCER, True)
+    hand.state("t", COMPLETE_COMMIT, PRODUCER)
+    hand.state("t", ONGOING, PRODUCER, A)
+    hand.data("a-0", PRODUCER, 1)
+    hand.marker("a-0", PRODUCER, True)
+    assert found(hand) == {"I6"}
+
+
+def test_i10_one_producer_id_for_two_transactional_ids() -> None:
+    hand = Hand()
+    hand.state("t", EMPTY, PRODUCER)
+    hand.state("u", EMPTY, PRODUCER)
+    assert found(hand) == {"I10"}
+
+
+def test_i11_epochs_that_go_back() -> None:
+    hand = Hand()
+    hand.state("t", EMPTY, BUMPED)
+    hand.state("t", EMPTY, PRODUCER)
+    assert found(hand) == {"I11"}
+    hand = Hand()
+    hand.data("a-0", BUMPED, 0, plain=True)
+    hand.data("a-0", PRODUCER, 0, plain=True)
+    assert found(hand) == {"I11"}
+    hand = Hand()
+    hand.append("a-0", [(None, b"")], leader_epoch=2)
+    hand.append("a-0", [(None, b"")], leader_epoch=1)
+    assert found(hand) == {"I11"}
+
+
+def test_i11_a_marker_of_an_older_coordinator() -> None:
+    hand = Hand()
+    hand.state("t", EMPTY, PRODUCER)
+    hand.state("t", ONGOING, PRODUCER, A)
+    hand.state("t", PREPARE_COMMIT, PRODUCER, A)
+    hand.marker("a-0", PRODUCER, True, coordinator_epoch=4)
+    hand.marker("a-0", PRODUCER, True, coordinator_epoch=3)
+    assert found(hand) == {"I11"}
+
+
+def test_i14_a_row_that_is_missing_wrong_or_of_nothing() -> None:
+    hand = ended(begun(A), A, committed=False)
+    del hand.extra[f"a-0/{0:020d}.txnindex"]
+    assert found(hand) == {"I14"}
+    hand.rows("a-0", (7, 1, 1, 2))
+    assert found(hand) == {"I14"}
+    hand = ended(begun(A), A)
+    hand.rows("a-0", (7, 0, 1, 2))
+    assert found(hand) == {"I14"}
+
+
+def test_i14_the_lso_of_a_row_is_held_by_another_open_transaction() -> None:
+    hand = begun(A)
+    hand.state("u", EMPTY, (8, 0))
+    hand.state("u", ONGOING, (8, 0), A)
+    hand.data("a-0", (8, 0), 0)
+    hand.state("u", PREPARE_ABORT, (8, 1), A)
+    hand.marker("a-0", (8, 1), False)
+    hand.rows("a-0", (8, 1, 2, 0))
+    assert check_files(hand.partitions()) == []
+
+
+def test_i15_a_snapshot_that_drops_the_open_transaction() -> None:
+    hand = begun(A)
+    hand.snapshot("a-0", 1, (7, 0, 0, 0, 0, 0, -1, 0))
+    assert check_files(hand.partitions()) == []
+    hand.snapshot("a-0", 1, (7, 0, 0, 0, 0, 0, -1, -1))
+    assert found(hand) == {"I15"}
+    hand.snapshot("a-0", 1)
+    assert found(hand) == {"I15"}
+
+
+def test_i15_a_snapshot_of_an_earlier_offset_does_not_know_what_came_later() -> None:
+    hand = ended(begun(A), A)
+    hand.snapshot("a-0", 1, (7, 0, 0, 0, 0, 0, -1, 0))
+    hand.snapshot("a-0", 2, (7, 1, -1, -1, 0, 0, 0, -1))
+    assert check_files(hand.partitions()) == []
+
+
+def test_a_torn_batch_is_found() -> None:
+    hand = begun(A)
+    hand.logs[A] = hand.logs[A][:-1]
+    assert found(hand) == {"I16"}
+    hand = begun(A)
+    hand.logs[A][-1] ^= 1
+    assert found(hand) == {"I16"}
+
+
+def test_t6_a_transaction_that_starts_again() -> None:
+    hand = begun(A)
+    hand.state("t", ONGOING, PRODUCER, A, B, start_ms=9)
+    assert found(hand) == {"T6"}
+
+
+def test_i1_what_a_reader_must_not_have_got() -> None:
+    hand = ended(begun(A), A)
+    hand.data("a-0", BUMPED, 0, b"undecided")
+    logs = hand.partitions()
+    assert check_reads({A: [(0, b"v")]}, logs) == []
+    assert [v.invariant for v in check_reads({A: [(2, b"undecided")]}, logs)] == ["I1"]
+    assert [v.invariant for v in check_reads({A: [(0, b"w")]}, logs)] == ["I1"]
+    aborted = ended(begun(A), A, committed=False).partitions()
+    assert [v.invariant for v in check_reads({A: [(0, b"v")]}, aborted)] == ["I1"]
+
+
+def live(hand: Hand, **partitions: tuple[int, int, int, int]) -> set[str]:
+    broker = LiveBroker({(name, 0): LivePartition(*told) for name, told in partitions.items()})
+    return {violation.invariant for violation in check_live(hand.partitions(), broker)} - {"I15"}
+
+
+def test_i2_the_last_stable_offset_of_an_open_transaction() -> None:
+    assert live(begun(A), a=(0, 0, 1, 1)) == set()
+    assert live(begun(A), a=(0, 1, 1, 1)) == {"I2"}
+    assert live(begun(A), a=(0, 0, 1, 2)) == {"I2"}
+
+
+def test_i2_a_marker_above_the_high_watermark_decides_nothing() -> None:
+    hand = ended(begun(A), A)
+    assert live(hand, a=(0, 2, 2, 2)) == set()
+    assert live(hand, a=(0, 0, 1, 2)) == set()
+    assert live(hand, a=(0, 1, 1, 2)) == {"I2"}
+
+
+def test_i14_i15_what_the_broker_holds_in_memory() -> None:
+    hand = ended(begun(A), A, committed=False)
+    sound = LivePartition(
+        0, 2, 2, 2, {7: Producer(1, 0, -1, -1, -1)}, aborted=(AbortedRow(7, 0, 1, 2),)
+    )
+    logs = hand.partitions()
+    assert check_live(logs, LiveBroker({A: sound}), settled=True) == []
+    older = LivePartition(0, 2, 2, 2, {7: Producer(0, 0, 0, 0, -1)}, aborted=())
+    wrong = check_live(logs, LiveBroker({A: older}))
+    assert [violation.invariant for violation in wrong] == ["I15", "I14"]
+
+
+def test_i12_offsets_are_those_of_the_replay() -> None:
+    hand = begun(G)
+    key = ("g", "in", 0)
+    open_ = LiveBroker(group_offsets={}, pending_offsets=frozenset([key]))
+    assert check_live(hand.partitions(), open_) == []
+    hand.offset(None, 7)  # later than the transaction's, so it wins
+    ended(hand, G)
+    logs = hand.partitions()
+    assert check_live(logs, LiveBroker(group_offsets={key: 7}, pending_offsets=frozenset())) == []
+    for wrong in (
+        LiveBroker(group_offsets={key: 5}),
+        LiveBroker(group_offsets={}),
+        LiveBroker(pending_offsets=frozenset([key])),
+    ):
+        assert [violation.invariant for violation in check_live(logs, wrong)] == ["I12"]
+
+
+def test_i12_an_aborted_offset_is_not_there_and_a_tombstone_takes_it_away() -> None:
+    hand = ended(begun(G), G, committed=False)
+    assert check_live(hand.partitions(), LiveBroker(group_offsets={})) == []
+    hand.offset(None, 3)
+    hand.offset(None, None)
+    assert check_live(hand.partitions(), LiveBroker(group_offsets={})) == []
+
+
+def test_i12_live_transactions_are_those_of_the_replay() -> None:
+    logs = begun(A).partitions()
+    sound = LiveTransaction(7, 0, ONGOING, frozenset([A]))
+    assert check_live(logs, LiveBroker(transactions={"t": sound})) == []
+    for wrong in ({}, {"t": LiveTransaction(7, 0, EMPTY)}, {"t": sound, "u": sound}):
+        told = check_live(logs, LiveBroker(transactions=wrong))
+        assert [violation.invariant for violation in told] == ["I12"]
+
+
+def test_i9_what_was_acknowledged_is_in_the_log() -> None:
+    promises = Promises()
+    promises.appended.append(Appended(A, *PRODUCER, 0, 0))
+    promises.registered.append(("t", *PRODUCER, A))
+    logs = begun(A).partitions()
+    assert promises.check(logs) == []
+    promises.ended.append(Ended("t", *PRODUCER, True))
+    assert [violation.invariant for violation in promises.check(logs)] == ["I9"]
+    promises.forget()
+    promises.appended.append(Appended(A, *PRODUCER, 1, 1))
+    promises.registered.append(("t", *PRODUCER, B))
+    assert [violation.invariant for violation in promises.check(logs)] == ["I9", "I9"]
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_i7_an_answer_and_the_log_say_the_same(committed: bool) -> None:
+    logs = ended(begun(A), A, committed=committed).partitions()
+    promises = Promises(ended=[Ended("t", *PRODUCER, committed)])
+    assert promises.check(logs) == []
+    promises.ended.append(Ended("t", *PRODUCER, not committed))
+    assert [violation.invariant for violation in promises.check(logs)] == ["I7"]
+
+
+def test_i10_an_epoch_is_handed_to_one_instance() -> None:
+    promises = Promises()
+    promises.hands(7, 0, "first")
+    promises.hands(7, 0, "first")
+    assert promises.check({}) == []
+    promises.hands(7, 0, "second")
+    promises.hands(7, 32767, "third")
+    assert [violation.invariant for violation in promises.check({})] == ["I10", "I10"]
+
+
+def test_what_is_set_aside_is_no_partition() -> None:
+    hand = begun(A)
+    files = hand.files()
+    files[f"a-0.0123456789abcdef0123456789abcdef-delete/{0:020d}.log"] = b"x"
+    files[f"a-0/{0:020d}.log.deleted"] = b"x"
+    files["a-0/leader-epoch-checkpoint"] = b"x"
+    hand.extra = files
+    assert sorted(hand.partitions()) == [(TXN, 0), A]
