@@ -17,7 +17,7 @@ def test_i9_committed_batches_are_there_after_a_crash() -> None:
     before = of(b"x", b"y").partitions()
     assert check_survival(before, of(b"x", b"y", b"z").partitions()) == []
     for after in (of(b"x"), of(b"x", b"z"), Hand()):
-        assert [v.invariant for v in check_survival(before, after.partitions())][0] == "I9"
+        assert next(v.invariant for v in check_survival(before, after.partitions())) == "I9"
 
 
 def test_i9_what_was_not_committed_may_be_gone() -> None:

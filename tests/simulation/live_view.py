@@ -1,0 +1,70 @@
+"""What a broker's cores hold in memory, as the plain values that the checkers compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from oncelog_server.coordination.groups import GroupCoordinator
+from oncelog_server.coordination.transactions import TransactionCoordinator
+from oncelog_server.partition.partition import Partition
+from tests.simulation.checking.live import LiveBroker, LivePartition, LiveTransaction
+from tests.simulation.checking.logs import AbortedRow, Producer, TopicPartition
+
+
+def partition_view(partition: Partition) -> LivePartition:
+    log = partition.log
+    return LivePartition(
+        log_start_offset=log.log_start_offset,
+        last_stable_offset=partition.last_stable_offset,
+        high_watermark=partition.high_watermark,
+        log_end_offset=log.log_end_offset,
+        producers={
+            entry.producer_id: Producer(
+                entry.producer_epoch,
+                entry.coordinator_epoch,
+                entry.last_sequence,
+                entry.last_offset,
+                entry.current_txn_first_offset,
+            )
+            for entry in log.producers
+        },
+        aborted=tuple(
+            AbortedRow(*row)
+            for row in log.aborted_transactions(log.log_start_offset, log.log_end_offset)
+        ),
+    )
+
+
+def transaction_views(coordinator: TransactionCoordinator) -> dict[str, LiveTransaction]:
+    views = {}
+    for _, shard in coordinator.runtime.shards():
+        for name, live in shard.transactions.items():
+            if live.metadata.last_update_ms >= 0:  # else its first record is not committed
+                views[name] = LiveTransaction(
+                    live.metadata.producer_id,
+                    live.metadata.producer_epoch,
+                    int(live.metadata.state),
+                    frozenset((name, index) for name, index in live.metadata.partitions),
+                )
+    return views
+
+
+def broker_view(
+    partitions: Mapping[TopicPartition, Partition] | Iterable[Partition],
+    transactions: TransactionCoordinator,
+    groups: GroupCoordinator,
+) -> LiveBroker:
+    """`partitions`: those this broker leads."""
+    offsets: dict[tuple[str, str, int], int] = {}
+    pending: set[tuple[str, str, int]] = set()
+    for shard in groups.shards():
+        committed, staged = shard.table.offsets.snapshot()
+        offsets |= {key: value.offset for key, value in committed.items()}
+        pending |= {(group, topic, index) for _, group, topic, index in staged}
+    led = partitions.values() if isinstance(partitions, Mapping) else partitions
+    return LiveBroker(
+        {tuple(partition.topic_partition): partition_view(partition) for partition in led},
+        transaction_views(transactions),
+        offsets,
+        frozenset(pending),
+    )
