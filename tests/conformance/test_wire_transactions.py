@@ -174,13 +174,8 @@ def test_one_bad_partition_and_nothing_is_added(wire: Wire, topic: str) -> None:
     assert ended.error_code == ErrorCode.INVALID_TXN_STATE
 
 
-def test_a_write_outside_any_transaction(
-    request: pytest.FixtureRequest, target: Target, wire: Wire, topic: str
-) -> None:
+def test_a_write_outside_any_transaction(wire: Wire, topic: str) -> None:
     """KIP-890: an old client that did not add the partition is refused, by its version."""
-    if target.name == "oncelog":
-        mark = pytest.mark.xfail(strict=True, reason="verification (KIP-890 part 1) is to come")
-        request.applymarker(mark)
     who = new_identity(wire, topic, version=2)
     codes = []
     for version in (9, 11):

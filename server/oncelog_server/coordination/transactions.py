@@ -138,6 +138,8 @@ class TransactionCoordinator:
         decision = decide_add_partitions(
             shard, command, now_ms=self._monotonic_ms(), wall_ms=self._wall_ms()
         )
+        if not decision.records:
+            return decision.response
         return self.runtime.run(index, decision)
 
     def end_txn(self, command: EndTxn) -> Answer:

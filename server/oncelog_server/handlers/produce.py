@@ -21,12 +21,13 @@ from oncelog_protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from oncelog_server.coordination.error_versions import code_for_version
 from oncelog_server.coordination.routing import INTERNAL_TOPICS
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.handlers.current_leaders import CurrentLeaders
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
-from oncelog_server.producing.produce import PartitionAppend, Produce
+from oncelog_server.producing.produce import NONE, PartitionAppend, Produce
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 
@@ -50,13 +51,15 @@ def handle(
     if request.acks not in VALID_ACKS:
         for one in appends:
             one.refuse(ErrorCode.INVALID_REQUIRED_ACKS)
-    if request.transactional_id is not None and any(one.is_transactional for one in appends):
+    transactional = [one for one in appends if one.is_transactional]
+    if transactional and request.transactional_id is not None:
         resource = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
         if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
             for one in appends:
                 one.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     later = Produce(
         appends,
+        transactional,
         request.transactional_id,
         request.acks,
         context.api_version >= ADDS_PARTITIONS_SINCE,
@@ -116,31 +119,42 @@ def _close_on_error(appends: list[PartitionAppend]) -> None:
 
 
 def _response(node: Node, context: RequestContext, topics: list[Topic]) -> ProduceResponse:
-    leaders = CurrentLeaders(node, context.listener_name)
-    return ProduceResponse(
-        [
-            TopicProduceResponse(
-                topic.name, topic.topic_id, [_partition(one, leaders) for one in appends]
-            )
-            for topic, appends in topics
-        ],
-        node_endpoints=[NodeEndpoint(*one) for one in leaders.endpoints.values()],
-    )
+    endpoints: list[NodeEndpoint] = []
+    responses = []
+    for topic, appends in topics:
+        answers = []
+        for one in appends:
+            appended, partition = one.appended, one.partition
+            if one.code is NONE and appended is not None and partition is not None:
+                answer = PartitionProduceResponse(
+                    one.index,
+                    NONE,
+                    appended.base_offset,
+                    appended.log_append_time_ms,
+                    partition.log.log_start_offset,
+                )
+            else:
+                answer = _refused(node, context, one, endpoints)
+            answers.append(answer)
+        responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
+    return ProduceResponse(responses, node_endpoints=endpoints)
 
 
-def _partition(one: PartitionAppend, leaders: CurrentLeaders) -> PartitionProduceResponse:
-    appended, partition = one.appended, one.partition
-    if one.code is not ErrorCode.NONE or appended is None or partition is None:
-        refused = PartitionProduceResponse(
-            one.index, one.code, base_offset=-1, error_message=one.message
-        )
-        if one.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and partition is not None:
-            refused.current_leader = LeaderIdAndEpoch(*leaders.of(*partition.topic_partition))
-        return refused
-    return PartitionProduceResponse(
+def _refused(
+    node: Node, context: RequestContext, one: PartitionAppend, endpoints: list[NodeEndpoint]
+) -> PartitionProduceResponse:
+    """Adds the new leader to `endpoints` where the partition has moved."""
+    refused = PartitionProduceResponse(
         one.index,
-        ErrorCode.NONE,
-        appended.base_offset,
-        appended.log_append_time_ms,
-        partition.log.log_start_offset,
+        code_for_version(API, context.api_version, one.code),
+        base_offset=-1,
+        error_message=one.message,
     )
+    if one.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and one.partition is not None:
+        leaders = CurrentLeaders(node, context.listener_name)
+        refused.current_leader = LeaderIdAndEpoch(*leaders.of(*one.partition.topic_partition))
+        known = {endpoint.node_id for endpoint in endpoints}
+        endpoints += [
+            NodeEndpoint(*found) for id_, found in leaders.endpoints.items() if id_ not in known
+        ]
+    return refused

@@ -33,7 +33,7 @@ from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 from oncelog_server.transaction.add_partitions import AddPartitions
-from oncelog_server.transaction.results import SUCCESS, TransactionResult
+from oncelog_server.transaction.results import TransactionResult
 
 API = ApiKey.TXN_OFFSET_COMMIT
 VERSIONS = range(0, 7)
@@ -53,14 +53,11 @@ def handle(
     accepted, refused = refuse_unknown(node, context, request.topics, by_id=by_id)
     if not accepted:
         return _response(request, refused)
-    added: TransactionResult | Deferred[TransactionResult] = SUCCESS
-    adds = context.api_version >= ADDS_GROUP_SINCE
-    if adds or request.transaction_group_id is not None:
-        # The group's transaction coordinator also knows whether a newer generation has come.
-        try:
-            added = _add_group(node, request, verify_only=not adds)
-        except Refused as error:
-            added = TransactionResult(error.code)
+    added: TransactionResult | Deferred[TransactionResult]
+    try:
+        added = _add_group(node, request, verify_only=context.api_version < ADDS_GROUP_SINCE)
+    except Refused as error:
+        added = TransactionResult(error.code)
     wanted = copy(request)
     wanted.topics = accepted
     codes = then_ask(added, _Commit(node, context, wanted).codes)
@@ -95,7 +92,7 @@ def _add_group(
     node: Node, request: TxnOffsetCommitRequest, *, verify_only: bool
 ) -> TransactionResult | Deferred[TransactionResult]:
     """Put the group's offsets partition into the transaction first (KIP-890 part 2), or see that it
-    is there. Raises Refused."""
+    is there (part 1). Raises Refused."""
     return node.transactions.add_partitions(
         AddPartitions(
             request.transactional_id,

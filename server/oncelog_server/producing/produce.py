@@ -1,16 +1,17 @@
 """One Produce request as a small state machine: check, ask the transaction coordinator if need be,
 append, wait.
 
-A Produce of a transactional client that speaks v12 or later adds its partitions to the transaction
-by itself (KIP-890 part 2): the first batch of a transaction in a partition is parked until the
-coordinator has it.
+The first batch of a transaction in a partition is parked until the coordinator has said that the
+partition is in the transaction (KIP-890 part 1). A client that speaks v12 or later does not add its
+partitions before: then the question adds them (part 2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import (
@@ -28,41 +29,41 @@ from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.add_partitions import AddPartitions
 from oncelog_server.transaction.results import TransactionResult
 
+NONE: Final = ErrorCode.NONE
 ACKS_ALL: Final = -1
 TRANSACTION_VERSION_2: Final = 2
 _ATTRIBUTES_LOW_BYTE: Final = 22
 
 AddToTransaction = Callable[[AddPartitions], "TransactionResult | Deferred[TransactionResult]"]
 
-# What a producer is told when its partitions cannot be added to its transaction. Epochs are always
-# 47 in Produce; whatever goes away by itself is retriable in every version (reliability brief,
-# section 6).
+# What a producer is told when its partitions are not in its transaction. Epochs are always 47 in
+# Produce; whatever goes away by itself is retriable in every version (reliability brief, section
+# 6).
 ADD_ERRORS: Final[dict[ErrorCode, ErrorCode]] = {
     ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_ENOUGH_REPLICAS,
 }
+# The same for clients that have added them before, and so do not know CONCURRENT_TRANSACTIONS here.
+VERIFICATION_ERRORS: Final[dict[ErrorCode, ErrorCode]] = {
+    **ADD_ERRORS,
+    ErrorCode.CONCURRENT_TRANSACTIONS: ErrorCode.NOT_ENOUGH_REPLICAS,
+}
 
 
-@dataclass(slots=True)
-class PartitionAppend:
+class PartitionAppend(msgspec.Struct, eq=False):
     """One partition of a request on its way: to be appended while `code` is NONE."""
 
     index: int
     records: memoryview | bytearray | None
     partition: Partition | None
-    code: ErrorCode = ErrorCode.NONE
+    code: ErrorCode = NONE
     message: str | None = None
     appended: Appended | None = None
     guard: VerificationGuard | None = None
     # Of a transactional batch.
     header: BatchHeader | None = None
-
-    @property
-    def end_offset(self) -> int:
-        """What the high watermark must reach before the append is committed; -1 without append."""
-        return -1 if self.appended is None else self.appended.last_offset + 1
 
     def refuse(self, code: ErrorCode, message: str = "") -> None:
         self.code = code
@@ -75,15 +76,16 @@ class PartitionAppend:
         return (
             records is not None
             and len(records) >= HEADER_SIZE
-            and bool(records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG)
+            and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG != 0
         )
 
 
-@dataclass(slots=True)
-class Produce:
-    """`appends` in the order of the request. `group_id`: whose transaction it is, if a group's."""
+class Produce(msgspec.Struct, eq=False):
+    """`appends` in the order of the request, `transactional` those of them with a transactional
+    batch. `group_id`: whose transaction it is, if a group's."""
 
     appends: list[PartitionAppend]
+    transactional: list[PartitionAppend]
     transactional_id: str | None
     acks: int
     adds_partitions: bool
@@ -93,23 +95,23 @@ class Produce:
 
     def run(self) -> Deferred[None] | None:
         """Everything that can be done now; None when all is known, else what comes later."""
-        transactional = [one for one in self.appends if one.is_transactional]
-        if transactional and not self._check_transactional(transactional):
-            return None
-        if transactional and self.adds_partitions:
-            unknown = self._not_in_transaction(transactional)
+        if self.transactional:
+            if not self._check_transactional():
+                return None
+            unknown = self._not_in_transaction()
             if unknown:
                 return self._ask_first(unknown)
         return self._append_all()
 
-    def _check_transactional(self, transactional: list[PartitionAppend]) -> bool:
+    def _check_transactional(self) -> bool:
         """All batches of a request belong to one transaction, which it names (Z17, H48)."""
+        transactional = self.transactional
         for one in transactional:
             assert one.records is not None
             one.header = read_header(one.records)
         if self.transactional_id is None:
             self._refuse_all(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        elif len({_producer(one) for one in transactional}) > 1:
+        elif len(transactional) > 1 and len({_producer(one) for one in transactional}) > 1:
             self._refuse_all(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         else:
             return True
@@ -121,34 +123,42 @@ class Produce:
 
     # --- KIP-890: the coordinator first
 
-    def _not_in_transaction(self, transactional: list[PartitionAppend]) -> list[PartitionAppend]:
+    def _not_in_transaction(self) -> list[PartitionAppend]:
         return [
             one
-            for one in transactional
+            for one in self.transactional
             if one.partition is not None
-            and one.code is ErrorCode.NONE
+            and one.code is NONE
             and not one.partition.has_open_transaction(*_producer(one))
         ]
 
     def _ask_first(self, unknown: list[PartitionAppend]) -> Deferred[None] | None:
-        first = unknown[0]
+        producer_id, producer_epoch = _producer(unknown[0])
         assert self.transactional_id is not None
         command = AddPartitions(
             self.transactional_id,
-            *_producer(first),
-            frozenset(_topic_partition(one) for one in unknown),
+            producer_id,
+            producer_epoch,
+            frozenset(map(_topic_partition, unknown)),
             TRANSACTION_VERSION_2,
+            verify_only=not self.adds_partitions,
             group_id=self.group_id,
         )
-        for one in unknown:
-            assert one.partition is not None
-            one.guard = one.partition.begin_verification(_header(one).producer_id)
         try:
             answer = self.add_to_transaction(command)
         except Refused as refused:
             answer = TransactionResult(refused.code)
         if isinstance(answer, TransactionResult):
-            return self._append_added(unknown, answer)
+            return self._append_known(unknown, answer)
+        return self._append_later(unknown, answer)
+
+    def _append_later(
+        self, unknown: list[PartitionAppend], answer: Deferred[TransactionResult]
+    ) -> Deferred[None]:
+        # An answer that came at once cannot be about a transaction that has ended meanwhile.
+        for one in unknown:
+            assert one.partition is not None
+            one.guard = one.partition.begin_verification(_header(one).producer_id)
         # The bytes are in the connection's read buffer: they must outlive this call.
         for one in self.appends:
             if one.records is not None:
@@ -156,7 +166,8 @@ class Produce:
         later: Deferred[None] = Deferred()
 
         def go_on(result: TransactionResult) -> None:
-            waiting = self._append_added(unknown, result)
+            waiting = self._append_known(unknown, result)
+            self._end_verification(unknown)
             if waiting is None:
                 later.complete(None)
             else:
@@ -170,15 +181,15 @@ class Produce:
         answer.on_abandon(give_up)
         return later
 
-    def _append_added(
+    def _append_known(
         self, unknown: list[PartitionAppend], result: TransactionResult
     ) -> Deferred[None] | None:
-        if result.code is not ErrorCode.NONE:
+        """The coordinator has answered."""
+        if result.code is not NONE:
+            errors = ADD_ERRORS if self.adds_partitions else VERIFICATION_ERRORS
             for one in unknown:
-                one.refuse(ADD_ERRORS.get(result.code, result.code))
-        waiting = self._append_all()
-        self._end_verification(unknown)
-        return waiting
+                one.refuse(errors.get(result.code, result.code))
+        return self._append_all()
 
     def _end_verification(self, unknown: list[PartitionAppend]) -> None:
         for one in unknown:
@@ -189,17 +200,21 @@ class Produce:
     # --- append and wait
 
     def _append_all(self) -> Deferred[None] | None:
+        """None where every append is committed already, or need not be."""
+        uncommitted = []
         for one in self.appends:
-            if one.code is ErrorCode.NONE:
+            if one.code is NONE:
                 self._append(one)
-        if self.acks != ACKS_ALL:
+                appended, partition = one.appended, one.partition
+                if (
+                    appended is not None
+                    and partition is not None
+                    and appended.last_offset >= partition.high_watermark
+                ):
+                    uncommitted.append(one)
+        if not uncommitted or self.acks != ACKS_ALL:
             return None
-        uncommitted = [
-            one
-            for one in self.appends
-            if one.partition is not None and one.end_offset > one.partition.high_watermark
-        ]
-        return _AllCommitted(uncommitted).done if uncommitted else None
+        return _AllCommitted(uncommitted).done
 
     def _append(self, one: PartitionAppend) -> None:
         partition = one.partition
@@ -226,7 +241,8 @@ class _AllCommitted:
         self._missing = len(uncommitted)
         for one in uncommitted:
             assert one.partition is not None
-            one.partition.when_committed(one.end_offset, self._settle(one))
+            assert one.appended is not None
+            one.partition.when_committed(one.appended.last_offset + 1, self._settle(one))
 
     def _settle(self, one: PartitionAppend) -> Callable[[ErrorCode], None]:
         def settled(code: ErrorCode) -> None:

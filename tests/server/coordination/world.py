@@ -261,6 +261,7 @@ class World:
         )
         later = Produce(
             [append],
+            [append],
             transactional_id,
             acks,
             adds_partitions,

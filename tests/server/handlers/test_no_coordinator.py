@@ -87,7 +87,7 @@ def without_internal_topics(node: Node) -> Node:
         (ApiKey.ADD_PARTITIONS_TO_TXN, add_by_client, 3, NOT_COORDINATOR),
         (ApiKey.ADD_PARTITIONS_TO_TXN, add_by_broker, None, NOT_COORDINATOR),
         (ApiKey.END_TXN, end_request, None, NOT_COORDINATOR),
-        (ApiKey.TXN_OFFSET_COMMIT, txn_commit_request, 4, NOT_COORDINATOR),
+        (ApiKey.TXN_OFFSET_COMMIT, txn_commit_request, 4, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ApiKey.TXN_OFFSET_COMMIT, txn_commit_request, 5, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         # A leader that cannot ask says what every producer tries again for.
         (ApiKey.PRODUCE, produce_request(1, "id"), 12, ErrorCode.NOT_ENOUGH_REPLICAS),

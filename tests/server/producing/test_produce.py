@@ -69,7 +69,10 @@ class Broker:
         for one in appends:
             if one.partition is None:
                 one.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        later = Produce(appends, transactional_id, acks, adds_partitions, self.add, NOW_MS).run()
+        transactional = [one for one in appends if one.is_transactional]
+        later = Produce(
+            appends, transactional, transactional_id, acks, adds_partitions, self.add, NOW_MS
+        ).run()
         return appends, later
 
     @property
@@ -101,7 +104,7 @@ def test_acks_all_waits_until_every_partition_is_committed() -> None:
     assert not later.done
     broker.files.settle()
     assert later.done
-    assert [one.end_offset for one in appends] == [1, 1, 3]
+    assert [one.appended and one.appended.last_offset for one in appends] == [0, 0, 2]
 
 
 def test_acks_all_without_flush_on_ack_is_known_at_once() -> None:
@@ -217,10 +220,51 @@ def test_the_first_batch_of_a_transaction_asks_the_coordinator_and_no_other_does
     assert len(broker.partitions[0].guards) == 0
 
 
-def test_before_v12_no_partition_is_added() -> None:
+def test_before_v12_the_partition_is_looked_up_and_not_added() -> None:
+    """KIP-890 part 1: only before the first batch of a transaction."""
     broker = Broker()
     appends, _ = broker.produce(transactional(), adds_partitions=False)
-    assert (codes(appends), broker.asked) == ([NONE], [])
+    assert codes(appends) == [NONE]
+    assert [(one.verify_only, one.producer_id) for one in broker.asked] == [(True, 7)]
+    broker.produce(transactional(sequence=1), adds_partitions=False)
+    assert len(broker.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "adds_partitions", "code"),
+    [
+        (ErrorCode.TRANSACTION_ABORTABLE, False, ErrorCode.TRANSACTION_ABORTABLE),
+        (ErrorCode.PRODUCER_FENCED, False, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, False, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, False, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, True, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, False, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.NOT_COORDINATOR, True, ErrorCode.NOT_ENOUGH_REPLICAS),
+    ],
+)
+def test_Z3_Z16_what_is_not_in_the_transaction_is_not_appended(
+    answer: ErrorCode, adds_partitions: bool, code: ErrorCode
+) -> None:
+    broker = Broker(answer=TransactionResult(answer))
+    appends, later = broker.produce(transactional(), adds_partitions=adds_partitions)
+    assert (codes(appends), later) == ([code], None)
+    assert broker.ends == [0, 0, 0]
+
+
+def test_R12_a_batch_that_was_looked_up_in_an_earlier_transaction_is_refused() -> None:
+    """The answer comes after that transaction has ended and another of the same producer has
+    begun (ABA)."""
+    answer: Deferred[TransactionResult] = Deferred()
+    broker = Broker(answer=answer)
+    appends, later = broker.produce(transactional(), adds_partitions=False)
+    assert later is not None
+    mark(broker.partitions[0], producer_id=7)
+    broker.answer = Deferred()
+    broker.produce(transactional(), adds_partitions=False)
+    answer.complete(SUCCESS)
+    assert codes(appends) == [ErrorCode.TRANSACTION_ABORTABLE]
+    assert read_all(broker.partitions[0].log) != []
+    assert broker.partitions[0].log.log_end_offset == 1, "the marker alone"
 
 
 def test_a_parked_batch_is_copied_and_appended_when_the_coordinator_has_it() -> None:
