@@ -12,6 +12,7 @@ from oncelog_client.cli.blocking import blocking
 from oncelog_client.cli.hanging import find_hanging
 from oncelog_client.cli.options import connection_options, json_option
 from oncelog_client.cli.output import show
+from oncelog_client.cli.prepared import prepared
 from oncelog_client.cli.transaction_options import ask, broker_option
 from oncelog_client.clock import wall_ms
 from oncelog_client.errors import KafkaError
@@ -43,6 +44,7 @@ def transactions(**_: object) -> None:
 
 transactions.add_command(blocking)
 transactions.add_command(find_hanging)
+transactions.add_command(prepared)
 
 
 @transactions.command("list")

@@ -61,6 +61,20 @@ def describe_transaction(live: LiveTransaction, *, now_ms: int) -> described.Tra
         producer_epoch=metadata.producer_epoch,
         topics=[described.TopicData(topic, of_topic) for topic, of_topic in topics.items()],
     )
-    if metadata.state is State.ONGOING and live.deadline_ms is not None:
+    may_expire = metadata.state is State.ONGOING and not metadata.is_two_phase
+    if may_expire and live.deadline_ms is not None:
         state.time_left_ms = max(live.deadline_ms - now_ms, 0)
+    if live.client is not None:
+        state.client_id, state.client_address = live.client
+    state.fences = [
+        described.FenceData(
+            fence.producer_id,
+            fence.producer_epoch,
+            fence.cause.value,
+            fence.at_ms,
+            *(fence.by or ("", "")),
+            fence.refusals,
+        )
+        for fence in live.fences
+    ]
     return state

@@ -208,6 +208,10 @@ describe_groups_request = always(describe_groups.DescribeGroupsRequest(["group"]
 delete_groups_request = always(delete_groups.DeleteGroupsRequest(["group"]))
 idempotent_request = always(init_producer_id.InitProducerIdRequest(None))
 transactional_request = always(init_producer_id.InitProducerIdRequest("id", 60_000))
+two_phase_request = always(init_producer_id.InitProducerIdRequest("id", 60_000, enable_2pc=True))
+keeping_request = always(
+    init_producer_id.InitProducerIdRequest("id", 60_000, keep_prepared_txn=True)
+)
 add_offsets_request = always(add_offsets_to_txn.AddOffsetsToTxnRequest("id", 1, 0, "group"))
 describe_transactions_request = always(describe_transactions.DescribeTransactionsRequest(["id"]))
 list_transactions_request = always(list_transactions.ListTransactionsRequest())

@@ -17,6 +17,7 @@ from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.handlers import all_handlers
 from oncelog_server.node import Node
 from oncelog_server.security.authorizer import Operation, Principal, Resource, ResourceType
+from oncelog_server.settings.model import Settings
 from oncelog_server.transaction.metadata import TransactionMetadata, to_record
 from oncelog_server.transaction.shard import TransactionShard
 from tests.server.handlers.nodes import StillClock, ask, broker
@@ -48,6 +49,7 @@ from tests.server.handlers.requests import (
     heartbeat_request,
     idempotent_request,
     join_request,
+    keeping_request,
     leave_request,
     list_groups_request,
     list_offsets_request,
@@ -59,6 +61,7 @@ from tests.server.handlers.requests import (
     produce_request,
     sync_request,
     transactional_request,
+    two_phase_request,
     txn_commit_request,
 )
 
@@ -169,6 +172,8 @@ DENIALS: Final = [
     Denial(K.TXN_OFFSET_COMMIT, txn_commit_request, TOPIC_DENIED, (WRITE_ID, READ_GROUP), 5),
     Denial(K.INIT_PRODUCER_ID, idempotent_request, CLUSTER_DENIED, (WRITE_ID,)),
     Denial(K.INIT_PRODUCER_ID, transactional_request, ID_DENIED),
+    Denial(K.INIT_PRODUCER_ID, two_phase_request, ID_DENIED, (WRITE_ID,)),
+    Denial(K.INIT_PRODUCER_ID, keeping_request, ID_DENIED, (WRITE_ID,)),
     Denial(K.ADD_PARTITIONS_TO_TXN, add_by_client, ID_DENIED, (WRITE_TOPIC,), 3),
     Denial(K.ADD_PARTITIONS_TO_TXN, add_by_client, TOPIC_DENIED, (WRITE_ID,), 3),
     Denial(K.ADD_PARTITIONS_TO_TXN, add_by_broker, CLUSTER_DENIED, (WRITE_ID, WRITE_TOPIC)),
@@ -262,3 +267,19 @@ async def test_a_follower_may_ask_for_the_end_of_an_epoch() -> None:
         answer = await ask(HANDLERS[ApiKey.OFFSET_FOR_LEADER_EPOCH], node, epoch_request(TOPIC))
         # Allowed: and then the log is not there in this test.
         assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("request_about", [two_phase_request, keeping_request])
+@pytest.mark.parametrize("switched_on", [True, False])
+@pytest.mark.parametrize("may", [True, False])
+async def test_w4_two_phase_commit_needs_the_setting_and_the_right(
+    request_about: Callable[[str], Any], switched_on: bool, may: bool
+) -> None:
+    """KIP-939: one code for both, and no state."""
+    rights = (WRITE_ID, (Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID))
+    settings = Settings(transaction_two_phase_commit_enable=switched_on)
+    async with broker(settings, Granting(*rights[: 1 + may])) as node:
+        answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], node, request_about(TOPIC))
+    # Who is let through meets a broker that is no coordinator.
+    allowed = switched_on and may
+    assert answer.error_code == (ErrorCode.NOT_COORDINATOR if allowed else ID_DENIED)

@@ -105,7 +105,8 @@ def _decisions(values: Sequence[TransactionLogValue]) -> dict[Identity, bool]:
             if before.transaction_status == ONGOING:
                 assert _partitions(value) == _partitions(before), "a partition is forgotten (M12)"
                 assert value.producer_id == before.producer_id, "markers of another producer (W2)"
-                assert value.producer_epoch - before.producer_epoch in (0, 1)
+                bumped = value.producer_epoch - before.producer_epoch
+                assert bumped == 1 or (bumped == 0 and before.next_producer_epoch < 0)
                 decided[_owner(before)] = prepared
             else:
                 assert not prepared, "a commit of nothing"

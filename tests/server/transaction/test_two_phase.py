@@ -48,7 +48,7 @@ def test_w1_it_outlives_every_time_out_and_three_coordinators() -> None:
         assert driver.shard.next_timer() is None
     assert driver.state is State.ONGOING
     assert driver.end(*producer, committed=True).value.code is OK
-    assert driver.state is State.COMPLETE_COMMIT
+    assert marked(driver) == {(producer[0], producer[1] + 1, True)}
 
 
 @pytest.mark.parametrize("timeout_ms", [1, -1, 0, 900_001, NO_TIMEOUT_MS])

@@ -1,0 +1,52 @@
+"""`oncelog transactions prepared`: what waits for somebody else's decision (KIP-939)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from oncelog_client.admin import Admin, TransactionDescription
+from oncelog_client.cli.options import connection_options, json_option
+from oncelog_client.cli.output import show
+from oncelog_client.cli.transaction_options import ask
+from oncelog_client.clock import wall_ms
+from oncelog_client.prepared import PreparedTxnState
+from oncelog_client.settings import INT32_MAX
+
+COLUMNS: Final = (
+    *("Transactional id", "Prepared state", "Coordinator", "Age ms", "Topic partitions"),
+    *("Client id", "Client address"),
+)
+
+
+@click.command()
+@connection_options
+@json_option
+def prepared(*, as_json: bool, **_: object) -> None:
+    """Every open transaction of two-phase commit, the oldest first. Its state is what the
+    application has stored if it decided to commit; brokers do not know whether it is all written.
+    """
+    show(COLUMNS, ask(_rows), as_json=as_json)
+
+
+async def _rows(admin: Admin) -> list[Sequence[Any]]:
+    ongoing = await admin.list_transactions(states=["Ongoing"])
+    described = await admin.describe_transactions([one.transactional_id for one in ongoing])
+    # No timeout is how KIP-939 records it.
+    found = [one for one in described.values() if one.transaction_timeout_ms == INT32_MAX]
+    now_ms = wall_ms()
+    return [_row(one, now_ms) for one in sorted(found, key=lambda one: _began_ms(one, now_ms))]
+
+
+def _began_ms(one: TransactionDescription, now_ms: int) -> int:
+    return now_ms if one.transaction_start_time_ms is None else one.transaction_start_time_ms
+
+
+def _row(one: TransactionDescription, now_ms: int) -> Sequence[Any]:
+    return (
+        *(one.transactional_id, str(PreparedTxnState(one.producer_id, one.producer_epoch))),
+        *(one.coordinator_id, max(now_ms - _began_ms(one, now_ms), 0)),
+        *(list(map(str, sorted(one.topic_partitions))), one.client_id, one.client_address),
+    )

@@ -1,0 +1,56 @@
+"""A process that writes each row to a database and to a topic, both or neither: the recipe of
+KIP-939. Started and killed by `test_two_phase`; its arguments: bootstrap, database, rows."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import sys
+from contextlib import suppress
+
+from oncelog_client import KafkaError, PreparedTxnState, Producer
+
+
+def opened(path: str) -> sqlite3.Connection:
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("PRAGMA synchronous=FULL")
+    database.execute("CREATE TABLE IF NOT EXISTS rows (number INTEGER PRIMARY KEY, state TEXT)")
+    return database
+
+
+def last(database: sqlite3.Connection) -> tuple[int, PreparedTxnState]:
+    """The number of the last row, and the transaction it was decided with."""
+    found = database.execute("SELECT number, state FROM rows ORDER BY number DESC LIMIT 1")
+    row = found.fetchone()
+    return (-1, PreparedTxnState()) if row is None else (row[0], PreparedTxnState.parse(row[1]))
+
+
+async def write(bootstrap: str, path: str, rows: int) -> None:
+    database = opened(path)
+    async with Producer(
+        bootstrap, transactional_id="dual", transaction_two_phase_commit_enable=True
+    ) as producer:
+        await producer.init_transactions(keep_prepared_txn=True)
+        number, decided = last(database)
+        await producer.complete_transaction(decided)
+        while (number := number + 1) < rows:
+            await producer.begin_transaction()
+            await producer.send("t", b"%d" % number, partition=0)
+            state = await producer.prepare_transaction()
+            if number % 7 == 3:
+                await producer.abort_transaction()
+                continue
+            # The decision: with this commit of the database it is taken.
+            database.execute("INSERT INTO rows VALUES (?, ?)", (number, str(state)))
+            await producer.complete_transaction(state)
+
+
+async def until_written(bootstrap: str, path: str, rows: int) -> None:
+    """Start over as a process would, where the broker was killed at a bad moment."""
+    while True:
+        with suppress(KafkaError):
+            return await write(bootstrap, path, rows)
+
+
+if __name__ == "__main__":
+    asyncio.run(until_written(sys.argv[1], sys.argv[2], int(sys.argv[3])))

@@ -1,0 +1,223 @@
+"""Two-phase commit (KIP-939) with real processes and kill -9. No released broker but this one has
+it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oncelog_client import (
+    Admin,
+    FatalError,
+    IllegalStateError,
+    NewTopic,
+    PreparedTxnState,
+    Producer,
+    ProducerFencedError,
+    UnsupportedVersionError,
+)
+from oncelog_protocol.errors import ErrorCode
+from tests.broker import Oncelog
+from tests.client.cli.conftest import CommandLine
+from tests.client.conftest import QUICK
+from tests.client.dual_writer import last, opened
+from tests.client.reading import DEADLINE_S, eventually, read_values
+from tests.kafka.kafka import Kafka
+
+TWO_PHASE = {
+    **QUICK,
+    "transaction.two.phase.commit.enable": "true",
+    "transaction.max.timeout.ms": "400",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+}
+ROOT = Path(__file__).parents[2]
+ROWS = 61
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Oncelog]:
+    with Oncelog(tmp_path, TWO_PHASE) as running:
+        yield running
+
+
+def restart(broker: Oncelog) -> None:
+    broker.kill()
+    broker.start()
+
+
+def participant(broker: Oncelog, transactional_id: str = "p") -> Producer:
+    return Producer(
+        broker.address,
+        transactional_id=transactional_id,
+        transaction_two_phase_commit_enable=True,
+    )
+
+
+async def prepared(broker: Oncelog, *values: bytes) -> PreparedTxnState:
+    """A transaction of a producer that is gone."""
+    async with participant(broker) as producer:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        for number, value in enumerate(values):
+            await producer.send("t", value, partition=number % 2)
+        return await producer.prepare_transaction()
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_w2_prepared_it_outlives_producer_and_broker_and_is_completed(
+    broker: Oncelog, committed: bool
+) -> None:
+    async with Admin(broker.address) as admin:
+        await admin.create_topics([NewTopic("t", 2, 1)])
+    state = await prepared(broker, b"one", b"two")
+    restart(broker)
+    assert await read_values(broker.address, "t", committed=True) == []
+    async with participant(broker) as first, participant(broker) as second:
+        await first.init_transactions(keep_prepared_txn=True)
+        await second.init_transactions(keep_prepared_txn=True)
+        with pytest.raises(ProducerFencedError):
+            await first.commit_transaction()
+        with pytest.raises(IllegalStateError, match="prepared"):
+            await second.send("t", b"more")
+        restart(broker)
+        await second.complete_transaction(state if committed else PreparedTxnState(1, 2))
+        expected = [b"one", b"two"] if committed else []
+        assert await read_values(broker.address, "t", committed=True) == expected
+        async with second.transaction():
+            await second.send("t", b"after", partition=0)
+    values = await read_values(broker.address, "t", committed=True)
+    assert sorted(value or b"" for value in values) == sorted([*expected, b"after"])
+
+
+async def test_w1_open_far_beyond_the_longest_time_out_and_over_three_crashes(
+    broker: Oncelog,
+) -> None:
+    async with Admin(broker.address) as admin:
+        await admin.create_topics([NewTopic("t", 2, 1), NewTopic("control", 1, 1)])
+    state = await prepared(broker, b"held")
+    for number in range(3):
+        # An ordinary transaction is timed out meanwhile.
+        async with Producer(
+            broker.address, transactional_id=f"o{number}", transaction_timeout_ms=400
+        ) as ordinary:
+            await ordinary.init_transactions()
+            await ordinary.begin_transaction()
+            await (await ordinary.send("control", b"timed out", partition=0))
+
+            async def timed_out(times: int = number + 1) -> bool:
+                said = broker.log.read_text(errors="replace")
+                return said.count("transaction timed out") >= times
+
+            await eventually(timed_out)
+        restart(broker)
+    assert await read_values(broker.address, "t", committed=True) == []
+    async with Admin(broker.address) as admin:
+        described = (await admin.describe_transactions(["p"]))["p"]
+    assert (described.state, described.transaction_timeout_ms) == ("Ongoing", 2**31 - 1)
+    assert described.time_left_ms is None
+    tool = CommandLine(broker.address)
+    (row,) = await asyncio.to_thread(tool.json, "transactions", "prepared")
+    assert (row["transactional_id"], row["prepared_state"]) == ("p", str(state))
+    assert row["age_ms"] > 3 * 400
+    assert row["topic_partitions"] == ["t-0"]
+    async with participant(broker) as producer:
+        await producer.init_transactions(keep_prepared_txn=True)
+        await producer.complete_transaction(state)
+    assert await asyncio.to_thread(tool.json, "transactions", "prepared") == []
+    assert await read_values(broker.address, "t", committed=True) == [b"held"]
+
+
+async def test_w3_an_ordinary_start_aborts_what_was_prepared(broker: Oncelog) -> None:
+    state = await prepared(broker, b"given up")
+    async with participant(broker) as producer:
+        await producer.init_transactions()
+        with pytest.raises(IllegalStateError, match="nothing is prepared"):
+            await producer.complete_transaction(state)
+        async with producer.transaction():
+            await producer.send("t", b"next")
+    assert await read_values(broker.address, "t", committed=True) == [b"next"]
+
+
+async def test_what_was_completed_before_the_crash_is_completed_again(broker: Oncelog) -> None:
+    """The decision is stored, the end of it was not seen."""
+    async with participant(broker) as producer:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await producer.send("t", b"once")
+        state = await producer.prepare_transaction()
+        await producer.complete_transaction(state)
+    async with participant(broker) as producer:
+        await producer.init_transactions(keep_prepared_txn=True)
+        await producer.complete_transaction(state)
+        async with producer.transaction():
+            await producer.send("t", b"next")
+    values = await read_values(broker.address, "t", committed=True)
+    assert sorted(value or b"" for value in values) == [b"next", b"once"]
+
+
+async def test_w4_a_broker_that_does_not_allow_it_says_so(tmp_path: Path) -> None:
+    with Oncelog(tmp_path, QUICK) as broker:
+        for keep in (True, False):
+            async with participant(broker) as producer:
+                with pytest.raises(FatalError) as caught:
+                    await producer.init_transactions(keep_prepared_txn=keep)
+                assert caught.value.code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+async def test_a_broker_that_does_not_know_it_is_named(kafka: Kafka, name: str) -> None:
+    async with Producer(
+        kafka.address, transactional_id=name, transaction_two_phase_commit_enable=True
+    ) as producer:
+        with pytest.raises((FatalError, UnsupportedVersionError), match="InitProducerId"):
+            await producer.init_transactions()
+
+
+async def test_preparing_has_to_be_asked_for_from_the_first_day(broker: Oncelog) -> None:
+    async with Producer(
+        broker.address, transactional_id="p", transaction_timeout_ms=400
+    ) as producer:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        with pytest.raises(IllegalStateError, match="two_phase"):
+            await producer.prepare_transaction()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_w2_two_systems_say_the_same_whoever_is_killed(tmp_path: Path, seed: int) -> None:
+    """The dual write of KIP-939: a database and a topic, writer and broker killed at random."""
+    chance = random.Random(seed)
+    path = str(tmp_path / "database")
+    with Oncelog(tmp_path, TWO_PHASE) as broker:
+        database = opened(path)
+        command = [
+            sys.executable,
+            "-m",
+            "tests.client.dual_writer",
+            broker.address,
+            path,
+            str(ROWS),
+        ]
+        deadline = time.monotonic() + 3 * DEADLINE_S
+        while last(database)[0] < ROWS - 1:
+            process = subprocess.Popen(command, cwd=ROOT)
+            goal = last(database)[0] + chance.randrange(1, 12)
+            while process.poll() is None and last(database)[0] < goal:
+                assert time.monotonic() < deadline
+                time.sleep(chance.random() / 100)
+            if chance.random() < 0.5:
+                restart(broker)
+            process.kill()
+            process.wait()
+        # Whatever was the last to be stored is completed.
+        subprocess.run(command, cwd=ROOT, check=True, timeout=DEADLINE_S)
+        stored = [number for (number,) in database.execute("SELECT number FROM rows")]
+        values = asyncio.run(read_values(broker.address, "t", committed=True))
+    assert sorted(int(value or b"") for value in values) == sorted(stored)
+    assert len(stored) > ROWS // 2

@@ -1,0 +1,187 @@
+"""Two-phase commit with any sequence of failures, crashes and time: nobody but who decides ends a
+prepared transaction, and it is ended as what it was begun (KIP-939)."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, invariant, rule
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.internal.transaction_log import decode_transaction_log_value
+from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH, NO_TIMEOUT_MS
+from oncelog_server.transaction.states import State
+from tests.server.transaction.auditor import Identity
+from tests.server.transaction.driver import ID, P0, P1, P2
+from tests.server.transaction.test_properties import Lives, Producer
+
+# What is drawn first is drawn most.
+OUTCOMES = st.sampled_from([True, False])
+
+
+class TwoPhaseLives(Lives):
+    """Every producer takes part in two-phase commit; some keep what they find open."""
+
+    @initialize(near_the_end=st.booleans(), finishes=st.booleans(), far=st.integers(0, 2))
+    def start(self, near_the_end: bool, finishes: bool, far: int = 0) -> None:
+        super().start(False, finishes)
+        self.asked_to_abort: set[Identity] = set()
+        self.takes_over = False
+        if near_the_end:
+            self.driver.put(
+                State.ONGOING,
+                producer_epoch=LAST_PRODUCER_EPOCH - far,
+                last_producer_epoch=-1,
+                timeout_ms=NO_TIMEOUT_MS,
+                partitions=frozenset({P0, P1}),
+            )
+            self.producers.append(Producer(0, (77, LAST_PRODUCER_EPOCH - far)))
+            self.auditor.gives((77, LAST_PRODUCER_EPOCH - far), 0)
+
+    def asks(self, producer: Producer, *, keep: bool, by_name: bool) -> None:
+        named = producer.identity if by_name and producer.identity else (-1, -1)
+        answer = self.driver.init(*named, two_phase=True, keep=keep)
+        self.answered(answer, producer, named, None, False)
+
+    @rule(keep=st.booleans())
+    def a_new_instance(self, keep: bool = False) -> None:
+        producer = Producer(len(self.producers))
+        self.producers.append(producer)
+        self.takes_over = self.takes_over or not keep
+        self.asks(producer, keep=keep, by_name=False)
+
+    @rule(data=st.data(), keep=st.booleans(), by_name=st.booleans())
+    def it_asks_again(self, data: st.DataObject, keep: bool = True, by_name: bool = False) -> None:
+        self.takes_over = self.takes_over or not keep
+        self.asks(self.one(data), keep=keep, by_name=by_name)
+
+    @rule(data=st.data(), committed=OUTCOMES, v2=st.booleans())
+    def it_ends(self, data: st.DataObject, committed: bool, v2: bool = True) -> None:
+        producer = self.one(data)
+        if producer.identity is None:
+            return
+        if not committed:
+            self.asked_to_abort.add(producer.identity)
+        answer = self.driver.end(*producer.identity, committed, bumps_epoch=v2)
+        if v2:
+            # Without a new epoch a retry looks like the next transaction to an auditor.
+            self.answered(answer, producer, producer.identity, committed, True)
+
+    # Most of what happens happens to the newest instance, or little would.
+
+    @rule(at_most=st.integers(1, 3))
+    def the_newest_begins(self, at_most: int) -> None:
+        producer = self.newest()
+        if producer.identity is not None:
+            self.driver.add(*producer.identity, *(P0, P1, P2)[:at_most])
+
+    @rule(committed=OUTCOMES, twice=st.booleans(), crashes=st.booleans())
+    def the_newest_ends(self, committed: bool, twice: bool, crashes: bool) -> None:
+        producer = self.newest()
+        asked = producer.identity
+        if asked is None:
+            return
+        if not committed:
+            self.asked_to_abort.add(asked)
+        told = []
+        for _ in range(1 + twice):
+            answer = self.driver.end(*asked, committed)
+            self.answered(answer, producer, asked, committed, True)
+            if answer.done:
+                told.append(answer.value)
+            if crashes:
+                self.the_broker_ends_and_starts(2, 0)
+        if told and told[0].code is ErrorCode.NONE:
+            assert told == [told[0]] * len(told), "a retry is told something else"
+
+    @rule(by_ms=st.sampled_from([NO_TIMEOUT_MS, 60_000]))
+    def time_passes(self, by_ms: int) -> None:
+        self.driver.now_ms += by_ms
+
+    @rule()
+    def a_take_over_shuts_out_all_before(self) -> None:
+        self.takes_over = True
+        zombies = [one.identity for one in self.producers if one.identity is not None]
+        if self.driver.init(two_phase=True).value.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
+            return
+        for zombie in zombies:
+            for answer in (self.driver.init(*zombie), self.driver.add(*zombie, P0)):
+                assert answer.value.code is not ErrorCode.NONE
+
+    @rule(times=st.integers(1, 3), crashes=st.booleans())
+    def it_is_kept(self, times: int, crashes: bool) -> None:
+        for _ in range(times):
+            self.a_new_instance(keep=True)
+            if crashes:
+                self.the_broker_ends_and_starts(2, 0)
+
+    def newest(self) -> Producer:
+        if not self.producers:
+            self.a_new_instance(keep=True)
+        return self.producers[-1]
+
+    @rule()
+    def the_disk_fails_or_is_well_again(self, failing: bool = True) -> None:
+        self.driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
+        self.a_new_instance(keep=True)
+        self.the_newest_ends(True, False, False)
+        self.driver.append_error = None
+
+    @rule(committed=OUTCOMES, released=st.booleans())
+    def commits_take_time_or_not(
+        self, holds: bool = True, committed: bool = True, released: bool = True
+    ) -> None:
+        self.driver.holds_commits = True
+        self.the_newest_ends(committed, False, False)
+        self.a_new_instance(keep=True)
+        if released:
+            self.driver.release()
+        else:
+            self.driver.crash(keeps=0)
+        self.driver.holds_commits = False
+
+    @rule()
+    def overdue_transactions_are_aborted(self) -> None:
+        assert self.driver.abort_overdue() == []
+
+    @invariant()
+    def nobody_aborts_unasked(self) -> None:
+        if not hasattr(self, "driver") or self.takes_over:
+            return
+        before = None
+        for record in self.driver.log[: self.driver.committed]:
+            assert record.value is not None
+            value = decode_transaction_log_value(record.value)
+            if before is not None and (before.transaction_status, value.transaction_status) == (
+                State.ONGOING,
+                State.PREPARE_ABORT,
+            ):
+                owner = (before.producer_id, before.producer_epoch)
+                if before.next_producer_epoch >= 0:
+                    owner = (before.next_producer_id, before.next_producer_epoch)
+                assert owner in self.asked_to_abort
+            before = value
+
+    def teardown(self) -> None:
+        if not hasattr(self, "driver"):
+            return
+        self.driver.append_error, self.driver.holds_commits = None, False
+        self.driver.release()
+        self.driver.finish(ID)
+        # Whoever comes may keep what is open and end it.
+        kept = self.driver.init(two_phase=True, keep=True).value
+        if kept.ongoing_producer_id >= 0:
+            self.driver.end(kept.producer_id, kept.producer_epoch, True)
+            self.driver.finish(ID)
+            assert self.driver.state is State.COMPLETE_COMMIT
+        super().teardown()
+
+
+TwoPhaseLives.TestCase.settings = settings(
+    max_examples=100,
+    stateful_step_count=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+TestTwoPhaseLives = TwoPhaseLives.TestCase
