@@ -63,7 +63,7 @@ from tests.server.handlers.requests import (
     transactional_request,
     two_phase_request,
     txn_commit_request,
-)
+)from tests.server.handlers.test_no_coordinator import without_internal_topics
 
 HANDLERS: Final = {handler.API: handler.module for handler in all_handlers()}
 TOPIC: Final = "orders"
@@ -279,6 +279,7 @@ async def test_w4_two_phase_commit_needs_the_setting_and_the_right(
     rights = (WRITE_ID, (Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID))
     settings = Settings(transaction_two_phase_commit_enable=switched_on)
     async with broker(settings, Granting(*rights[: 1 + may])) as node:
+        node = without_internal_topics(node)
         answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], node, request_about(TOPIC))
     # Who is let through meets a broker that is no coordinator.
     allowed = switched_on and may
