@@ -1,0 +1,21 @@
+"""A TCP proxy that knows the protocol, and does to single frames what networks do to them."""
+
+from __future__ import annotations
+
+from tests.proxy.fates import Cut, Drop, Duplicate, Fate, Flip, Hold, Record, Throttle
+from tests.proxy.frame import Direction, Frame
+from tests.proxy.proxy import Proxy
+
+__all__ = [
+    "Cut",
+    "Direction",
+    "Drop",
+    "Duplicate",
+    "Fate",
+    "Flip",
+    "Frame",
+    "Hold",
+    "Proxy",
+    "Record",
+    "Throttle",
+]

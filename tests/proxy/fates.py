@@ -1,0 +1,169 @@
+"""What can happen to a frame. A fate is made by the test and asked by it; `meet` runs in the proxy.
+
+Times are seconds. Everything that waits has a deadline and raises TimeoutError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Protocol
+
+from tests.proxy.frame import Frame
+
+DEADLINE_S = 20.0
+
+
+class Link(Protocol):
+    """The way of a frame, from one side of a connection to the other."""
+
+    async def forward(self, data: bytes) -> None:
+        """To the other side; nothing if that is gone."""
+        ...
+
+    async def aside(self, data: bytes) -> bytes:
+        """To the broker on a connection of its own; the answer."""
+        ...
+
+    def reset(self) -> None:
+        """RST to both sides."""
+        ...
+
+
+class Fate:
+    """Happens to one frame. `there` is set when it has come."""
+
+    # Whether the frames behind this one may pass it.
+    is_overtaken = False
+
+    def __init__(self) -> None:
+        self.there = threading.Event()
+        self.frame: Frame | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+
+    def wait(self) -> Frame:
+        """The frame, once it has come to the proxy."""
+        if not self.there.wait(DEADLINE_S):
+            raise TimeoutError("the frame has not come")
+        assert self.frame is not None
+        return self.frame
+
+    async def meet(self, frame: Frame, link: Link) -> None:
+        raise NotImplementedError
+
+
+class Hold(Fate):
+    """Kept until `release`; what comes behind it on its connection waits too, unless `overtaken`.
+    It stays what the broker gets next even if the client has hung up long since."""
+
+    def __init__(self, *, overtaken: bool = False) -> None:
+        super().__init__()
+        self.is_overtaken = overtaken
+        self._gone = threading.Event()
+        self._go = asyncio.Event()
+
+    def release(self) -> None:
+        """Let it go, and return when it has been written."""
+        self.wait()
+        assert self.loop is not None
+        self.loop.call_soon_threadsafe(self._go.set)
+        if not self._gone.wait(DEADLINE_S):
+            raise TimeoutError("the frame has not gone")
+
+    async def meet(self, frame: Frame, link: Link) -> None:
+        await self._go.wait()
+        await link.forward(frame.data)
+        self._gone.set()
+
+
+class Drop(Fate):
+    """Lost, and with `cut` the connection breaks there and then, for both sides."""
+
+    def __init__(self, *, cut: bool = True) -> None:
+        super().__init__()
+        self._cut = cut
+
+    async def meet(self, frame: Frame, link: Link) -> None:
+        if self._cut:
+            link.reset()
+
+
+class Duplicate(Fate):
+    """Comes a second time, on another connection; `answer` is what the broker says to that one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._answered = threading.Event()
+        self._answer = b""
+
+    @property
+    def answer(self) -> bytes:
+        """Length and header among it."""
+        if not self._answered.wait(DEADLINE_S):
+            raise TimeoutError("no answer to the duplicate")
+        return self._answer
+
+    async def meet(self, frame: Frame, link: Link) -> None:
+        await link.forward(frame.data)
+        self._answer = await link.aside(frame.data)
+        self._answered.set()
+
+
+class Cut(Fate):
+    """Only its first `size` bytes come; then RST."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self._size = size
+
+    async def meet(self, frame: Frame, link: Link) -> None:
+        await link.forward(frame.data[: self._size])
+        link.reset()
+
+
+class Flip(Fate):
+    """One byte comes as another one; positions count from the length's first byte."""
+
+    def __init__(self, position: int, mask: int = 0x55) -> None:
+        super().__init__()
+        self._position = position
+        self._mask = mask
+
+    async def meet(self, frame: Frame, link: Link) -> None:
+        data = bytearray(frame.data)
+        data[self._position] ^= self._mask
+        await link.forward(bytes(data))
+
+
+class Throttle(Fate):
+    """Comes in portions of `size` bytes, with a pause after each."""
+
+    def __init__(self, size: int, pause_s: float) -> None:
+        super().__init__()
+        self._size = size
+        self._pause_s = pause_s
+
+    async def meet(self, frame: Frame, link: Link) -> None:
+        for start in range(0, len(frame.data), self._size):
+            await link.forward(frame.data[start : start + self._size])
+            await asyncio.sleep(self._pause_s)
+
+
+class Record(Fate):
+    """Comes as it is, and again whenever the test wants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._link: Link | None = None
+
+    def replay(self) -> bytes:
+        """Send it once more, on another connection; the broker's answer."""
+        frame = self.wait()
+        assert self.loop is not None
+        assert self._link is not None
+        again = asyncio.run_coroutine_threadsafe(self._link.aside(frame.data), self.loop)
+        return again.result(DEADLINE_S)
+
+    async def meet(self, frame: Frame, link: Link) -> None:
+        self._link = link
+        await link.forward(frame.data)

@@ -1,0 +1,74 @@
+"""One request or answer on its way, as far as the public wire format tells."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import Enum
+
+from oncelog_protocol.apis import ApiKey
+
+_LENGTH = struct.Struct(">i")
+_REQUEST = struct.Struct(">hhih")
+_CORRELATION = struct.Struct(">i")
+
+
+class Direction(Enum):
+    """Requests go to the broker, answers to the client."""
+
+    REQUEST = "request"
+    ANSWER = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """`data` with its length; `connection` counts from 0. An answer has its request's API, version
+    and client id; `number` is its place among those of the connection and direction."""
+
+    connection: int
+    number: int
+    direction: Direction
+    api: ApiKey
+    version: int
+    client_id: str
+    data: bytes
+
+    @property
+    def correlation_id(self) -> int:
+        """What the request says and its answer repeats."""
+        at = 8 if self.direction is Direction.REQUEST else 4
+        (found,) = _CORRELATION.unpack_from(self.data, at)
+        return int(found)
+
+
+def request_frame(connection: int, number: int, data: bytes) -> Frame:
+    """A request, its header read (all header versions begin the same)."""
+    key, version, _, size = _REQUEST.unpack_from(data, 4)
+    start = 4 + _REQUEST.size
+    client_id = data[start : start + max(size, 0)].decode()
+    return Frame(connection, number, Direction.REQUEST, ApiKey(key), version, client_id, data)
+
+
+def answer_frame(request: Frame, number: int, data: bytes) -> Frame:
+    """The answer to `request`."""
+    return Frame(
+        request.connection,
+        number,
+        Direction.ANSWER,
+        request.api,
+        request.version,
+        request.client_id,
+        data,
+    )
+
+
+def correlation_id_of(answer: bytes) -> int:
+    """Of an answer with its length."""
+    (found,) = _CORRELATION.unpack_from(answer, 4)
+    return int(found)
+
+
+def length_of(head: bytes) -> int:
+    """What the first four bytes say of those that follow."""
+    (found,) = _LENGTH.unpack(head)
+    return int(found)

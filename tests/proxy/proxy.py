@@ -1,0 +1,233 @@
+"""The proxy: a thread with a loop, between clients and one broker."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+
+from oncelog_protocol.apis import ApiKey
+from tests.proxy.fates import DEADLINE_S, Fate
+from tests.proxy.frame import (
+    Direction,
+    Frame,
+    answer_frame,
+    correlation_id_of,
+    length_of,
+    request_frame,
+)
+
+_RESET = struct.pack("ii", 1, 0)  # linger on, for 0 s
+
+
+@dataclass(slots=True)
+class _Rule:
+    """The `nth` frame that fits, counted from when the rule was made."""
+
+    api: ApiKey | None
+    client_id: str | None
+    direction: Direction
+    nth: int
+    fate: Fate
+
+    def fits(self, frame: Frame) -> bool:
+        return (
+            frame.direction is self.direction
+            and self.api in (None, frame.api)
+            and self.client_id in (None, frame.client_id)
+        )
+
+
+class Proxy:
+    """Clients connect to `address`; `target` is the broker's and may change while it restarts.
+
+    Real clients follow the addresses that a broker advertises: give the broker
+    `advertised.listeners` with this one.
+    """
+
+    def __init__(self, target: str = "") -> None:
+        self.target = target
+        self.frames: list[Frame] = []
+        self._rules: list[_Rule] = []
+        self._lock = threading.Lock()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
+        self._connections: dict[asyncio.Task[None], None] = {}
+        self._count = 0
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
+
+    def on(
+        self,
+        api: ApiKey | None,
+        fate: Fate,
+        *,
+        direction: Direction = Direction.REQUEST,
+        client_id: str | None = None,
+        nth: int = 1,
+    ) -> None:
+        """The `nth` such frame from now on meets this fate; all others pass."""
+        with self._lock:
+            self._rules.append(_Rule(api, client_id, direction, nth, fate))
+
+    def __enter__(self) -> Proxy:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(DEADLINE_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._server = self._loop.run_until_complete(
+            asyncio.start_server(self._serve, sock=self._listening)
+        )
+        self._loop.run_forever()
+
+    async def _stop(self) -> None:
+        self._server.close()
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections[task] = None
+        number, self._count = self._count, self._count + 1
+        try:
+            host, port = self.target.rsplit(":", 1)
+            upstream = await asyncio.open_connection(host, int(port))
+            await _Connection(self, number, (reader, writer), upstream).run()
+        except (OSError, asyncio.CancelledError):
+            pass  # the broker is away, or the proxy ends: nobody waits for this task
+        finally:
+            writer.close()
+            self._connections.pop(task, None)
+
+    def fate_of(self, frame: Frame) -> Fate | None:
+        """Notes the frame; the fate of the first rule whose turn it is."""
+        with self._lock:
+            self.frames.append(frame)
+            found: Fate | None = None
+            for rule in list(self._rules):
+                if rule.fits(frame):
+                    rule.nth -= 1
+                    if rule.nth == 0 and found is None:
+                        self._rules.remove(rule)
+                        found = rule.fate
+        if found is not None:
+            found.frame, found.loop = frame, self._loop
+            found.there.set()
+        return found
+
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class _Connection:
+    """One client's connection and its twin at the broker."""
+
+    def __init__(self, proxy: Proxy, number: int, client: Streams, broker: Streams) -> None:
+        self._proxy = proxy
+        self._number = number
+        self._client = client
+        self._broker = broker
+        self._asked: dict[int, Frame] = {}
+        self._late: dict[asyncio.Task[None], None] = {}
+
+    async def run(self) -> None:
+        """Until either side ends and nothing is held that has yet to come to the other."""
+        requests = asyncio.ensure_future(self._requests())
+        answers = asyncio.ensure_future(self._answers())
+        try:
+            # A client that hangs up does not take back what it has sent: the broker gets it first.
+            await asyncio.wait({requests, answers}, return_when=asyncio.FIRST_COMPLETED)
+            if self._late:
+                await asyncio.wait(set(self._late))
+        finally:
+            everything = [requests, answers, *self._late]
+            for task in everything:
+                task.cancel()
+            await asyncio.gather(*everything, return_exceptions=True)
+            self._broker[1].close()
+
+    async def _requests(self) -> None:
+        reader, _ = self._client
+        number = 0
+        while (data := await _read_frame(reader)) is not None:
+            frame = request_frame(self._number, number, data)
+            number += 1
+            self._asked[frame.correlation_id] = frame
+            await self._pass(frame, _Way(self, self._broker[1]))
+
+    async def _answers(self) -> None:
+        reader, _ = self._broker
+        number = 0
+        while (data := await _read_frame(reader)) is not None:
+            frame = answer_frame(self._asked.pop(correlation_id_of(data)), number, data)
+            number += 1
+            await self._pass(frame, _Way(self, self._client[1]))
+
+    async def _pass(self, frame: Frame, way: _Way) -> None:
+        fate = self._proxy.fate_of(frame)
+        if fate is None:
+            await way.forward(frame.data)
+            return
+        meeting = asyncio.ensure_future(fate.meet(frame, way))
+        self._late[meeting] = None
+        meeting.add_done_callback(lambda done: self._late.pop(done, None))
+        if not fate.is_overtaken:
+            await asyncio.wait({meeting})
+
+    async def aside(self, data: bytes) -> bytes:
+        host, port = self._proxy.target.rsplit(":", 1)
+        reader, writer = await asyncio.open_connection(host, int(port))
+        try:
+            writer.write(data)
+            return await _read_frame(reader) or b""
+        finally:
+            writer.close()
+
+    def reset(self) -> None:
+        for _, writer in (self._client, self._broker):
+            with suppress(OSError):
+                writer.get_extra_info("socket").setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, _RESET
+                )
+            writer.transport.abort()
+
+
+class _Way:
+    """From one side of a connection to the other."""
+
+    def __init__(self, connection: _Connection, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self.aside = connection.aside
+        self.reset = connection.reset
+
+    async def forward(self, data: bytes) -> None:
+        with suppress(OSError):
+            self._writer.write(data)
+            await self._writer.drain()
+
+
+async def _read_frame(reader: asyncio.StreamReader) -> bytes | None:
+    """None where the connection ends, in the middle of a frame too."""
+    try:
+        head = await reader.readexactly(4)
+        return head + await reader.readexactly(length_of(head))
+    except (asyncio.IncompleteReadError, OSError):
+        return None

@@ -1,0 +1,115 @@
+"""The proxy does to a frame what it was told, and nothing to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.metadata import MetadataRequest
+from oncelog_protocol.records.batch import build_batch
+from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Closed, Wire
+from tests.conformance.writing import batch, new_identity, produce, records
+from tests.faults.driving import QUICK, create, end_offset
+from tests.proxy import Cut, Direction, Drop, Duplicate, Flip, Hold, Proxy, Record, Throttle
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
+    with Oncelog(tmp_path_factory.mktemp("proxy"), QUICK) as broker:
+        yield broker
+
+
+@pytest.fixture
+def proxy(broker: Oncelog) -> Iterator[Proxy]:
+    with Proxy(broker.address) as proxy:
+        yield proxy
+
+
+def test_frames_pass_and_are_noted(proxy: Proxy) -> None:
+    with Wire(proxy.address) as wire:
+        wire.call(MetadataRequest(topics=[]), 9)
+    assert [(one.direction, one.api, one.version, one.client_id) for one in proxy.frames] == [
+        (Direction.REQUEST, ApiKey.METADATA, 9, "wire"),
+        (Direction.ANSWER, ApiKey.METADATA, 9, "wire"),
+    ]
+
+
+def test_a_held_request_comes_when_told_though_its_client_has_hung_up(
+    broker: Oncelog, proxy: Proxy
+) -> None:
+    with Wire(broker.address) as direct:
+        create(direct, "held")
+        held = Hold()
+        proxy.on(ApiKey.PRODUCE, held)
+        with Wire(proxy.address) as wire:
+            wire.socket.settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                produce(wire, "held", build_batch(records()))
+        assert end_offset(direct, "held") == 0
+        held.release()
+        wait_until(lambda: end_offset(direct, "held") == 1, "it has come")
+
+
+def test_an_answer_is_lost_with_its_connection(broker: Oncelog, proxy: Proxy) -> None:
+    with Wire(broker.address) as direct:
+        create(direct, "lost")
+        proxy.on(ApiKey.PRODUCE, Drop(), direction=Direction.ANSWER)
+        with Wire(proxy.address) as wire, pytest.raises((Closed, ConnectionResetError)):
+            produce(wire, "lost", build_batch(records()))
+        assert end_offset(direct, "lost") == 1
+
+
+def test_the_nth_request_comes_twice_and_the_others_once(broker: Oncelog, proxy: Proxy) -> None:
+    with Wire(broker.address) as direct, Wire(proxy.address) as wire:
+        create(direct, "twice")
+        twice = Duplicate()
+        proxy.on(ApiKey.PRODUCE, twice, nth=2, client_id="wire")
+        for _ in range(3):
+            assert produce(wire, "twice", build_batch(records())).error_code == ErrorCode.NONE
+        assert twice.answer
+        assert end_offset(direct, "twice") == 4
+
+
+def test_a_recorded_request_comes_again_when_told(broker: Oncelog, proxy: Proxy) -> None:
+    with Wire(broker.address) as direct, Wire(proxy.address) as wire:
+        create(direct, "again")
+        recorded = Record()
+        proxy.on(ApiKey.PRODUCE, recorded)
+        assert produce(wire, "again", build_batch(records())).base_offset == 0
+        assert recorded.replay()
+        assert end_offset(direct, "again") == 2
+
+
+def test_a_flipped_byte_a_cut_and_slow_bytes(broker: Oncelog, proxy: Proxy) -> None:
+    with Wire(broker.address) as direct:
+        create(direct, "bytes")
+        who = new_identity(direct)
+        proxy.on(ApiKey.PRODUCE, Flip(-1))
+        proxy.on(ApiKey.PRODUCE, Throttle(16, 0.001), nth=2)
+        with Wire(proxy.address) as wire:
+            # The last byte of v8 is the last record's: the CRC tells.
+            refused = produce(wire, "bytes", batch(who, 0), version=8)
+            assert refused.error_code == ErrorCode.CORRUPT_MESSAGE
+            assert produce(wire, "bytes", batch(who, 0), version=8).base_offset == 0
+        proxy.on(ApiKey.PRODUCE, Cut(20))
+        with Wire(proxy.address) as wire, pytest.raises((Closed, ConnectionResetError)):
+            produce(wire, "bytes", batch(who, 1), version=8)
+        assert end_offset(direct, "bytes") == 1
+
+
+def test_an_overtaken_request_comes_after_the_next(broker: Oncelog, proxy: Proxy) -> None:
+    with Wire(broker.address) as direct, Wire(proxy.address) as wire:
+        create(direct, "order")
+        held = Hold(overtaken=True)
+        proxy.on(ApiKey.METADATA, held)
+        wire.send(MetadataRequest(topics=[]), 9)
+        held.wait()
+        with Wire(proxy.address) as other:
+            assert produce(other, "order", build_batch(records())).base_offset == 0
+        held.release()
+        assert wire.answer().brokers
