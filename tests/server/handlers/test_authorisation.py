@@ -63,7 +63,8 @@ from tests.server.handlers.requests import (
     transactional_request,
     two_phase_request,
     txn_commit_request,
-)from tests.server.handlers.test_no_coordinator import without_internal_topics
+)
+from tests.server.handlers.test_no_coordinator import without_internal_topics
 
 HANDLERS: Final = {handler.API: handler.module for handler in all_handlers()}
 TOPIC: Final = "orders"
