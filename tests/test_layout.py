@@ -44,6 +44,7 @@ EDGES = {
     "oncelog_server.__main__": "a process",
     "oncelog_server.broker": "puts the parts together",
     "oncelog_server.machine": "clocks, disk, store and chance of the computer",
+    "oncelog_server.cleaning": "compacts logs in a process of its own",
     "oncelog_server.clock": "reads the time",
     "oncelog_server.config": "reads files and the environment",
     "oncelog_server.dispatch": "collects the handlers",

@@ -7,7 +7,7 @@ import asyncio
 import uuid
 from collections.abc import Coroutine
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 
@@ -41,10 +41,15 @@ from oncelog_server.storage.files import File, StorageError
 from oncelog_server.timers import LoopTimers
 from oncelog_server.upkeep import Upkeep
 
+if TYPE_CHECKING:
+    from oncelog_server.cleaning.cleaner import LogCleaner
+
 log = structlog.get_logger("oncelog.broker")
 
 T = TypeVar("T")
 
+# When the log cleaner is loaded, after the start.
+CLEANER_START_MS: Final = 1_000
 # How long requests in progress may take at a stop.
 DRAIN_S: Final = 1.0
 
@@ -65,6 +70,8 @@ class Broker:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._producer_ids = ProducerIds(self._ask_for_producer_ids)
         self.addresses: list[tuple[str, str, int]] = []
+        self._cleaner: LogCleaner | None = None
+        self._cleaner_start: asyncio.TimerHandle | None = None
 
     # --- start
 
@@ -100,6 +107,7 @@ class Broker:
         await self.metadata.register(endpoints)
         await self._listener.accept()
         self._upkeep.start()
+        self._cleaner_start = self._timers.call_later(CLEANER_START_MS, self._start_cleaner)
         log.info(
             "broker started",
             partitions=len(self.partitions),
@@ -149,6 +157,21 @@ class Broker:
         self.metadata.subscribe(self._hosting.follow)
         self.metadata.subscribe(self.groups.follow)
         self.metadata.subscribe(self._upkeep.follow)
+
+    def _start_cleaner(self) -> None:
+        """Once the first clients are served: what it takes to load is not asked of the start."""
+        from oncelog_server.cleaning.cleaner import LogCleaner
+
+        self._cleaner = LogCleaner(
+            self.settings,
+            self._clock,
+            self._timers,
+            self.partitions,
+            self._files,
+            self._machine.clean,
+        )
+        self.metadata.subscribe(self._cleaner.follow)
+        self._cleaner.start()
 
     def _new_hosting(self, was_clean: bool) -> Hosting:
         last_stop = LastStop(
@@ -287,6 +310,11 @@ class Broker:
         """Answer what was asked, make everything durable, say that the stop was clean."""
         await self._listener.stop(DRAIN_S)
         self._upkeep.stop()
+        self.groups.stop()
+        if self._cleaner_start is not None:
+            self._cleaner_start.cancel()
+        if self._cleaner is not None:
+            self._cleaner.stop()
         for task in list(self._tasks):
             task.cancel()
         self._remote_markers.close()

@@ -19,7 +19,9 @@ from oncelog_server.storage.files import Files
 from oncelog_server.storage.os_files import OsFiles, affordable_descriptors
 
 if TYPE_CHECKING:
+    from oncelog_server.cleaning.work import Listener, Work
     from oncelog_server.faults.faults import Faults
+    from oncelog_server.log.cleaner.job import CleaningJob
 
 # Threads for fsync and unlink only: everything else runs on the loop.
 DISK_THREADS: Final = 4
@@ -58,6 +60,10 @@ class Machine(Protocol):
 
     def watched(self, requests: Requests) -> Requests:
         """Who serves requests: those given, unless a test stands in between."""
+        ...
+
+    def clean(self, job: CleaningJob, listener: Listener) -> Work:
+        """Begin a pass of the log cleaner."""
         ...
 
     def close(self) -> None: ...
@@ -100,6 +106,11 @@ class OsMachine:
 
     def watched(self, requests: Requests) -> Requests:
         return requests if self._faults is None else self._faults.requests(requests)
+
+    def clean(self, job: CleaningJob, listener: Listener) -> Work:
+        from oncelog_server.cleaning.processes import ProcessWork
+
+        return ProcessWork(asyncio.get_running_loop(), str(self.directory.path), job, listener)
 
     def close(self) -> None:
         self._executor.shutdown(wait=True)

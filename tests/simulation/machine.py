@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from random import Random
 
+from oncelog_server.cleaning.slices import SlicedWork
+from oncelog_server.cleaning.work import Listener, Work
 from oncelog_server.cluster.store import MetadataStore
+from oncelog_server.log.cleaner.job import CleaningJob
 from oncelog_server.network.listener import Requests
 from oncelog_server.storage.data_directory import DataDirectory
 from oncelog_server.storage.layout import CLEAN_SHUTDOWN
+from oncelog_server.timers import LoopTimers
 from tests.server.metadata.memory_store import MemoryStore
 from tests.simulation.clock import SimClock
 from tests.simulation.files import SimFiles
@@ -59,6 +64,9 @@ class SimMachine:
 
     def watched(self, requests: Requests) -> Requests:
         return requests
+
+    def clean(self, job: CleaningJob, listener: Listener) -> Work:
+        return SlicedWork(self.files, LoopTimers(asyncio.get_running_loop()), job, listener)
 
     def close(self) -> None:
         pass

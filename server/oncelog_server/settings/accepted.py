@@ -155,15 +155,7 @@ _GROUPS = (
     ("share.coordinator.write.timeout.ms", Kind.INT, "5000", HIGH),
 )
 
-_COMPACTION = (
-    ("log.cleaner.backoff.ms", Kind.LONG, "15000", MEDIUM),
-    ("log.cleaner.dedupe.buffer.size", Kind.LONG, "134217728", MEDIUM),
-    ("log.cleaner.enable", Kind.BOOLEAN, "true", MEDIUM),
-    ("log.cleaner.io.buffer.load.factor", Kind.DOUBLE, "0.9", MEDIUM),
-    ("log.cleaner.io.buffer.size", Kind.INT, "524288", MEDIUM),
-    ("log.cleaner.io.max.bytes.per.second", Kind.DOUBLE, "1.7976931348623157E308", MEDIUM),
-    ("log.cleaner.threads", Kind.INT, "1", MEDIUM),
-)
+_COMPACTION = (("log.cleaner.threads", Kind.INT, "1", MEDIUM),)
 
 _REMOTE = (
     ("follower.fetch.last.tiered.offset.enable", Kind.BOOLEAN, "false", MEDIUM),
@@ -191,7 +183,6 @@ _REMOTE = (
 _VERIFICATION = (
     ("add.partitions.to.txn.retry.backoff.max.ms", Kind.INT, "100", HIGH),
     ("add.partitions.to.txn.retry.backoff.ms", Kind.INT, "20", HIGH),
-    ("transaction.partition.verification.enable", Kind.BOOLEAN, "true", LOW),
 )
 
 _PLAINTEXT = (
@@ -230,7 +221,7 @@ ACCEPTED: dict[str, Unhonoured] = unhonoured(
         "there is no other broker to copy from or to connect to": _REPLICATION,
         "quotas are not built yet": _QUOTAS,
         "only the classic group protocol is served: this tunes another one": _GROUPS,
-        "compaction is not built yet": _COMPACTION,
+        "one process compacts one log after the other": _COMPACTION,
         "remote (tiered) storage is not built": _REMOTE,
         "partitions of transactions are checked without retries by a timer": _VERIFICATION,
         "only PLAINTEXT listeners are served": _PLAINTEXT,

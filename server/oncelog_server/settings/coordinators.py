@@ -28,6 +28,12 @@ class CoordinatorSettings:
         at_least(1),
         importance=LOW,
     )
+    transaction_partition_verification_enable: bool = honoured(
+        Kind.BOOLEAN,
+        True,
+        "Whether the leader asks the coordinator before it takes the first batch of a transaction "
+        "from a client that adds its partitions itself (KIP-890).",
+    )
     transaction_two_phase_commit_enable: bool = honoured(
         Kind.BOOLEAN,
         False,

@@ -98,8 +98,8 @@ class LogSettings:
     log_cleanup_policy: tuple[str, ...] = honoured(
         Kind.LIST,
         ("delete",),
-        "delete, compact or both. Compaction is not built yet: a compacted topic demands keys and "
-        "keeps every record.",
+        "delete: old segments go (retention). compact: of every key the latest record stays, and "
+        "records need a key. Or both.",
         one_of("compact", "delete"),
         topic="cleanup.policy",
     )
@@ -221,32 +221,4 @@ class LogSettings:
         "A replica that is not in sync may become leader; there is no other replica on one broker.",
         importance=HIGH,
         topic="unclean.leader.election.enable",
-    )
-    log_cleaner_delete_retention_ms: int = honoured(
-        Kind.LONG,
-        86_400_000,
-        "How long a compacted topic keeps deletion marks (compaction is not built yet).",
-        at_least(0),
-        topic="delete.retention.ms",
-    )
-    log_cleaner_min_compaction_lag_ms: int = honoured(
-        Kind.LONG,
-        0,
-        "How long a record is safe from compaction (compaction is not built yet).",
-        at_least(0),
-        topic="min.compaction.lag.ms",
-    )
-    log_cleaner_max_compaction_lag_ms: int = honoured(
-        Kind.LONG,
-        FOREVER,
-        "After how long a record must be compacted (compaction is not built yet).",
-        at_least(1),
-        topic="max.compaction.lag.ms",
-    )
-    log_cleaner_min_cleanable_ratio: float = honoured(
-        Kind.DOUBLE,
-        0.5,
-        "Share of a log not yet compacted that starts compaction (not built yet).",
-        between(0, 1),
-        topic="min.cleanable.dirty.ratio",
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 
 from oncelog_server.settings.accepted import ACCEPTED
 from oncelog_server.settings.broker import BrokerSettings
+from oncelog_server.settings.cleaner import CleanerSettings
 from oncelog_server.settings.coordinators import CoordinatorSettings
 from oncelog_server.settings.log import LogSettings
 from oncelog_server.settings.refused import REFUSED
@@ -14,7 +15,7 @@ from oncelog_server.settings.table import Setting, setting_of
 
 
 @dataclass(frozen=True)
-class Settings(BrokerSettings, LogSettings, CoordinatorSettings):
+class Settings(BrokerSettings, LogSettings, CleanerSettings, CoordinatorSettings):
     """Every honoured setting as an attribute: `num.partitions` is `num_partitions`.
 
     `given` holds the text of the settings that somebody set, by name: those of ACCEPTED too.

@@ -113,6 +113,8 @@ def format_value(kind: Kind, value: SettingValue) -> str | None:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return ",".join(value)
+    if isinstance(value, float):
+        return str(value).replace("e", "E").replace("+", "")
     return str(value)
 
 

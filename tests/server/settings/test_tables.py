@@ -14,6 +14,7 @@ import oncelog_server.config
 from oncelog_server.log.config import LogConfig
 from oncelog_server.settings.accepted import ACCEPTED
 from oncelog_server.settings.broker import BrokerSettings
+from oncelog_server.settings.cleaner import CleanerSettings
 from oncelog_server.settings.coordinators import CoordinatorSettings
 from oncelog_server.settings.log import LogSettings
 from oncelog_server.settings.model import HONOURED, KNOWN, Settings
@@ -215,6 +216,6 @@ def test_every_honoured_setting_is_read_by_some_part_of_the_broker() -> None:
 
 
 def test_each_setting_is_declared_in_one_part() -> None:
-    parts = (BrokerSettings, LogSettings, CoordinatorSettings)
+    parts = (BrokerSettings, LogSettings, CleanerSettings, CoordinatorSettings)
     declared = [one.name for part in parts for one in fields(part)]
     assert len(declared) == len(set(declared)) == len(HONOURED)

@@ -4,9 +4,8 @@ LogCleanerManager)."""
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from oncelog_protocol.records.batch import HEADER_SIZE, read_header
 from oncelog_server.log.cleaner.job import (
@@ -25,8 +24,7 @@ from oncelog_server.log.segment import Segment
 PRODUCERS_AT_ONCE: Final = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Cleanable:
+class Cleanable(NamedTuple):
     """A log with something to clean in `first_dirty_offset`..`end_offset` (exclusive).
 
     `ratio`: the share of bytes not cleaned yet. `is_due`: a record is older than

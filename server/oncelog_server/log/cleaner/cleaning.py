@@ -7,8 +7,7 @@ superfluous.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Generator, Iterator, Sequence
 
 from oncelog_protocol.records.batch import BatchHeader, read_header, read_records
 from oncelog_protocol.records.errors import CorruptRecords
@@ -18,6 +17,7 @@ from oncelog_server.log.cleaner.job import (
     Chunk,
     Cleaned,
     CleaningJob,
+    CleaningLimits,
     Done,
     Event,
     Progress,
@@ -30,12 +30,8 @@ from oncelog_server.log.scan import Scan
 from oncelog_server.log.validation import decompressed_limit
 from oncelog_server.storage.files import Files
 
-# A step of the pass: so many bytes or so many records, whichever comes first, but whole batches.
-STEP_BYTES: Final = 64 * 1024
-STEP_RECORDS: Final = 1_000
 
-
-def clean(job: CleaningJob, files: Files) -> Iterator[Event]:
+def clean(job: CleaningJob, files: Files) -> Generator[Event, None, None]:
     """What is to be done, step by step, the last one Done. Nothing is written here: chunks and
     indexes are for the caller. Raises CorruptLog and StorageError."""
     offsets = _new_map(job)
@@ -75,16 +71,18 @@ def _new_map(job: CleaningJob) -> OffsetMap:
 class _Steps:
     """Counts bytes and records until it is time for a pause."""
 
-    __slots__ = ("_records", "size")
+    __slots__ = ("_limits", "_records", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, limits: CleaningLimits) -> None:
+        self._limits = limits
         self.size = 0
         self._records = 0
 
     def is_due(self, header: BatchHeader) -> bool:
         self.size += header.size
         self._records += header.records_count
-        return self.size >= STEP_BYTES or self._records >= STEP_RECORDS
+        limits = self._limits
+        return self.size >= limits.step_bytes or self._records >= limits.step_records
 
     def taken(self) -> Progress:
         progress = Progress(self.size)
@@ -97,7 +95,7 @@ def _index(job: CleaningJob, files: Files, offsets: OffsetMap) -> Iterator[Event
     first = job.first_dirty_offset
     transactions = CleanedTransactions(job.aborted)
     max_bytes = decompressed_limit(job.config)
-    steps = _Steps()
+    steps = _Steps(job.limits)
     for source in job.sources:
         if source.end_offset <= first:
             continue
@@ -134,7 +132,7 @@ def _rewrite(
     """The chunks of the segment that these become."""
     parts: list[bytes | bytearray] = []
     size = 0
-    steps = _Steps()
+    steps = _Steps(job.limits)
     for source in sources:
         scan = _scan(files, source, job)
         for position, header in scan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from math import inf
 from typing import Final, NamedTuple, TypeAlias
 
 from oncelog_server.log.config import LogConfig
@@ -29,17 +29,19 @@ class LastOfProducer(NamedTuple):
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class CleaningLimits:
-    """What a pass may use (`log.cleaner.*`)."""
+class CleaningLimits(NamedTuple):
+    """What a pass may use (`log.cleaner.*`), and how long one step of it may be: so many bytes or
+    so many records, whichever comes first, but whole batches."""
 
     dedupe_buffer_bytes: int = 134_217_728
     io_buffer_bytes: int = 524_288
     load_factor: float = 0.9
+    max_bytes_per_second: float = inf
+    step_bytes: int = 16 * 1024
+    step_records: int = 200
 
 
-@dataclass(frozen=True, slots=True)
-class CleaningJob:
+class CleaningJob(NamedTuple):
     """`sources` are all segments from the start of the log up to the first that may not be cleaned
     yet; keys from `first_dirty_offset` on make older records of theirs go."""
 
@@ -70,8 +72,7 @@ class Chunk(NamedTuple):
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Cleaned:
+class Cleaned(NamedTuple):
     """All chunks of a segment that takes the place of `base_offsets` have been given out; with
     them go these index files. `markers_dropped`: it has fewer control batches than there were."""
 
@@ -83,8 +84,7 @@ class Cleaned:
     markers_dropped: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(NamedTuple):
     """The log is clean up to `end_offset`."""
 
     end_offset: int

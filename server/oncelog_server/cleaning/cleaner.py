@@ -1,0 +1,300 @@
+"""Cleans one log after the other, the dirtiest first (Kafka's LogCleaner and LogCleanerManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import Final, TypeVar
+
+import structlog
+
+from oncelog_server.cleaning.work import StartWork, Work
+from oncelog_server.clock import Clock
+from oncelog_server.cluster.delta import ImageDelta
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.config import Settings
+from oncelog_server.coordination.timers import Timer, Timers
+from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_offsets, encode_offsets
+from oncelog_server.log.cleaner.cleanable import Cleanable, cleanable, job_for
+from oncelog_server.log.cleaner.job import Chunk, Cleaned, CleaningJob, CleaningLimits, Done, Event
+from oncelog_server.log.cleaner.replacement import Replacement, SegmentsGone
+from oncelog_server.log.errors import CorruptLog
+from oncelog_server.log.whole_files import read_whole, swap_in
+from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.storage.files import Files, StorageError
+from oncelog_server.storage.layout import CLEANER_CHECKPOINT
+from oncelog_server.topic_partition import TopicPartition
+
+log = structlog.get_logger("oncelog.cleaner")
+
+T = TypeVar("T")
+
+# So many logs are looked at in one turn of the loop.
+LOGS_AT_ONCE: Final = 100
+# How long a log is left alone that the disk did not let be cleaned.
+REST_MS: Final = 300_000
+
+
+class LogCleaner:
+    """One pass at a time; when it ends the next log is looked for, and when there is none, again
+    after `log.cleaner.backoff.ms`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        timers: Timers,
+        partitions: Partitions,
+        files: Files,
+        start_work: StartWork,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._timers = timers
+        self._partitions = partitions
+        self._files = files
+        self._start_work = start_work
+        self._limits = _limits(settings)
+        self._cleaned = _load_checkpoint(files)
+        # Logs that cannot be cleaned: for ever (corrupt), or until a time of the monotonic clock.
+        self._uncleanable: dict[TopicPartition, float] = {}
+        self._timer: Timer | None = None
+        self._pass: Pass | None = None
+        self._stopped = False
+
+    def start(self) -> None:
+        if self._settings.log_cleaner_enable:
+            self._wait()
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._pass is not None:
+            self._pass.cancel()
+
+    def follow(self, _old: ClusterImage, _new: ClusterImage, delta: ImageDelta) -> None:
+        """A new topic of a deleted one's name must not take over how far that was cleaned."""
+        deleted = {topic.name for topic in delta.topics_deleted}
+        if not deleted:
+            return
+        for name in [one for one in self._cleaned if one.topic in deleted]:
+            del self._cleaned[name]
+        for name in [one for one in self._uncleanable if one.topic in deleted]:
+            del self._uncleanable[name]
+
+    # --- what is next
+
+    def _wait(self) -> None:
+        self._timer = self._timers.call_later(self._settings.log_cleaner_backoff_ms, self._look)
+
+    def _look(self) -> None:
+        if not self._stopped:
+            _in_turns(self._timers, self._find(), self._found)
+
+    def _find(self) -> Generator[None, None, tuple[Partition, Cleanable] | None]:
+        """The dirtiest log of those that are dirty enough."""
+        dirtiest: tuple[Partition, Cleanable] | None = None
+        now_ms = self._clock.now_ms()
+        for looked_at, partition in enumerate(self._candidates()):
+            found = self._cleanable(partition, now_ms)
+            is_more = dirtiest is None or (found is not None and found.ratio > dirtiest[1].ratio)
+            if found is not None and found.is_worth_it and is_more:
+                dirtiest = partition, found
+            if looked_at % LOGS_AT_ONCE == LOGS_AT_ONCE - 1:
+                yield
+        return dirtiest
+
+    def _candidates(self) -> Iterator[Partition]:
+        now_ms = self._clock.monotonic_ms()
+        for partition in [one for one in self._partitions if one.log.config.is_compacted]:
+            usable = partition.offline is None and partition.log.failure is None
+            if usable and self._uncleanable.get(partition.topic_partition, 0) <= now_ms:
+                yield partition
+
+    def _cleanable(self, partition: Partition, now_ms: int) -> Cleanable | None:
+        last_cleaned = self._cleaned.get(partition.topic_partition)
+        try:
+            return cleanable(partition.log, last_cleaned, partition.last_stable_offset, now_ms)
+        except (StorageError, CorruptLog) as error:
+            self._give_up(partition, error)
+            return None
+
+    def _found(self, found: tuple[Partition, Cleanable] | None) -> None:
+        if self._stopped:
+            return
+        if found is None:
+            self._wait()
+            return
+        self._pass = Pass(self, self._timers, *found)
+        self._pass.start(self._start_work, self._limits, self._clock.now_ms())
+
+    # --- how it went
+
+    def holds(self, partition: Partition) -> bool:
+        """Is it still to be cleaned: not deleted, not broken, still compacted?"""
+        return (
+            self._partitions.get(partition.topic_partition) is partition
+            and partition.offline is None
+            and partition.log.failure is None
+            and partition.log.config.is_compacted
+        )
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def passed(self, partition: Partition, done: Done | None) -> None:
+        """A pass has ended; None: its log is not to be cleaned any more."""
+        self._pass = None
+        if done is not None:
+            self._cleaned[partition.topic_partition] = done.end_offset
+            self._checkpoint()
+            log.info(
+                "log compacted",
+                partition=str(partition.topic_partition),
+                up_to=done.end_offset,
+                bytes_before=done.bytes_read,
+                bytes_after=done.bytes_kept,
+                records_before=done.records_read,
+                records_after=done.records_kept,
+            )
+        self._look()
+
+    def failed(self, partition: Partition, error: StorageError | CorruptLog) -> None:
+        self._pass = None
+        self._give_up(partition, error)
+        self._look()
+
+    def _give_up(self, partition: Partition, error: StorageError | CorruptLog) -> None:
+        name = partition.topic_partition
+        corrupt = isinstance(error, CorruptLog)
+        until_ms = float("inf") if corrupt else self._clock.monotonic_ms() + REST_MS
+        self._uncleanable[name] = until_ms
+        log.error("log not compacted", partition=str(name), reason=str(error), for_ever=corrupt)
+
+    def _checkpoint(self) -> None:
+        """How far each log is clean. It need not be durable: without it more is cleaned."""
+        known: dict[tuple[str, int], int] = {
+            name: end for name, end in self._cleaned.items() if self._partitions.get(name)
+        }
+        try:
+            swap_in(self._files, CLEANER_CHECKPOINT, encode_offsets(known))
+        except StorageError as error:
+            log.error("checkpoint not written", file=CLEANER_CHECKPOINT, reason=str(error))
+
+
+class Pass:
+    """One log being cleaned: what the work gives out is written and swapped in."""
+
+    def __init__(
+        self, cleaner: LogCleaner, timers: Timers, partition: Partition, found: Cleanable
+    ) -> None:
+        self._cleaner = cleaner
+        self._timers = timers
+        self._partition = partition
+        self._found = found
+        self._replacement = Replacement(partition.log)
+        self._work: Work | None = None
+        self._cancelled = False
+
+    def start(self, start_work: StartWork, limits: CleaningLimits, now_ms: int) -> None:
+        def begin(job: CleaningJob) -> None:
+            if not self._cancelled:
+                self._work = start_work(job, self)
+
+        steps = job_for(self._found, limits, now_ms)
+        _in_turns(self._timers, steps, begin, self.on_failure)
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        if self._work is not None:
+            self._work.cancel()
+        self._replacement.abandon()
+
+    def on_event(self, event: Event) -> None:
+        if self._cancelled:
+            return
+        if not self._cleaner.holds(self._partition):
+            self.cancel()
+            self._cleaner.passed(self._partition, None)
+            return
+        try:
+            if isinstance(event, Chunk):
+                self._replacement.write(event)
+            elif isinstance(event, Cleaned):
+                self._finish(event)
+            elif isinstance(event, Done):
+                self._cleaner.passed(self._partition, event)
+        except StorageError as error:
+            self.on_failure(error)
+
+    def on_failure(self, error: StorageError | CorruptLog) -> None:
+        if not self._cancelled:
+            self.cancel()
+            self._cleaner.failed(self._partition, error)
+
+    def _finish(self, cleaned: Cleaned) -> None:
+        """No next segment is begun before this one is swapped in: see `Replacement`."""
+        work = self._work
+        assert work is not None
+        work.pause()
+
+        def durable(error: StorageError | None) -> None:
+            if self._cancelled:
+                return
+            if error is not None:
+                self.on_failure(error)
+                return
+            if self._cleaner.holds(self._partition):
+                try:
+                    self._replacement.swap(cleaned, self._cleaner.now_ms())
+                except SegmentsGone:
+                    self._replacement.abandon()
+                except StorageError as refused:
+                    self.on_failure(refused)
+                    return
+            work.resume()
+
+        self._replacement.finish(cleaned, durable)
+
+
+def _in_turns(
+    timers: Timers,
+    steps: Generator[None, None, T],
+    done: Callable[[T], None],
+    failed: Callable[[StorageError | CorruptLog], None] | None = None,
+) -> None:
+    """One step in each turn of the loop; `done` gets what they return."""
+
+    def step() -> None:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            done(ended.value)
+        except (StorageError, CorruptLog) as error:
+            if failed is None:
+                raise
+            failed(error)
+        else:
+            timers.call_soon(step)
+
+    step()
+
+
+def _limits(settings: Settings) -> CleaningLimits:
+    return CleaningLimits(
+        dedupe_buffer_bytes=settings.log_cleaner_dedupe_buffer_size,
+        io_buffer_bytes=max(settings.log_cleaner_io_buffer_size, 1),
+        load_factor=settings.log_cleaner_io_buffer_load_factor,
+        max_bytes_per_second=settings.log_cleaner_io_max_bytes_per_second,
+    )
+
+
+def _load_checkpoint(files: Files) -> dict[TopicPartition, int]:
+    """A missing or broken one counts as empty: then everything is cleaned once more."""
+    try:
+        offsets = decode_offsets(read_whole(files, CLEANER_CHECKPOINT) or b"")
+    except MalformedCheckpoint as error:
+        log.warning("checkpoint ignored", file=CLEANER_CHECKPOINT, reason=str(error))
+        return {}
+    return {TopicPartition(*name): offset for name, offset in offsets.items()}

@@ -1,0 +1,39 @@
+"""What broker and cleaner process say to each other over a pipe: pickles with their length before
+them. Both ends are the same program; nobody else writes to it."""
+
+from __future__ import annotations
+
+import pickle
+from struct import Struct
+from typing import Final
+
+_LENGTH: Final = Struct(">I")
+
+
+def frame(message: object) -> bytes:
+    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    return _LENGTH.pack(len(data)) + data
+
+
+class FrameBuffer:
+    """Bytes as they come, messages as they went."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        self._data += data
+
+    def next(self) -> object | None:
+        """None until a whole message is there."""
+        data = self._data
+        if len(data) < _LENGTH.size:
+            return None
+        end = _LENGTH.size + _LENGTH.unpack_from(data)[0]
+        if len(data) < end:
+            return None
+        message: object = pickle.loads(memoryview(data)[_LENGTH.size : end])
+        del data[:end]
+        return message

@@ -1,0 +1,55 @@
+"""A pass of the cleaner on the event loop, one step at a time: for simulation, where there is one
+process, and it is no other's business how long a step takes."""
+
+from __future__ import annotations
+
+from oncelog_server.cleaning.work import Listener, pause_ms
+from oncelog_server.coordination.timers import Timers
+from oncelog_server.log.cleaner.cleaning import clean
+from oncelog_server.log.cleaner.job import CleaningJob, Done, Progress
+from oncelog_server.log.errors import CorruptLog
+from oncelog_server.storage.files import Files, StorageError
+
+
+class SlicedWork:
+    """See `Work`."""
+
+    def __init__(self, files: Files, timers: Timers, job: CleaningJob, listener: Listener) -> None:
+        self._steps = clean(job, files)
+        self._rate = job.limits.max_bytes_per_second
+        self._timers = timers
+        self._listener = listener
+        self._paused = False
+        self._ended = False
+        timers.call_soon(self._step)
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        if self._paused:
+            self._paused = False
+            self._timers.call_soon(self._step)
+
+    def cancel(self) -> None:
+        self._ended = True
+        self._steps.close()
+
+    def _step(self) -> None:
+        if self._ended or self._paused:
+            return
+        try:
+            event = next(self._steps)
+        except (StorageError, CorruptLog) as error:
+            self._ended = True
+            self._listener.on_failure(error)
+            return
+        self._ended = isinstance(event, Done)
+        self._listener.on_event(event)
+        if self._ended or self._paused:
+            return
+        rest_ms = pause_ms(event.size, self._rate) if isinstance(event, Progress) else 0
+        if rest_ms:
+            self._timers.call_later(rest_ms, self._step)
+        else:
+            self._timers.call_soon(self._step)
