@@ -14,6 +14,7 @@ from enum import Enum
 from random import Random
 from typing import Any, Final, Protocol
 
+from tests.simulation.pipe import Pipe
 from tests.simulation.process import CURRENT, DEAD, RUNNING, Killed, Process
 
 _MASK: Final = (1 << 48) - 1
@@ -232,11 +233,14 @@ class SimLoop(asyncio.BaseEventLoop):
         process.held.clear()
 
     def timers_of(self, process: Process) -> list[asyncio.TimerHandle]:
-        """Those that have not fired and are not cancelled: none may outlive a clean stop."""
+        """Those that have not fired and are not cancelled: none may outlive a clean stop. Bytes on
+        their way belong to the network."""
         return [
             timer
             for timer in self._scheduled
-            if not timer._cancelled and timer._context.get(CURRENT) is process
+            if not timer._cancelled
+            and timer._context.get(CURRENT) is process
+            and not isinstance(getattr(timer._callback, "__self__", None), Pipe)
         ]
 
     def _note_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

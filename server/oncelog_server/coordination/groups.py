@@ -108,6 +108,12 @@ class GroupCoordinator:
 
     # --- time
 
+    def stop(self) -> None:
+        """Nothing of any group falls due any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def _arm(self, shard: GroupShard) -> None:
         due = shard.next_timer()
         if due is None or (self._due_ms is not None and self._due_ms <= due):

@@ -1,0 +1,248 @@
+"""One cell of the crash matrix: a transaction, a broker that ends or stops at one point of it, and
+what the client does then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from random import Random
+from typing import Any, TypeVar
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.deferred import Deferred
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.coordination.world import DATA, OFFSETS, World, value_of
+from tests.server.storage.memory_files import Stopped
+from tests.simulation.checking.internal_records import Transition, read_transitions
+from tests.simulation.checking.logs import PartitionLog, partitions_in
+from tests.simulation.checking.promises import Appended, Ended, Promises
+from tests.simulation.crash_points import Point, Trap, TrappedFiles, When
+
+T = TypeVar("T")
+
+TIMEOUT_MS = 60_000
+RETRIED = {
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+}
+
+
+class Fault(Enum):
+    """What happens to the broker, and whether it was told to flush before it acknowledges."""
+
+    KILL = "kill"
+    KILL_FLUSHING = "kill-flushing"
+    POWER_LOSS_FLUSHING = "power-loss-flushing"
+    POWER_LOSS = "power-loss"
+    PAUSE = "pause"
+    LONG_PAUSE = "long-pause"
+
+    @property
+    def flushes(self) -> bool:
+        return self not in (Fault.KILL, Fault.POWER_LOSS)
+
+    @property
+    def pause_ms(self) -> int:
+        """SIGSTOP for so long: beyond the client's patience, or the transaction's time-out too."""
+        return {Fault.PAUSE: 35_000, Fault.LONG_PAUSE: 2 * TIMEOUT_MS}.get(self, 0)
+
+    @property
+    def is_promised(self) -> bool:
+        """Whether what was acknowledged must survive it."""
+        return self is not Fault.POWER_LOSS
+
+
+class Client(Enum):
+    """The same producer goes on, it has died too, or a newer instance comes at once."""
+
+    RETRIES = "retries"
+    DIES = "dies"
+    REPLACED = "replaced"
+
+
+class Died(Exception):
+    """The client is no more."""
+
+
+@dataclass
+class Cell:
+    """`result` of EndTxn as the client saw it at last: None if it never did."""
+
+    point: Point
+    committed: bool
+    version: int
+    fault: Fault
+    client: Client
+    seed: int = 0
+    promises: Promises = field(default_factory=Promises)
+    result: ErrorCode | None = None
+    hit: bool = False
+
+    def __post_init__(self) -> None:
+        self.files = TrappedFiles()
+        self.world = World(self.files, flush_on_ack=self.fault.flushes)
+        self.trap = Trap(self.point, self.fault.flushes, self._spring)
+        self.files.trap = self.trap
+        self.before: dict[tuple[str, int], PartitionLog] = {}
+        # The last record of the id that the next process found.
+        self.found: list[Transition] = []
+        self.producer = (-1, -1)
+        self.lost_answer = False
+
+    # --- the broker
+
+    def _spring(self) -> None:
+        self.hit = True
+        if self.fault.pause_ms:
+            self.world.timers.now_ms += self.fault.pause_ms
+            self.lost_answer = True
+            return
+        raise Stopped(self.point.name)
+
+    def logs(self) -> dict[tuple[str, int], PartitionLog]:
+        """As the broker sees them: with the page cache."""
+        nodes = self.world.files.nodes
+        return partitions_in({path: bytes(node.data) for path, node in nodes.items()})
+
+    def _restart(self) -> None:
+        self.before = self.logs()
+        for key, log in self.before.items():
+            if self.fault.flushes and self.fault is not Fault.KILL_FLUSHING:
+                log.high_watermark = self.world.partitions[TopicPartition(*key)].high_watermark
+        lost = self.fault in (Fault.POWER_LOSS, Fault.POWER_LOSS_FLUSHING)
+        self.world = self.world.crash(power_loss=Random(self.seed) if lost else None)
+        self.found = read_transitions(self.logs()["__transaction_state", 0])[-1:]
+        if not self.fault.is_promised:
+            self.promises.forget()
+            self.before = {}
+
+    def rest(self, advance_ms: int) -> None:
+        """Time goes by; overdue transactions are looked for every second."""
+        for _ in range(max(advance_ms // 1_000, 1)):
+            self.world.settle(min(advance_ms, 1_000))
+            self.world.transactions.abort_overdue(100)
+        self.world.settle()
+
+    # --- the client
+
+    def ask(self, request: Callable[[World], Any], code_of: Callable[[Any], ErrorCode]) -> Any:
+        """The answer of a request that is sent again until there is one that says something."""
+        for _ in range(60):
+            self.lost_answer = False
+            try:
+                answer = request(self.world)
+                self._await(answer)
+            except Stopped:
+                self._restart()
+                if self.client is not Client.RETRIES:
+                    raise Died from None
+                continue
+            if self.lost_answer:
+                # The connection was given up while the broker stood still.
+                self.rest(1_000)
+                if self.client is not Client.RETRIES:
+                    raise Died
+                continue
+            value = value_of(answer)
+            if code_of(value) not in RETRIED:
+                return value
+            self.rest(500)
+        raise AssertionError("no answer")
+
+    def _await(self, answer: object) -> None:
+        """What the broker still does after its answer is done in the meantime, too."""
+        while isinstance(answer, Deferred) and not answer.done:
+            assert not answer.abandoned
+            if self.world.files.pending:
+                self.world.files.pending.pop(0)()
+            else:
+                self.world.timers.run_soon()
+                assert self.world.files.pending or self.world.timers.run_next(
+                    self.world.now() + 5_000
+                )
+
+    def run(self) -> None:
+        """The whole transaction, as far as the client gets."""
+        self.producer = self.world.producer()
+        self.promises.hands(*self.producer, "first")
+        self.trap.is_armed = True
+        try:
+            for partition in DATA:
+                self._send(partition)
+            self._send_offset()
+            self._end()
+        except Died:
+            return
+
+    def _add(self, partition: TopicPartition) -> None:
+        version = 2 if self.version == 2 else 0
+        result = self.ask(
+            lambda world: world.add(self.producer, partition, version=version),
+            lambda result: ErrorCode(result.code),
+        )
+        if result.code is not ErrorCode.NONE:
+            self.result = result.code
+            raise Died
+        self.promises.registered.append(("t", *self.producer, partition))
+
+    def _send(self, partition: TopicPartition) -> None:
+        if self.version == 1:
+            self._add(partition)
+
+        def request(world: World) -> Any:
+            append, later = world.produce(
+                self.producer, partition, 0, b"first", adds_partitions=self.version == 2
+            )
+            if later is None:
+                return append
+            answer: Deferred[Any] = Deferred()
+            later.on_complete(lambda _: answer.complete(append))
+            return answer
+
+        append = self.ask(request, lambda append: ErrorCode(append.code))
+        if append.code is not ErrorCode.NONE:
+            self.result = append.code
+            raise Died
+        offset = append.appended.base_offset
+        self.promises.appended.append(Appended(partition, *self.producer, 0, offset))
+
+    def _send_offset(self) -> None:
+        self._add(OFFSETS)
+        response = self.ask(
+            lambda world: world.commit_offset(self.producer, 5), lambda _: ErrorCode.NONE
+        )
+        code = response.topics[0].partitions[0].error_code
+        assert code == ErrorCode.NONE, ErrorCode(code)
+
+    def _end(self) -> None:
+        if self.point.when is When.ANSWERED:
+            self.world.scene.leaderless |= {*DATA, OFFSETS}
+        first = self.world
+
+        def request(world: World) -> Any:
+            return world.end(self.producer, self.committed, bumps_epoch=self.version == 2)
+
+        self.result = self.ask(request, lambda result: ErrorCode(result.code)).code
+        if self.result is ErrorCode.NONE:
+            self.promises.ended.append(Ended("t", *self.producer, self.committed))
+        if self.point.when is When.ANSWERED:
+            self._after_the_answer(first)
+        self._finish()
+
+    def _after_the_answer(self, first: World) -> None:
+        try:
+            self.trap.answered()
+        except Stopped:
+            self._restart()
+        first.scene.leaderless.clear()
+
+    def _finish(self) -> None:
+        """What the broker had still to do when it answered; it may end there."""
+        try:
+            self.rest(1_000)
+        except Stopped:
+            self._restart()

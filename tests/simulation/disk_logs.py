@@ -1,0 +1,19 @@
+"""The files of all partitions on a simulated disk, as the checkers read them."""
+
+from __future__ import annotations
+
+from oncelog_server.broker import Broker
+from tests.simulation.checking.logs import PartitionLog, TopicPartition, partitions_in
+from tests.simulation.disk import SimDisk
+
+
+def logs_on(disk: SimDisk, broker: Broker | None = None) -> dict[TopicPartition, PartitionLog]:
+    """With the high watermarks and log starts of a broker that is up."""
+    logs = partitions_in(disk.image())
+    if broker is not None:
+        for partition in broker.partitions:
+            name = (partition.topic_partition.topic, partition.topic_partition.partition)
+            if name in logs:
+                logs[name].high_watermark = partition.high_watermark
+                logs[name].log_start = partition.log.log_start_offset
+    return logs

@@ -1,0 +1,242 @@
+"""What goes wrong in a world, and when: a list drawn before anything runs, so that one can be left
+out without changing the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING
+
+from tests.simulation.disk import Loss, Trap
+from tests.simulation.net import Link
+from tests.simulation.options import Options
+from tests.simulation.process import PAUSED, Killed
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+DAMAGEABLE = (".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint")
+TRAP_MATCHES = ("", "", "append", "rename", "sync", "__transaction_state", "__consumer_offsets",
+                "a-0", "create", "unlink", "checkpoint")  # fmt: skip
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`seed` is for what it draws while it acts. `number` names it when it is left out."""
+
+    number: int
+    at_us: int
+    kind: str
+    for_us: int
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.number}: {self.at_us / 1e6:.3f} s {self.kind} ({self.for_us / 1e6:.3f} s)"
+
+
+def draw_faults(rng: Random, options: Options) -> list[Fault]:
+    """In the order of their times; a quarter of the periods has none."""
+    found = []
+    for period in range(options.periods):
+        if not options.kinds or rng.random() < 0.25:
+            continue
+        for _ in range(rng.randint(1, options.faults_per_period)):
+            at_us = period * options.period_us + rng.randrange(options.period_us)
+            for_us = rng.choice((5_000, 100_000, 600_000, 2_000_000))
+            kind = rng.choice(options.kinds)
+            found.append((at_us, kind, rng.randint(1_000, for_us), rng.getrandbits(32)))
+    return [Fault(number, *one) for number, one in enumerate(sorted(found))]
+
+
+class Faults:
+    """Does them. Each ends after its time; whatever still lasts is ended by `heal`."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def inflict(self, fault: Fault) -> None:
+        rng = Random(fault.seed)
+        if getattr(self, "_" + fault.kind.replace("-", "_"))(fault, rng) is not False:
+            self._world.inflicted[fault.kind] += 1
+
+    # The process.
+
+    def _kill(self, fault: Fault, rng: Random) -> bool:
+        world = self._world
+        if not world.node.is_up:
+            return False
+        world.node.kill()
+        self._damage(rng)
+        world.restart_after(fault.for_us)
+        return True
+
+    def _kill_inside(self, fault: Fault, rng: Random) -> None:
+        world = self._world
+        node = world.node
+
+        def spring() -> None:
+            world.sometimes.met("killed inside a change of the disk")
+            world.inflicted["sprung trap"] += 1
+            world.restart_after(fault.for_us)
+            assert node.process is not None
+            node.process.die()
+            raise Killed
+
+        node.disk.trap = Trap(
+            rng.choice((1, 2, 5, 20, 60)),
+            rng.choice(TRAP_MATCHES),
+            spring,
+            torn=rng.random() < 0.3,
+        )
+
+    def _power(self, fault: Fault, rng: Random) -> bool:
+        world = self._world
+        if not world.node.is_up:
+            return False
+        world.node.kill()
+        self._lose_power()
+        self._damage(rng)
+        world.restart_after(fault.for_us)
+        return True
+
+    def _power_inside(self, fault: Fault, rng: Random) -> None:
+        world = self._world
+        node = world.node
+
+        def spring() -> None:
+            world.inflicted["sprung trap"] += 1
+            world.sometimes.met("power lost inside a change of the disk")
+            assert node.process is not None
+            node.process.die()
+            # Not now: the operation that was under way still writes its part.
+            world.loop.call_soon(self._lose_power, context=world.context)
+            world.restart_after(fault.for_us)
+            raise Killed
+
+        node.disk.trap = Trap(
+            rng.choice((1, 2, 5, 20, 60)), rng.choice(TRAP_MATCHES), spring, torn=True
+        )
+
+    def _lose_power(self) -> None:
+        options = self._world.options
+        self._world.node.disk.lose_power(
+            Loss(ordered=options.loss_ordered, holes=options.loss_holes)
+        )
+
+    def _damage(self, rng: Random) -> None:
+        """Files that can be rebuilt: bits flipped, cut, or gone."""
+        world = self._world
+        if rng.random() >= world.options.damage:
+            return
+        disk = world.node.disk
+        candidates = [path for path in sorted(disk.names.files) if path.endswith(DAMAGEABLE)]
+        for path in rng.sample(candidates, min(len(candidates), 3)):
+            how = rng.choice(("flip", "cut", "remove"))
+            world.inflicted[f"damage {how}"] += 1
+            if how == "flip":
+                disk.flip_bit(path)
+            elif how == "remove":
+                disk.change("unlink", path)
+            else:
+                inode = disk.names.files[path]
+                disk.truncate(inode, path, rng.randrange(len(inode.data) + 1))
+
+    def _stop(self, fault: Fault, rng: Random) -> bool:
+        world = self._world
+        if not world.node.is_up:
+            return False
+        world.stop_and_restart(fault.for_us)
+        return True
+
+    def _pause(self, fault: Fault, rng: Random) -> bool:
+        world = self._world
+        if not world.node.pause():
+            return False
+        world.after(fault.for_us, world.node.resume)
+        return True
+
+    # Clients.
+
+    def _pause_client(self, fault: Fault, rng: Random) -> bool:
+        world = self._world
+        running = [one for one in world.clients if one.process and not one.process.is_dead]
+        if not running:
+            return False
+        process = rng.choice(running).me
+        if process.state == PAUSED:
+            return False
+        process.state = PAUSED
+
+        def go_on() -> None:
+            if process.state == PAUSED:
+                world.loop.resume(process)
+
+        world.after(fault.for_us, go_on)
+        return True
+
+    def _kill_client(self, fault: Fault, rng: Random) -> bool:
+        world = self._world
+        running = [one for one in world.clients if one.process and not one.process.is_dead]
+        if not running:
+            return False
+        rng.choice(running).me.die()
+        return True
+
+    # The network.
+
+    def _reset(self, fault: Fault, rng: Random) -> None:
+        for link in self._some_links(rng):
+            self._world.net.reset(link)
+
+    def _vanish(self, fault: Fault, rng: Random) -> None:
+        for link in self._some_links(rng):
+            self._world.net.vanish(link)
+
+    def _hold(self, fault: Fault, rng: Random) -> None:
+        for link in self._some_links(rng):
+            self._world.net.hold(link, fault.for_us)
+
+    def _some_links(self, rng: Random) -> list[Link]:
+        links = self._world.net.open_links()
+        return rng.sample(links, rng.randint(min(1, len(links)), len(links)))
+
+    # The disk.
+
+    def _full(self, fault: Fault, rng: Random) -> None:
+        weather = self._world.node.disk.weather
+        weather.full = True
+        self._world.after(fault.for_us, lambda: setattr(weather, "full", False))
+        self._world.needs_restart = True
+
+    def _append_error(self, fault: Fault, rng: Random) -> None:
+        self._weather(fault, "append_error", rng.choice((0.05, 0.5)))
+
+    def _sync_error(self, fault: Fault, rng: Random) -> None:
+        self._weather(fault, "sync_error", rng.choice((0.05, 0.5)))
+
+    def _read_error(self, fault: Fault, rng: Random) -> None:
+        self._weather(fault, "read_error", rng.choice((0.02, 0.2)))
+
+    def _weather(self, fault: Fault, name: str, value: float) -> None:
+        weather = self._world.node.disk.weather
+        setattr(weather, name, value)
+        self._world.after(fault.for_us, lambda: setattr(weather, name, 0.0))
+        self._world.needs_restart = True
+
+    def _slow_disk(self, fault: Fault, rng: Random) -> None:
+        weather = self._world.node.disk.weather
+        weather.sync_us = (50_000, 400_000)
+        self._world.after(fault.for_us, lambda: setattr(weather, "sync_us", (100, 2_000)))
+
+    # The clock.
+
+    def _wall_step(self, fault: Fault, rng: Random) -> None:
+        self._world.node.clock.step_wall(
+            rng.choice((-HOUR_MS, HOUR_MS, 8 * 24 * HOUR_MS, -8 * 24 * HOUR_MS, 2_000, -2_000))
+        )
+
+    def _wall_freeze(self, fault: Fault, rng: Random) -> None:
+        clock = self._world.node.clock
+        clock.freeze_wall()
+        self._world.after(fault.for_us, clock.unfreeze_wall)

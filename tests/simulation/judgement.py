@@ -1,0 +1,237 @@
+"""The end of a world: everything must come to rest, and what is left must be right."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Final
+
+from oncelog_client import Consumer
+from oncelog_protocol.internal.transaction_log import TransactionState
+from oncelog_server.broker import Broker
+from tests.simulation.checking.anomalies import check_history
+from tests.simulation.checking.history import Outcome, Poll
+from tests.simulation.checking.invariants import check_files, check_settled
+from tests.simulation.checking.live import LiveBroker, check_live
+from tests.simulation.checking.promises import check_reads
+from tests.simulation.disk_logs import logs_on
+from tests.simulation.live_view import broker_view
+from tests.simulation.process import CURRENT
+from tests.simulation.workloads.client import BROKER
+from tests.simulation.workloads.copy import GROUP
+from tests.simulation.workloads.reading import by_key
+from tests.simulation.world import World
+
+
+AT_REST: Final = (
+    TransactionState.EMPTY,
+    TransactionState.COMPLETE_COMMIT,
+    TransactionState.COMPLETE_ABORT,
+)
+
+
+class Judgement:
+    """Run `pass_on` after `world.live`; what does not hold is in `world.violations`."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def pass_on(self) -> None:
+        world = self._world
+        await world.healed()
+        await self._until_decided()
+        await self._read_everything()
+        await self._until_disconnected()
+        before = _view(world.node.broker)
+        self._compare_memory(before)
+        self._look_at_logs_of_events()
+        await self._stop()
+        world.node.kill()
+        if not await world.node.start():
+            world.violate("the broker died at its last start")
+            return
+        after = _view(world.node.broker)
+        self._compare_memory(after)
+        self._compare_restart(before, after)
+        self._check_files()
+        self._check_history()
+        await self._stop()
+        world.node.kill()
+
+    # Rest.
+
+    async def _until_decided(self) -> None:
+        """No transaction is open, and readers can read everything (I8)."""
+        world = self._world
+        patience_us = world.options.transaction_timeout_ms * 1000 + 10_000_000
+        deadline_us = world.loop.now_us + patience_us
+        while True:
+            open_ones = list(_undecided(world.node.broker))
+            if not open_ones:
+                return
+            if world.loop.now_us > deadline_us:
+                world.violate(f"not decided in time: {'; '.join(open_ones)}")
+                return
+            await asyncio.sleep(0.05)
+
+    async def _until_disconnected(self) -> None:
+        """Connections that nobody uses go by the idle limit at the latest (I19)."""
+        world = self._world
+        deadline_us = world.loop.now_us + 30_000_000
+        while connections := len(world.node.broker._listener.connections):
+            if world.loop.now_us > deadline_us:
+                world.violate(f"{connections} connections are left")
+                return
+            await asyncio.sleep(0.2)
+
+    async def _stop(self) -> None:
+        """Cleanly, and nothing of it is left: no task, no timer (I19)."""
+        world = self._world
+        process = world.node.process
+        assert process is not None
+        await world.node.stop()
+        # A turn for what was cancelled, and the files on their way out.
+        await asyncio.sleep(1.0)
+        tasks = [str(task.get_coro()) for task in process.tasks if not task.done()]
+        if tasks:
+            world.violate(f"tasks are left after a clean stop: {tasks}")
+        timers = world.loop.timers_of(process)
+        if timers:
+            world.violate(f"timers are left after a clean stop: {timers}")
+
+    # What readers get.
+
+    async def _read_everything(self) -> None:
+        world = self._world
+        process = world.new_process("auditor")
+        await process.run(self._read())
+        process.die()
+
+    async def _read(self) -> None:
+        world = self._world
+        me = CURRENT.get()
+        assert me is not None
+        partitions = [
+            *world.shared_partitions,
+            *world.input_partitions,
+            *world.output_partitions,
+        ]
+        consumer = Consumer(
+            BROKER,
+            client_id="auditor",
+            group_id=GROUP,
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+        )
+        await consumer.start()
+        await consumer.assign(partitions)
+        world.recorder.assigned(me, map(str, partitions), from_start=True)
+        await consumer.seek_to_beginning(*partitions)
+        ends = await consumer.end_offsets(partitions)
+        deadline_us = world.loop.now_us + 20_000_000
+        while any([await consumer.position(one) < ends[one] for one in partitions]):
+            if world.loop.now_us > deadline_us:
+                world.violate("the last reader does not reach the end")
+                break
+            attempt = world.recorder.begin(me)
+            attempt.poll(by_key(await consumer.poll(timeout_ms=200)))
+            attempt.end(Outcome.OK)
+        world.recorder.history.complete = set(map(str, partitions))
+        await self._note_offsets(consumer)
+        await consumer.close()
+
+    async def _note_offsets(self, consumer: Consumer) -> None:
+        world = self._world
+        if "copy" not in world.options.workloads:
+            return
+        committed = await consumer.committed(*world.input_partitions)
+        world.recorder.history.final_offsets = {
+            (GROUP, str(one)): found.offset for one, found in committed.items() if found is not None
+        }
+
+    # What must hold.
+
+    def _compare_memory(self, live: LiveBroker) -> None:
+        world = self._world
+        logs = logs_on(world.node.disk, world.node.broker)
+        for violation in check_live(logs, live, settled=True):
+            world.violate(str(violation))
+
+    def _compare_restart(self, before: LiveBroker, after: LiveBroker) -> None:
+        """Replay gives what was there, bit for bit (I12, I15)."""
+        world = self._world
+        for name, was in before.partitions.items():
+            now = after.partitions.get(name)
+            if now != was:
+                world.violate(f"after a restart {name} is {now}, was {was}")
+        for what in ("transactions", "group_offsets", "pending_offsets"):
+            if getattr(before, what) != getattr(after, what):
+                world.violate(
+                    f"after a restart {what} are {getattr(after, what)}, "
+                    f"were {getattr(before, what)}"
+                )
+
+    def _check_files(self) -> None:
+        world = self._world
+        logs = logs_on(world.node.disk, world.node.broker)
+        for violation in (*check_files(logs), *check_settled(logs)):
+            world.violate(str(violation))
+        reads: dict[tuple[str, int], list[tuple[int, bytes | None]]] = {}
+        for operation in world.recorder.history.operations:
+            for step in operation.steps:
+                if isinstance(step, Poll):
+                    for key, records in step.records.items():
+                        topic, _, index = key.rpartition("-")
+                        found = reads.setdefault((topic, int(index)), [])
+                        found += [(offset, b"%d" % value) for offset, value in records]
+        for violation in check_reads(reads, logs):
+            world.violate(str(violation))
+
+    def _check_history(self) -> None:
+        world = self._world
+        for anomaly in check_history(world.recorder.history):
+            if anomaly.allowed:
+                world.sometimes.met(f"allowed {anomaly.name}")
+            else:
+                world.violate(str(anomaly))
+        if world.amounts:
+            self._check_money()
+
+    def _check_money(self) -> None:
+        """Every transfer took as much as it gave."""
+        world = self._world
+        seen = {
+            value
+            for operation in world.recorder.history.operations
+            for _, _, value in operation.polled()
+        }
+        total = sum(amount for value, amount in world.amounts.items() if value in seen)
+        if total:
+            world.violate(f"the accounts hold {total}")
+
+    def _look_at_logs_of_events(self) -> None:
+        world = self._world
+        for defect in world.capture.defects:
+            world.violate(f"an exception nobody expected: {defect}")
+        for failure in world.loop.failures:
+            world.violate(f"the loop caught: {failure}")
+
+
+def _undecided(broker: Broker) -> Iterator[str]:
+    for name, reason in broker.partitions.offline().items():
+        yield f"{name} is offline: {reason}"
+    for partition in broker.partitions:
+        stable, high = partition.last_stable_offset, partition.high_watermark
+        end = partition.log.log_end_offset
+        if not stable == high == end:
+            yield f"{partition.topic_partition}: LSO {stable}, HW {high}, end {end}"
+    for _, shard in broker.transactions.runtime.shards():
+        for name, live in shard.transactions.items():
+            state = live.metadata.state
+            if live.pending is not None or state not in AT_REST:
+                yield f"{name} is {state.name}, pending {live.pending}"
+
+
+def _view(broker: Broker) -> LiveBroker:
+    return broker_view(broker.partitions, broker.transactions, broker.groups)

@@ -1,0 +1,75 @@
+"""Frames of clients that arrive a second time, over another connection and later: what a network
+may do to a client that has given up and tries again elsewhere (KAFKA-17754)."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from oncelog_protocol.apis import ApiKey
+from tests.simulation.transport import SimTransport
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+_HEAD: Final = struct.Struct(">ihh")
+
+# From which version on a repetition at any time must change nothing (KIP-890 part 2). Before, a
+# late EndTxn may end the next transaction: known, and why there is part 2.
+SAFE_FROM: Final[dict[int, int]] = {
+    ApiKey.PRODUCE: 3,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 0,
+    ApiKey.TXN_OFFSET_COMMIT: 5,
+    ApiKey.END_TXN: 5,
+    ApiKey.FETCH: 0,
+    ApiKey.METADATA: 0,
+    ApiKey.FIND_COORDINATOR: 0,
+}
+
+
+class _Deaf(asyncio.Protocol):
+    """Sends one frame, and hears no answer."""
+
+
+class Replay:
+    """The net's watcher: every write of every client passes here."""
+
+    def __init__(self, world: World, probability: float, after_us: tuple[int, int]) -> None:
+        self._world = world
+        self._rng: Random = world.rng("replay")
+        self._probability = probability
+        self._after_us = after_us
+
+    def __call__(self, transport: SimTransport, data: bytes) -> None:
+        transport.outgoing.send(data)
+        if self._world.is_healed or self._rng.random() >= self._probability:
+            return
+        position = 0
+        while position + _HEAD.size <= len(data):
+            size, key, version = _HEAD.unpack_from(data, position)
+            end = position + 4 + size
+            if size < 8 or end > len(data):
+                return
+            if version >= SAFE_FROM.get(key, 1 << 15):
+                self._send_later(data[position:end], ApiKey(key))
+            position = end
+
+    def _send_later(self, frame: bytes, key: ApiKey) -> None:
+        delay_us = self._rng.randint(*self._after_us)
+        self._world.inflicted[f"replayed {key.name}"] += 1
+        self._world.net_process.start(self._send(frame, delay_us))
+
+    async def _send(self, frame: bytes, delay_us: int) -> None:
+        await asyncio.sleep(delay_us / 1e6)
+        loop = asyncio.get_running_loop()
+        try:
+            transport, _ = await loop.create_connection(_Deaf, "broker", 9092)
+        except OSError:
+            return
+        assert isinstance(transport, SimTransport)
+        transport.watcher = None
+        transport.write(frame)
+        await asyncio.sleep(1.0)
+        transport.close()

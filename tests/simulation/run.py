@@ -1,0 +1,98 @@
+"""One seed from start to verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from random import Random
+
+from tests.simulation.client_time import simulated_client_time
+from tests.simulation.faults import Fault, draw_faults
+from tests.simulation.judgement import Judgement
+from tests.simulation.log_capture import LogCapture, captured
+from tests.simulation.loop import SimLoop
+from tests.simulation.options import Options, draw_options
+from tests.simulation.world import World
+
+
+@dataclass(slots=True)
+class Verdict:
+    """`trace` is equal for equal runs. `seconds` of CPU, `simulated_s` of the world."""
+
+    seed: int
+    trace: int = 0
+    violations: list[str] = field(default_factory=list)
+    transactions: int = 0
+    committed: int = 0
+    simulated_s: float = 0.0
+    seconds: float = 0.0
+    steps: int = 0
+    inflicted: Counter[str] = field(default_factory=Counter)
+    met: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
+    options: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.violations)
+
+
+def options_of(seed: int) -> Options:
+    return draw_options(Random(f"{seed}/options"))
+
+
+def faults_of(seed: int) -> list[Fault]:
+    return draw_faults(Random(f"{seed}/faults"), options_of(seed))
+
+
+def run_seed(seed: int, *, without: Collection[int] = ()) -> Verdict:
+    """`without`: numbers of faults that are left out."""
+    options = options_of(seed)
+    faults = [one for one in faults_of(seed) if one.number not in without]
+    loop = SimLoop(seed, options.scheduling, step_us=options.step_us)
+    capture = LogCapture(lambda: loop.now_us)
+    started = time.process_time()
+    collecting = gc.isenabled()
+    gc.disable()
+    asyncio.set_event_loop(loop)
+    try:
+        with captured(capture), simulated_client_time(loop, seed):
+            world = World(seed, options, loop, capture)
+            try:
+                loop.run_until_complete(_whole(world, faults))
+            except Exception as error:
+                import traceback
+
+                world.violate("".join(traceback.format_exception(error)))
+        verdict = Verdict(
+            seed,
+            trace=loop.trace,
+            violations=world.violations,
+            transactions=world.recorder.transactions,
+            committed=world.recorder.committed,
+            simulated_s=loop.now_us / 1e6,
+            steps=loop.steps,
+            inflicted=world.inflicted,
+            met=world.sometimes.counts,
+            faults=list(map(str, faults)),
+            events=list(capture.lines()),
+            options=str(options),
+        )
+        world.bury()
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+        if collecting:
+            gc.enable()
+    verdict.seconds = time.process_time() - started
+    return verdict
+
+
+async def _whole(world: World, faults: list[Fault]) -> None:
+    await world.live(faults)
+    await Judgement(world).pass_on()

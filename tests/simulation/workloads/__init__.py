@@ -1,0 +1,1 @@
+"""What clients do in a simulated world, and write down of it."""

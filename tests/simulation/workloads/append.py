@@ -1,0 +1,55 @@
+"""W1: transactions of one to four appends to random partitions, with reads between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncelog_client import Consumer, Producer
+from tests.simulation.recorder import Attempt
+from tests.simulation.workloads.client import BROKER
+from tests.simulation.workloads.reading import by_key
+from tests.simulation.workloads.transactional import TransactionalClient
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+class Append(TransactionalClient):
+    kind = "append"
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.transactional_id = name
+        self._consumer: Consumer | None = None
+
+    async def work(self) -> None:
+        producer = await self.open_producer()
+        consumer = Consumer(
+            BROKER, **self.settings(isolation_level="read_committed", auto_offset_reset="earliest")
+        )
+        try:
+            await producer.init_transactions()
+            if self.rng.random() < 0.5:
+                self._consumer = consumer
+                await consumer.start()
+                await consumer.assign(self.world.shared_partitions)
+                keys = map(str, self.world.shared_partitions)
+                self.world.recorder.assigned(self.me, keys, from_start=True)
+            while not self.is_done and await self.transaction(producer):
+                await self.idle(30)
+        finally:
+            self._consumer = None
+            await consumer.close()
+            await self.close(producer)
+
+    async def fill(self, producer: Producer, attempt: Attempt) -> None:
+        # Its consumer stands on no group: it goes on where it is, also after an abort.
+        attempt.rewound = False
+        for _ in range(self.rng.randint(1, 4)):
+            if self._consumer is not None and self.rng.random() < 0.3:
+                records = await self._consumer.poll(timeout_ms=20, max_records=10)
+                attempt.poll(by_key(records))
+                continue
+            topic, partition = self.rng.choice(self.world.shared_partitions)
+            await self.send(producer, attempt, topic, partition, self.world.recorder.next_value())
+            await self.idle(5)

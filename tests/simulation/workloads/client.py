@@ -1,0 +1,89 @@
+"""A client's life: it works until its quota is done, and starts again after it was killed."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from oncelog_client import KafkaError
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+    from tests.simulation.process import Process
+
+BROKER: Final = "broker:9092"
+# A client that gives up on a call asks again after this long.
+PAUSE_S: Final = 0.03
+
+
+class Client:
+    """`done` of `quota` operations; both outlive the process, all else does not."""
+
+    kind: ClassVar[str]
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.rng: Random = world.rng(name)
+        self.quota = world.options.transactions
+        self.done = 0
+        self.ended = False
+        self.process: Process | None = None
+
+    @property
+    def me(self) -> Process:
+        assert self.process is not None
+        return self.process
+
+    @property
+    def is_done(self) -> bool:
+        return self.done >= self.quota or self.world.is_late
+
+    async def live(self) -> None:
+        """Runs in nobody's process: starts this client's processes one after the other."""
+        await asyncio.sleep(self.rng.random() * 0.05)
+        while not self.ended:
+            self.process = self.world.new_process(self.name)
+            if await self.process.run(self.run()):
+                self.ended = True
+                self.process.die()
+            else:
+                self.world.sometimes.met("client killed")
+                await asyncio.sleep(self.rng.random() * 0.3)
+
+    async def run(self) -> None:
+        """One life. Errors of the client library are part of it, others are defects."""
+        while not self.is_done:
+            try:
+                await self.work()
+            except KafkaError:
+                await asyncio.sleep(PAUSE_S)
+
+    async def work(self) -> None:
+        """Until done, or until something failed that needs a new start. Raises KafkaError."""
+        raise NotImplementedError
+
+    def settings(self, **more: Any) -> dict[str, Any]:
+        """Of every client: time-outs that fit small worlds."""
+        return {
+            "client_id": self.name,
+            "request_timeout_ms": 800,
+            "retry_backoff_ms": 10,
+            "retry_backoff_max_ms": 100,
+            "reconnect_backoff_ms": 10,
+            "reconnect_backoff_max_ms": 100,
+            "socket_connection_setup_timeout_ms": 500,
+            "connections_max_idle_ms": 9_000,
+            "metadata_max_age_ms": 60_000,
+            **more,
+        }
+
+    def producer_settings(self, **more: Any) -> dict[str, Any]:
+        return self.settings(max_block_ms=2_500, delivery_timeout_ms=2_000, **more)
+
+    async def idle(self, most_ms: int) -> None:
+        """Now and then, for a while."""
+        if self.rng.random() < 0.3:
+            await asyncio.sleep(self.rng.random() * most_ms / 1000)

@@ -1,0 +1,38 @@
+"""W3: transfers between accounts: each takes from one partition what it gives to another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncelog_client import Producer
+from tests.simulation.recorder import Attempt
+from tests.simulation.workloads.transactional import TransactionalClient
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+class Money(TransactionalClient):
+    kind = "money"
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.transactional_id = name
+
+    async def work(self) -> None:
+        producer = await self.open_producer()
+        try:
+            await producer.init_transactions()
+            while not self.is_done and await self.transaction(producer):
+                await self.idle(20)
+        finally:
+            await self.close(producer)
+
+    async def fill(self, producer: Producer, attempt: Attempt) -> None:
+        amount = self.rng.randint(1, 100)
+        partitions = self.world.shared_partitions
+        for signed in (-amount, amount):
+            value = self.world.recorder.next_value()
+            self.world.amounts[value] = signed
+            topic, partition = self.rng.choice(partitions)
+            await self.send(producer, attempt, topic, partition, value)

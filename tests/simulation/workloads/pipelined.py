@@ -1,0 +1,141 @@
+"""W5: transactions of many batches in flight, written on the wire, in both protocol versions; ids
+that others take over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oncelog_client.config import ClientConfig
+from oncelog_client.errors import DisconnectedError, KafkaError, TimedOutError
+from oncelog_protocol.errors import ErrorCode
+from tests.simulation.checking.history import Outcome
+from tests.simulation.recorder import Attempt
+from tests.simulation.workloads.client import Client
+from tests.simulation.workloads.raw import RawBatch, RawProducer, outcome
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+WRITTEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+IN_FLIGHT = 5
+
+
+class Pipelined(Client):
+    kind = "pipelined"
+    v2 = True
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.transactional_id = name
+
+    async def work(self) -> None:
+        config = ClientConfig(bootstrap_servers=(("broker", 9092),), **self.settings())
+        producer = RawProducer(config, self.transactional_id, v2=self.v2)
+        try:
+            await producer.init(self.world.options.transaction_timeout_ms)
+            while not self.is_done and await self.transaction(producer):
+                await self.idle(20)
+        finally:
+            producer.close()
+
+    async def transaction(self, producer: RawProducer) -> bool:
+        """Whether the producer can go on with the next one as it is."""
+        attempt = self.world.recorder.begin(self.me, is_transaction=True)
+        self.done += 1
+        try:
+            written = await self.write(producer, attempt)
+            await self.idle(10)
+            commit = written and self.rng.random() > 0.15
+            attempt.in_doubt = commit
+            code = await producer.end(commit=commit)
+        except KafkaError as error:
+            attempt.failed()
+            if isinstance(error, TimedOutError | DisconnectedError):
+                self.world.sometimes.met("raw producer lost an answer")
+            return False
+        if code:
+            self.note(code)
+            attempt.failed()
+            return False
+        attempt.end(Outcome.OK if commit else Outcome.FAIL)
+        if not written and not self.v2:
+            # The sequences have a gap: only a new epoch begins them anew (KIP-360).
+            await producer.init(self.world.options.transaction_timeout_ms, bump=True)
+        return True
+
+    def note(self, code: int) -> None:
+        known = ErrorCode(code)
+        self.world.sometimes.met(f"end refused {known.name}")
+
+    async def write(self, producer: RawProducer, attempt: Attempt) -> bool:
+        """Whether all was written. Raises KafkaError."""
+        partitions = self.rng.sample(
+            self.world.shared_partitions, self.rng.randint(1, len(self.world.shared_partitions))
+        )
+        if not self.v2:
+            await producer.add([(topic, index) for topic, index in partitions])
+        sent: list[tuple[RawBatch, Any, list[int]]] = []
+        for _ in range(self.rng.randint(1, IN_FLIGHT)):
+            topic, partition = self.rng.choice(partitions)
+            values = [self.world.recorder.next_value() for _ in range(self.rng.randint(1, 2))]
+            batch = producer.next_batch(topic, partition, values)
+            steps = [attempt.send(f"{topic}-{partition}", value) for value in values]
+            sent.append((batch, await producer.produce(batch, self.world.now_ms), steps))
+        again = self.rng.choice(sent)[0] if self.rng.random() < 0.2 else None
+        repeated = None if again is None else await producer.produce(again, self.world.now_ms)
+        offsets: dict[int, int] = {}
+        whole = True
+        for batch, answer, steps in sent:
+            row = outcome(await answer)
+            whole = whole and row.error_code in WRITTEN
+            if row.error_code:
+                self.world.sometimes.met(f"batch refused {ErrorCode(row.error_code).name}")
+            elif row.base_offset >= 0:
+                offsets[id(batch)] = row.base_offset
+                for index, step in enumerate(steps):
+                    attempt.acked(step, row.base_offset + index)
+        if again is not None and repeated is not None:
+            self.compare(outcome(await repeated), offsets.get(id(again)))
+        return whole
+
+    def compare(self, row: Any, offset: int | None) -> None:
+        """A repeated batch is answered with its first place (R1)."""
+        if row.error_code == ErrorCode.NONE and offset is not None and row.base_offset >= 0:
+            self.world.sometimes.met("duplicate answered with its first offset")
+            if row.base_offset != offset:
+                self.world.violate(f"a repeated batch is at {row.base_offset}, not {offset}")
+
+
+class PipelinedV2(Pipelined):
+    kind = "pipelined-v2"
+
+
+class PipelinedV1(Pipelined):
+    kind = "pipelined-v1"
+    v2 = False
+
+
+class Hijack(Pipelined):
+    """Takes the transactional ids of others, writes a little, and goes."""
+
+    kind = "hijack"
+
+    async def work(self) -> None:
+        victims = [name for name in self.world.transactional_ids if name != self.name]
+        if not victims:
+            self.done = self.quota
+            return
+        self.transactional_id = self.rng.choice(victims)
+        self.v2 = not self.transactional_id.startswith("pipelined-v1")
+        config = ClientConfig(bootstrap_servers=(("broker", 9092),), **self.settings())
+        producer = RawProducer(config, self.transactional_id, v2=self.v2)
+        self.world.sometimes.met("transactional id taken over")
+        try:
+            await producer.init(self.world.options.transaction_timeout_ms)
+            for _ in range(self.rng.randint(0, 2)):
+                if not await self.transaction(producer):
+                    break
+            self.done += 3
+            await self.idle(600)
+        finally:
+            producer.close()

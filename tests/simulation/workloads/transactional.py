@@ -1,0 +1,118 @@
+"""Clients that work in transactions of our own producer."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from oncelog_client import (
+    AbortableError,
+    CommitOutcomeUnknown,
+    KafkaError,
+    Producer,
+    RecordMetadata,
+    RetriableError,
+)
+from tests.simulation.checking.history import Outcome
+from tests.simulation.recorder import Attempt
+from tests.simulation.workloads.client import BROKER, Client
+
+ABORT_PROBABILITY = 0.15
+# How often a commit whose outcome is unknown is asked about again.
+COMMIT_ATTEMPTS = 4
+
+
+class TransactionalClient(Client):
+    """`fill` puts records into a transaction, everything around it is here."""
+
+    transactional_id: str
+
+    async def open_producer(self) -> Producer:
+        producer = Producer(
+            BROKER,
+            **self.producer_settings(
+                transactional_id=self.transactional_id,
+                transaction_timeout_ms=self.world.options.transaction_timeout_ms,
+                linger_ms=self.rng.choice((0, 0, 1)),
+                batch_size=self.rng.choice((1, 200, 16_384)),
+            ),
+        )
+        await producer.start()
+        return producer
+
+    async def fill(self, producer: Producer, attempt: Attempt) -> None:
+        """Raises KafkaError."""
+        raise NotImplementedError
+
+    async def after_abort(self) -> None:
+        """Go back to what is committed."""
+
+    async def send(
+        self, producer: Producer, attempt: Attempt, topic: str, partition: int, value: int
+    ) -> None:
+        step = attempt.send(f"{topic}-{partition}", value)
+        ticket = await producer.send(topic, b"%d" % value, partition=partition)
+        ticket.add_done_callback(lambda done: _acked(attempt, step, done))
+
+    async def transaction(self, producer: Producer) -> bool:
+        """One; whether the producer can go on. Raises KafkaError where it cannot even begin."""
+        attempt = self.world.recorder.begin(self.me, is_transaction=True)
+        self.done += 1
+        try:
+            await producer.begin_transaction()
+            await self.fill(producer, attempt)
+            await self.idle(20)
+            if self.rng.random() < ABORT_PROBABILITY:
+                return await self._abort(producer, attempt)
+            return await self._commit(producer, attempt)
+        except (AbortableError, RetriableError):
+            return await self._abort(producer, attempt)
+        except KafkaError:
+            attempt.failed()
+            return False
+
+    async def _commit(self, producer: Producer, attempt: Attempt) -> bool:
+        attempt.in_doubt = True
+        for _ in range(COMMIT_ATTEMPTS):
+            try:
+                await producer.commit_transaction()
+            except CommitOutcomeUnknown as unknown:
+                self.world.sometimes.met("commit outcome unknown")
+                if unknown.fatal:
+                    break
+                continue
+            except AbortableError:
+                # Not committed, and what the broker answers now cannot be changed by a late commit:
+                # none is on its way.
+                attempt.in_doubt = False
+                self.world.sometimes.met("commit refused, abortable")
+                raise
+            attempt.end(Outcome.OK)
+            return True
+        attempt.failed()
+        return False
+
+    async def _abort(self, producer: Producer, attempt: Attempt) -> bool:
+        usable = False
+        for _ in range(COMMIT_ATTEMPTS):
+            try:
+                await producer.abort_transaction()
+            except RetriableError:
+                self.world.sometimes.met("abort timed out")
+                continue
+            except KafkaError:
+                break
+            usable = True
+            break
+        attempt.failed()
+        await self.after_abort()
+        return usable
+
+    async def close(self, producer: Producer) -> None:
+        with suppress(KafkaError):
+            await producer.close(timeout_ms=500)
+
+
+def _acked(attempt: Attempt, step: int, done: asyncio.Future[RecordMetadata]) -> None:
+    if not done.cancelled() and done.exception() is None:
+        attempt.acked(step, done.result().offset)

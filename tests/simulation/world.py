@@ -1,0 +1,267 @@
+"""One seed's world: a broker, its clients, what goes wrong, and in the end the judgement."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from dataclasses import replace
+from functools import cache
+from random import Random
+from typing import Any
+
+from oncelog_client import TopicPartition
+from oncelog_server.cluster.topics import NewTopic
+from oncelog_server.config import Settings, load_settings
+from tests.simulation.broker_node import BrokerNode
+from tests.simulation.clock import EPOCH_MS
+from tests.simulation.faults import Fault, Faults
+from tests.simulation.log_capture import LogCapture
+from tests.simulation.loop import SimLoop
+from tests.simulation.net import SimNet
+from tests.simulation.options import Options
+from tests.simulation.process import Process
+from tests.simulation.recorder import Recorder
+from tests.simulation.replay import Replay
+from tests.simulation.sometimes import Sometimes
+from tests.simulation.workloads.append import Append
+from tests.simulation.workloads.client import Client
+from tests.simulation.workloads.copy import Copy
+from tests.simulation.workloads.money import Money
+from tests.simulation.workloads.pipelined import Hijack, PipelinedV1, PipelinedV2
+from tests.simulation.workloads.plain import Feeder, Plain
+from tests.simulation.workloads.reader import Reader
+
+KINDS: dict[str, type[Client]] = {
+    one.kind: one
+    for one in (Append, Copy, Feeder, Hijack, Money, PipelinedV1, PipelinedV2, Plain, Reader)
+}
+
+
+class World:
+    """`settle` must follow `live`: see `judgement`."""
+
+    def __init__(self, seed: int, options: Options, loop: SimLoop, capture: LogCapture) -> None:
+        self.seed = seed
+        self.options = options
+        self.loop = loop
+        self.capture = capture
+        self.context = Context()
+        self.recorder = Recorder(loop)
+        self.sometimes = Sometimes()
+        self.inflicted: Counter[str] = Counter()
+        self.violations: list[str] = []
+        self.amounts: dict[int, int] = {}
+        self.clients: list[Client] = []
+        self.is_late = False
+        self.is_healed = False
+        self.is_copied = False
+        self.needs_restart = False
+        self._processes: list[Process] = []
+        self._work: list[asyncio.Task[Any]] = []
+        self._restarting = False
+        self.net = loop.network = SimNet(loop, self.rng("net"))
+        self.net_process = self.new_process("network")
+        self._make_weather()
+        self.node = BrokerNode(loop, self.rng("broker"), _settings(options), self.new_process)
+        self.node.clock = type(self.node.clock)(loop, options.drift_ppm)
+
+    def _make_weather(self) -> None:
+        options, weather = self.options, self.net.weather
+        weather.latency_us = options.latency_us
+        weather.segmentation = options.segmentation
+        weather.coalescing = options.coalescing
+        weather.clogging = options.clogging
+        self.net.small_window = options.small_window
+        if options.replaying:
+            self.net.watch = Replay(self, options.replaying, options.replay_after_us)
+
+    # What its inhabitants ask for.
+
+    def rng(self, name: str) -> Random:
+        """One for each purpose: what one draws changes nothing for the others."""
+        return Random(f"{self.seed}/{name}")
+
+    def new_process(self, name: str) -> Process:
+        process = Process(name, len(self._processes) + 1)
+        self._processes.append(process)
+        return process
+
+    def bury(self) -> None:
+        """After the end: whoever is still there is dead, and nothing is said about it."""
+        for process in self._processes:
+            process.bury()
+
+    @property
+    def now_ms(self) -> int:
+        return EPOCH_MS + self.loop.now_us // 1000
+
+    @property
+    def shared_partitions(self) -> list[TopicPartition]:
+        return [TopicPartition("a", index) for index in range(self.options.topic_partitions)]
+
+    @property
+    def input_partitions(self) -> list[TopicPartition]:
+        return [TopicPartition("in", index) for index in range(self.options.topic_partitions)]
+
+    @property
+    def output_partitions(self) -> list[TopicPartition]:
+        return [TopicPartition("out", index) for index in range(self.options.topic_partitions)]
+
+    @property
+    def transactional_ids(self) -> list[str]:
+        return [
+            one.transactional_id
+            for one in self.clients
+            if hasattr(one, "transactional_id") and not isinstance(one, Hijack)
+        ]
+
+    @property
+    def is_fed(self) -> bool:
+        return all(one.ended for one in self.clients if isinstance(one, Feeder))
+
+    def violate(self, what: str) -> None:
+        self.violations.append(f"{self.loop.now_us / 1e6:.4f} s: {what}")
+
+    # Its course.
+
+    def after(self, delay_us: int, then: Callable[[], None]) -> None:
+        self.loop.call_later(delay_us / 1e6, then, context=self.context)
+
+    def background(self, work: Coroutine[Any, Any, None]) -> None:
+        self._work.append(self.loop.create_task(work, context=self.context.copy()))
+
+    def restart_after(self, delay_us: int) -> None:
+        """The broker is down, or about to be: start it again."""
+        if not self._restarting:
+            self._restarting = True
+            self.background(self._restart(delay_us))
+
+    def stop_and_restart(self, delay_us: int) -> None:
+        if not self._restarting:
+            self._restarting = True
+            self.background(self._restart(delay_us, stop=True))
+
+    async def _restart(self, delay_us: int, *, stop: bool = False) -> None:
+        if stop:
+            # A paused one cannot stop.
+            self.node.resume()
+            if await self.node.stop():
+                self.sometimes.met("clean stop")
+            self.node.kill()
+        await asyncio.sleep(delay_us / 1e6)
+        await self._start_until_up()
+        self._restarting = False
+
+    async def _start_until_up(self) -> None:
+        for attempt in range(200):
+            try:
+                if await self.node.start():
+                    return
+            except Exception as error:
+                # A disk that fails is a reason not to start; anything else is looked at by the
+                # judgement, as the broker will not be up then.
+                self.sometimes.met("start refused")
+                self._last_refusal = repr(error)
+                if self.is_healed and attempt > 20:
+                    self.violate(f"the broker does not start: {error!r}")
+                    raise
+            await asyncio.sleep(0.02)
+        raise AssertionError("the broker does not start")
+
+    async def live(self, faults: list[Fault]) -> None:
+        """From the first start to the end of the last client, all faults between."""
+        assert await self.node.start()
+        await self._create_topics()
+        self._make_clients()
+        lives = [
+            self.loop.create_task(one.live(), context=self.context.copy()) for one in self.clients
+        ]
+        acting = Faults(self)
+        for fault in faults:
+            self.after(fault.at_us, lambda fault=fault: acting.inflict(fault))  # type: ignore[misc]
+        horizon_us = self.options.periods * self.options.period_us
+        self.after(horizon_us + 2_000_000, self.heal)
+        # Clients that are still at it then have had their time.
+        self.after(horizon_us + 12_000_000, lambda: setattr(self, "is_late", True))
+        try:
+            async with asyncio.timeout(horizon_us / 1e6 + 60):
+                await asyncio.gather(*lives)
+        except TimeoutError:
+            unfinished = [one.name for one in self.clients if not one.ended]
+            self.violate(f"clients do not end: {', '.join(unfinished)}")
+        self.heal()
+
+    async def _create_topics(self) -> None:
+        broker, process = self.node.broker, self.node.process
+        assert process is not None
+        count = self.options.topic_partitions
+        await process.run(
+            broker.metadata.create_topics([NewTopic(name, count, 1) for name in ("a", "in", "out")])
+        )
+
+    def _make_clients(self) -> None:
+        counts = dict(self.options.workloads)
+        if counts.get("copy"):
+            counts["feeder"] = 1
+        for kind in sorted(counts):
+            for number in range(counts[kind]):
+                self.clients.append(KINDS[kind](self, f"{kind}-{number}"))
+
+    def heal(self) -> None:
+        """Nothing goes wrong any more; what failed is started again."""
+        if self.is_healed:
+            return
+        self.is_healed = True
+        disk, weather = self.node.disk, self.net.weather
+        disk.trap = None
+        disk.weather = type(disk.weather)()
+        weather.clogging = weather.segmentation = 0.0
+        self.node.clock.unfreeze_wall()
+        self.node.resume()
+        for client in self.clients:
+            if client.process is not None and client.process.held:
+                self.loop.resume(client.process)
+            elif client.process is not None and not client.process.is_dead:
+                client.process.state = 0
+        if self.needs_restart:
+            self.stop_and_restart(1_000)
+
+    async def healed(self) -> None:
+        """Until the broker is up for good."""
+        while self._restarting or not self.node.is_up:
+            await asyncio.sleep(0.01)
+        for task in self._work:
+            if task.done() and task.exception() is not None:
+                raise task.exception()  # type: ignore[misc]
+
+
+@cache
+def _loaded() -> Settings:
+    return load_settings(
+        assignments=(
+            "listeners=PLAINTEXT://broker:9092",
+            "group.initial.rebalance.delay.ms=20",
+            "group.min.session.timeout.ms=500",
+            "connections.max.idle.ms=10000",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms=100",
+            "log.segment.delete.delay.ms=500",
+            "auto.create.topics.enable=false",
+        )
+    ).settings
+
+
+def _settings(options: Options) -> Settings:
+    return replace(
+        _loaded(),
+        oncelog_flush_on_ack=options.flush_on_ack,
+        log_segment_bytes=options.segment_bytes,
+        transaction_state_log_segment_bytes=max(options.segment_bytes, 300),
+        offsets_topic_segment_bytes=max(options.segment_bytes, 300),
+        log_index_interval_bytes=options.index_interval_bytes,
+        transaction_state_log_num_partitions=options.transaction_partitions,
+        offsets_topic_num_partitions=options.offsets_partitions,
+        log_flush_offset_checkpoint_interval_ms=options.checkpoint_ms,
+        log_flush_interval_ms=options.flush_ms,
+    )
