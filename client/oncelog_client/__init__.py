@@ -29,7 +29,9 @@ if TYPE_CHECKING:
         ConfigError,
         DisconnectedError,
         FatalError,
+        FencedInGroupError,
         FencedInstanceError,
+        GroupCommitError,
         IllegalStateError,
         KafkaError,
         NoOffsetForPartitionError,
@@ -64,6 +66,8 @@ if TYPE_CHECKING:
         PartitionInfo,
         RecordMetadata,
         TopicPartition,
+        TransactionGroup,
+        TransactionMember,
     )
 
 _HOMES = {
@@ -82,7 +86,9 @@ _HOMES = {
     "ConsumerRecord": "values",
     "DisconnectedError": "errors",
     "FatalError": "errors",
+    "FencedInGroupError": "errors",
     "FencedInstanceError": "errors",
+    "GroupCommitError": "errors",
     "Header": "values",
     "IllegalStateError": "errors",
     "KafkaError": "errors",
@@ -108,6 +114,8 @@ _HOMES = {
     "TimedOutError": "errors",
     "TopicPartition": "values",
     "TransactionAbortedError": "errors",
+    "TransactionGroup": "values",
+    "TransactionMember": "values",
     "UnsupportedVersionError": "errors",
 }
 
@@ -140,7 +148,9 @@ __all__ = [
     "ConsumerRecord",
     "DisconnectedError",
     "FatalError",
+    "FencedInGroupError",
     "FencedInstanceError",
+    "GroupCommitError",
     "Header",
     "IllegalStateError",
     "KafkaError",
@@ -166,5 +176,7 @@ __all__ = [
     "TimedOutError",
     "TopicPartition",
     "TransactionAbortedError",
+    "TransactionGroup",
+    "TransactionMember",
     "UnsupportedVersionError",
 ]

@@ -15,7 +15,8 @@ from .clock import monotonic_ms
 from .cluster import Cluster, CoordinatorType
 from .connection import ANY_VERSION
 from .errors import DisconnectedError, KafkaError, RetriableError
-from .transactions import ProducerTransaction, Verdict, verdict
+from .transactions import ProducerTransaction
+from .verdicts import Verdict, verdict
 
 R = TypeVar("R")
 
@@ -38,8 +39,11 @@ class Unanswered(Exception):
 class Refused(Exception):
     """The coordinator gave an answer that ends the call. `maybe_done` as in Unanswered."""
 
-    def __init__(self, api: ApiKey, code: int, message: str, *, maybe_done: bool) -> None:
+    def __init__(
+        self, api: ApiKey, code: int, message: str, *, maybe_done: bool, answer: object = None
+    ) -> None:
         super().__init__(api, code, message)
+        self.answer = answer
         self.api = api
         self.code = code
         self.message = message
@@ -52,7 +56,7 @@ class Refused(Exception):
 
 async def ask(
     cluster: Cluster,
-    transaction: ProducerTransaction,
+    transaction: ProducerTransaction | None,
     kind: CoordinatorType,
     key: str,
     request: object,
@@ -61,13 +65,14 @@ async def ask(
     deadline_ms: float,
     versions: range = ANY_VERSION,
 ) -> R:
-    """Ask until the answer is success. `codes` are the error codes in an answer.
+    """Ask until the answer is success. `codes` are the error codes in an answer. `transaction`:
+    None for that of another process, whose epoch is to stay as it is.
 
     Raises Unanswered at the deadline, and Refused for an answer that is neither success nor a
     reason to ask again.
     """
     api = api_of(type(request)).key
-    if not transaction.implicit and api in _BEFORE_VERSION_2:
+    if (transaction is None or not transaction.implicit) and api in _BEFORE_VERSION_2:
         versions = range(versions[0], _BEFORE_VERSION_2[api][-1] + 1)
     maybe_done = False
     failures = 0
@@ -91,7 +96,9 @@ async def ask(
             if outcome is Verdict.FIND_COORDINATOR:
                 cluster.forget_coordinator(kind, key)
             elif outcome is not Verdict.RETRY:
-                raise Refused(api, code, f"{api.name} of {key}", maybe_done=maybe_done)
+                raise Refused(
+                    api, code, f"{api.name} of {key}", maybe_done=maybe_done, answer=answer
+                )
             if code == ErrorCode.CONCURRENT_TRANSACTIONS:
                 backoff = _CONCURRENT_BACKOFF
             reason = known_code(code).name

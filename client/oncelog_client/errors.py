@@ -143,6 +143,24 @@ class ProducerFencedError(FatalError):
     default_code = ErrorCode.PRODUCER_FENCED
 
 
+class FencedInGroupError(AbortableError):
+    """A newer generation of the producer's consumer group, or another producer in it, has taken its
+    input partitions. Its transaction is aborted: poll, to be in the group's generation, and call
+    `init_transactions` with the new assignment. Nothing has to be closed."""
+
+    default_code = ErrorCode.ILLEGAL_GENERATION
+
+
+class GroupCommitError(AbortableError):
+    """Nothing was decided, because of one member. `member` is its transactional id."""
+
+    def __init__(
+        self, message: str = "", code: ErrorCode | None = None, *, member: str = ""
+    ) -> None:
+        super().__init__(message, code)
+        self.member = member
+
+
 class TransactionAbortedError(AbortableError):
     """The record was dropped because its transaction is being aborted."""
 
@@ -197,6 +215,7 @@ _SPECIFIC: Final[dict[ErrorCode, type[KafkaError]]] = {
     ErrorCode.INVALID_PRODUCER_EPOCH: ProducerFencedError,
     ErrorCode.PRODUCER_FENCED: ProducerFencedError,
     ErrorCode.INVALID_TXN_STATE: FatalError,
+    ErrorCode.CONCURRENT_PRODUCER_COMMIT: FencedInGroupError,
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: FatalError,
     ErrorCode.TRANSACTION_COORDINATOR_FENCED: FatalError,
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: AbortableError,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -20,28 +20,23 @@ from .config import ProducerConfig, ProducerSettings, producer_config
 from .errors import (
     BufferExhaustedError,
     ClosedError,
-    IllegalStateError,
     KafkaError,
     RecordTooLargeError,
-    TimedOutError,
-    TransactionAbortedError,
 )
 from .partitioner import Partitioner
-from .prepared import PreparedTxnState
 from .sender import Sender, Ticket
 from .transaction_session import TransactionSession
-from .transactions import Event, ProducerTransaction, State
+from .transactional import Transactional
+from .transactions import ProducerTransaction, State
 from .values import (
-    ConsumerGroupMetadata,
     Header,
-    OffsetAndMetadata,
     PartitionInfo,
     RecordMetadata,
     TopicPartition,
 )
 
 
-class Producer:
+class Producer(Transactional):
     """Sends records. Use as `async with Producer(bootstrap_servers=...) as producer`.
 
     Settings are those of Kafka's producer in snake case (see `ProducerSettings`); raises
@@ -210,151 +205,6 @@ class Producer:
         """The partitions of a topic. Raises the topic's error, or TimedOutError."""
         self._open()
         return list((await self._cluster.topic(topic, self.config.max_block_ms)).partitions)
-
-    # -- transactions
-
-    def _transactional(self) -> tuple[ProducerTransaction, TransactionSession]:
-        self._open()
-        if self._core is None or self._session is None:
-            raise IllegalStateError("transactions need a transactional_id")
-        return self._core, self._session
-
-    async def init_transactions(self, *, keep_prepared_txn: bool = False) -> None:
-        """Take the transactional id: fence its older producers, wait until what they left open has
-        been committed or aborted. Once, before the first transaction.
-
-        With `keep_prepared_txn` what they left open stays open, to be ended by
-        `complete_transaction`, `commit_transaction` or `abort_transaction` (KIP-939).
-
-        Raises TimedOutError after `max_block_ms` (call again), or a FatalError.
-        """
-        core, session = self._transactional()
-        await session.init(keep_prepared=keep_prepared_txn)
-        self._accumulator.adopt(core.identity)
-
-    async def begin_transaction(self) -> None:
-        """Start a transaction. Raises IllegalStateError inside another one."""
-        core, session = self._transactional()
-        core.begin(session.cluster_version)
-
-    async def send_offsets_to_transaction(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        group: ConsumerGroupMetadata | str,
-    ) -> None:
-        """Make consumed offsets part of the transaction: the offsets of the *next* records to read.
-
-        With `consumer.group_metadata()` a consumer that has lost its partitions is refused
-        (KIP-447); a plain group id is only protected by the transactional id. Raises AbortableError
-        or FatalError.
-        """
-        _, session = self._transactional()
-        if isinstance(group, str):
-            group = ConsumerGroupMetadata(group)
-        if offsets:
-            await session.send_offsets(offsets, group)
-
-    async def prepare_transaction(self) -> PreparedTxnState:
-        """Write what is buffered. From now on the transaction stays open, over crashes too, until
-        it is committed, aborted or completed: store the state with the decision (KIP-939).
-
-        Raises AbortableError, FatalError, or TimedOutError (call again).
-        """
-        core, _ = self._transactional()
-        sender = self._open()
-        if not self.config.transaction_two_phase_commit_enable:
-            raise IllegalStateError("preparing needs transaction_two_phase_commit_enable")
-        core.apply(Event.PREPARE)
-        await self._write_all(core, sender)
-        return core.flushed()
-
-    async def complete_transaction(self, state: PreparedTxnState) -> None:
-        """Commit the prepared transaction if it is the one of `state`, which was stored when it was
-        decided to commit; abort it otherwise. Does nothing after `init_transactions` that found no
-        open transaction: then it has been ended already.
-
-        Raises as `commit_transaction` and `abort_transaction` do; may then be called again.
-        """
-        core, _ = self._transactional()
-        if core.prepared is None:
-            if core.nothing_kept:
-                return
-            raise IllegalStateError(f"nothing is prepared: {core.state.value}")
-        if state == core.prepared:
-            await self.commit_transaction()
-        else:
-            await self.abort_transaction()
-
-    async def commit_transaction(self) -> None:
-        """Write what is buffered, then commit.
-
-        Raises AbortableError (abort, and do the work again), FatalError (close), or
-        CommitOutcomeUnknown: then only calling this again is allowed, it asks on.
-        """
-        core, session = self._transactional()
-        sender = self._open()
-        core.apply(Event.PREPARE_COMMIT)
-        if core.state is State.PREPARING_COMMIT:
-            await self._write_all(core, sender)
-        await session.commit()
-        self._accumulator.adopt(core.identity)
-
-    async def _write_all(self, core: ProducerTransaction, sender: Sender) -> None:
-        try:
-            async with asyncio.timeout(self.config.max_block_ms / 1000):
-                await self._flush(sender)
-        except TimeoutError:
-            raise TimedOutError("the records were not written within max_block_ms") from None
-        if core.error is not None:
-            raise core.error
-
-    async def abort_transaction(self) -> None:
-        """Drop what is buffered and abort. Raises TimedOutError (call again) or FatalError."""
-        self._transactional()
-        await self._abort(self._open())
-
-    async def _abort(self, sender: Sender) -> None:
-        assert self._core is not None
-        assert self._session is not None
-        self._core.apply(Event.ABORT)
-        self._accumulator.aborting = True
-        try:
-            for batch in self._accumulator.drop_unsent():
-                sender.fail_tickets(batch, TransactionAbortedError("the transaction is aborted"))
-            if self._adding is not None:
-                await self._adding
-            try:
-                async with asyncio.timeout(self.config.max_block_ms / 1000):
-                    await self._flush(sender)
-            except TimeoutError:
-                raise TimedOutError("records are still in flight: abort again") from None
-            await self._session.abort(bump=self._accumulator.in_doubt)
-        finally:
-            self._accumulator.aborting = False
-        self._accumulator.adopt(self._core.identity)
-
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Self]:
-        """`async with producer.transaction():` commits at the end, aborts on an exception.
-
-        Never aborts after a commit without a known outcome: CommitOutcomeUnknown goes to the
-        caller, who may call `commit_transaction()` again.
-        """
-        await self.begin_transaction()
-        try:
-            yield self
-            await self.commit_transaction()
-        except BaseException:
-            core, _ = self._transactional()
-            # Not while a commit may have been decided, nor after a fatal error.
-            if core.state in (
-                State.IN_TRANSACTION,
-                State.PREPARING,
-                State.PREPARING_COMMIT,
-                State.ABORTABLE_ERROR,
-            ):
-                await self.abort_transaction()
-            raise
 
     def _add_partitions(self) -> None:
         if self._adding is None and self._session is not None:

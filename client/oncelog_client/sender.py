@@ -193,6 +193,7 @@ class Sender:
             acks=self._config.acks,
             timeout_ms=self._config.request_timeout_ms,
             topic_data=list(topics.values()),
+            transaction_group_id=None if self._transaction is None else self._transaction.group_id,
         )
 
     def _idle_ms(self, now_ms: float) -> float | None:

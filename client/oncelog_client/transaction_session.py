@@ -39,13 +39,16 @@ from .connection import ANY_VERSION
 from .coordinator_calls import Refused, Unanswered, ask, known_code
 from .errors import (
     CommitOutcomeUnknown,
+    FencedInGroupError,
     KafkaError,
     ProducerFencedError,
     TimedOutError,
 )
+from .group_transactions import assigned_topics, check_feature
 from .prepared import PreparedTxnState
-from .transactions import Event, ProducerTransaction, Verdict, fenced
+from .transactions import Event, ProducerTransaction, fenced
 from .values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from .verdicts import Verdict
 
 R = TypeVar("R")
 
@@ -72,6 +75,10 @@ class TransactionSession:
         """The finalized `transaction.version` of the cluster, 0 where it has none."""
         return self._cluster.features.get(TRANSACTION_VERSION, 0)
 
+    def check_group_transactions(self) -> None:
+        """Raises UnsupportedVersionError where the broker does not have them."""
+        check_feature(self._cluster)
+
     # -- the calls
 
     async def init(self, *, keep_prepared: bool = False) -> None:
@@ -81,8 +88,29 @@ class TransactionSession:
         Raises TimedOutError (call again), or a FatalError.
         """
         self._core.apply(Event.INIT)
+        response = await self._initialize(keep_prepared=keep_prepared)
+        identity = ProducerIdentity(response.producer_id, response.producer_epoch)
+        if not keep_prepared:
+            self._core.initialized(identity)
+            return
+        ongoing = PreparedTxnState(
+            response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch
+        )
+        self._core.kept(identity, ongoing, self.cluster_version)
+
+    async def rejoin(self) -> None:
+        """InitProducerId of a producer in its group's generation (`core.rejoin` before): whoever
+        has one of its input partitions is fenced, and what he left open aborted.
+
+        Raises FencedInGroupError where a newer generation has come, TimedOutError (call again), or
+        a FatalError.
+        """
+        response = await self._initialize()
+        self._core.initialized(ProducerIdentity(response.producer_id, response.producer_epoch))
+
+    async def _initialize(self, *, keep_prepared: bool = False) -> InitProducerIdResponse:
         try:
-            response = await self._ask_for_producer_id(
+            return await self._ask_for_producer_id(
                 NO_IDENTITY, self._deadline(), keep_prepared=keep_prepared
             )
         except Unanswered as error:
@@ -93,14 +121,6 @@ class TransactionSession:
         except BaseException:
             self._core.apply(Event.INIT_FAILED)
             raise
-        identity = ProducerIdentity(response.producer_id, response.producer_epoch)
-        if not keep_prepared:
-            self._core.initialized(identity)
-            return
-        ongoing = PreparedTxnState(
-            response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch
-        )
-        self._core.kept(identity, ongoing, self.cluster_version)
 
     async def add_partitions(self) -> None:
         """AddPartitionsToTxn for what was sent to so far; the core is told the outcome."""
@@ -118,6 +138,7 @@ class TransactionSession:
                 AddPartitionsToTxnTopic(name=name, partitions=numbers)
                 for name, numbers in topics.items()
             ],
+            transaction_group_id=self._core.group_id,
         )
 
         def codes(response: AddPartitionsToTxnResponse) -> Iterable[int]:
@@ -153,6 +174,7 @@ class TransactionSession:
                         producer_id=identity.producer_id,
                         producer_epoch=identity.producer_epoch,
                         group_id=group.group_id,
+                        transaction_group_id=self._core.group_id,
                     ),
                     AddOffsetsToTxnResponse,
                     lambda response: [response.error_code],
@@ -204,6 +226,10 @@ class TransactionSession:
                     known_code(refused.code),
                     fatal=True,
                 )
+                if core.is_fence(refused.code):
+                    # The next generation starts from the committed offsets, whatever they are.
+                    core.fenced_in_group(unknown)
+                    raise unknown from None
                 raise core.fail_fatal(unknown) from None
             raise await self._refused(refused) from None
         except BaseException:
@@ -224,6 +250,10 @@ class TransactionSession:
                 try:
                     identity = await self._end(committed=False, deadline_ms=deadline_ms)
                 except Refused as refused:
+                    if core.is_fence(refused.code):
+                        # Whoever fenced it has aborted it, or nobody can commit it any more.
+                        self._raise_refused(refused)
+                        return
                     match refused.verdict:
                         case Verdict.FENCED | Verdict.ABORTABLE_BUMP:
                             # The coordinator has ended it by itself; or it was a newer producer,
@@ -249,6 +279,7 @@ class TransactionSession:
                 producer_id=identity.producer_id,
                 producer_epoch=identity.producer_epoch,
                 committed=committed,
+                transaction_group_id=self._core.group_id,
             ),
             EndTxnResponse,
             lambda response: [response.error_code],
@@ -268,6 +299,7 @@ class TransactionSession:
         self, identity: ProducerIdentity, deadline_ms: float, *, keep_prepared: bool = False
     ) -> InitProducerIdResponse:
         two_phase = self._config.transaction_two_phase_commit_enable
+        group = self._core.group
         return await self._ask(
             InitProducerIdRequest(
                 transactional_id=self._id,
@@ -276,6 +308,9 @@ class TransactionSession:
                 producer_epoch=identity.producer_epoch,
                 enable_2pc=two_phase,
                 keep_prepared_txn=keep_prepared,
+                consumer_group_id=None if group is None else group.group_id,
+                consumer_group_generation=-1 if group is None else group.generation_id,
+                assigned_partitions=None if group is None else assigned_topics(group.partitions),
             ),
             InitProducerIdResponse,
             lambda response: [response.error_code],
@@ -309,6 +344,7 @@ class TransactionSession:
             member_id=group.member_id,
             group_instance_id=group.group_instance_id,
             topics=list(topics.values()),
+            transaction_group_id=self._core.group_id,
         )
 
     async def _ask(
@@ -319,9 +355,11 @@ class TransactionSession:
         deadline_ms: float,
         versions: range = ANY_VERSION,
     ) -> R:
-        kind = CoordinatorType.TRANSACTION
+        kind, key = CoordinatorType.TRANSACTION, self._id
+        if self._core.group is not None:
+            kind, key = CoordinatorType.TRANSACTION_GROUP, self._core.group.group_id
         return await ask(
-            self._cluster, self._core, kind, self._id, request, response, codes, deadline_ms,
+            self._cluster, self._core, kind, key, request, response, codes, deadline_ms,
             versions,
         )  # fmt: skip
 
@@ -333,7 +371,7 @@ class TransactionSession:
     async def _refused(self, refused: Refused) -> KafkaError:
         """Tell the core, and return what to raise. A fenced epoch is looked into first: if the
         coordinator has timed the transaction out, this producer may go on with a new epoch."""
-        if refused.verdict is not Verdict.FENCED:
+        if refused.verdict is not Verdict.FENCED or self._core.is_fence(refused.code):
             return self._raise_refused(refused)
         try:
             identity = await self._init_producer_id(self._core.identity, self._deadline())
@@ -349,4 +387,6 @@ class TransactionSession:
 
     def _raise_refused(self, refused: Refused) -> KafkaError:
         error = self._core.refused(refused.api, refused.code, refused.message)
+        if isinstance(error, FencedInGroupError):
+            return error
         return fenced(error.message) if isinstance(error, ProducerFencedError) else error

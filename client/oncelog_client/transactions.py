@@ -1,4 +1,4 @@
-"""The producer's side of a transaction: states as a table, broker answers as another.
+"""The producer's side of a transaction: states as a table; answers are in `verdicts`.
 
 Sources: KIP-98 (TransactionManager of the Java client), KIP-360 (bump by InitProducerId), KIP-588
 (fenced is not invalid epoch), KIP-890 part 2 (the coordinator bumps at every end, partitions are
@@ -13,19 +13,21 @@ from enum import Enum
 from typing import Final
 
 from oncelog_protocol.apis import ApiKey
-from oncelog_protocol.errors import RETRIABLE, ErrorCode
+from oncelog_protocol.errors import ErrorCode
 
 from .batch import NO_IDENTITY, ProducerIdentity
 from .errors import (
     AbortableError,
     FatalError,
+    FencedInGroupError,
     IllegalStateError,
     KafkaError,
     ProducerFencedError,
     error_for,
 )
 from .prepared import PreparedTxnState
-from .values import TopicPartition
+from .values import TopicPartition, TransactionGroup
+from .verdicts import FENCES_IN_GROUP, Verdict, verdict
 
 
 class State(Enum):
@@ -46,6 +48,8 @@ class State(Enum):
     COMMIT_UNKNOWN = "waiting for a commit to be retried"
     ABORTING = "aborting"
     ABORTABLE_ERROR = "waiting for an abort"
+    # Only in a consumer group, where `init_transactions` is called again and again.
+    FENCED_IN_GROUP = "fenced in its group"
     FATAL_ERROR = "fatally failed"
 
 
@@ -53,6 +57,9 @@ class Event(Enum):
     """What can happen to it."""
 
     INIT = "init_transactions"
+    REJOIN = "init_transactions in a group"
+    HAND_OVER = "hand_over_transaction"
+    FENCED = "fenced in its group"
     INITIALIZED = "initialized"
     INIT_FAILED = "initialization failed"
     KEPT = "an open transaction was kept"
@@ -69,6 +76,16 @@ class Event(Enum):
     FATAL = "a fatal error"
 
 
+_MAY_REJOIN: Final = (
+    State.UNINITIALIZED,
+    State.READY,
+    State.IN_TRANSACTION,
+    State.PREPARING_COMMIT,
+    State.ABORTING,
+    State.ABORTABLE_ERROR,
+    State.FENCED_IN_GROUP,
+)
+
 _TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.UNINITIALIZED, Event.INIT): State.INITIALIZING,
     (State.INITIALIZING, Event.INITIALIZED): State.READY,
@@ -78,6 +95,7 @@ _TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.IN_TRANSACTION, Event.PREPARE): State.PREPARING,
     (State.PREPARING, Event.PREPARE): State.PREPARING,
     (State.PREPARING, Event.PREPARED): State.PREPARED,
+    (State.PREPARING, Event.HAND_OVER): State.UNINITIALIZED,
     (State.PREPARING, Event.ABORT): State.ABORTING,
     (State.PREPARING, Event.ABORTABLE): State.ABORTABLE_ERROR,
     # It is decided: whatever happens now, only the commit may be called again.
@@ -102,91 +120,16 @@ _TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.ABORTING, Event.ABORT): State.ABORTING,
     (State.ABORTING, Event.ABORTABLE): State.ABORTING,
     (State.ABORTING, Event.ABORTED): State.READY,
+    # The coordinator aborts what is open, or has done so.
+    **{(state, Event.REJOIN): State.INITIALIZING for state in _MAY_REJOIN},
+    (State.FENCED_IN_GROUP, Event.ABORTABLE): State.FENCED_IN_GROUP,
+    **{
+        (state, Event.FENCED): State.FENCED_IN_GROUP
+        for state in State
+        if state is not State.FATAL_ERROR
+    },
     **{(state, Event.FATAL): State.FATAL_ERROR for state in State},
 }
-
-
-class Verdict(Enum):
-    """What an answer of a coordinator means for the one who asked."""
-
-    DONE = "done"
-    RETRY = "ask again"
-    FIND_COORDINATOR = "ask the new coordinator"
-    ABORTABLE = "abort"
-    # Abort, then get a new epoch from InitProducerId, for the sequences have to begin anew.
-    ABORTABLE_BUMP = "abort and bump"
-    # The epoch is not the current one: by a newer producer (fatal), or by the coordinator's own
-    # time-out of the transaction. InitProducerId(producer id, epoch) tells which.
-    FENCED = "fenced"
-    FATAL = "fatal"
-
-
-_EVERYWHERE: Final[dict[ErrorCode, Verdict]] = {
-    ErrorCode.NONE: Verdict.DONE,
-    ErrorCode.NOT_COORDINATOR: Verdict.FIND_COORDINATOR,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: Verdict.FIND_COORDINATOR,
-    ErrorCode.REQUEST_TIMED_OUT: Verdict.FIND_COORDINATOR,
-    **dict.fromkeys(
-        RETRIABLE
-        - {
-            ErrorCode.NOT_COORDINATOR,
-            ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            ErrorCode.REQUEST_TIMED_OUT,
-        },
-        Verdict.RETRY,
-    ),
-    ErrorCode.TRANSACTION_ABORTABLE: Verdict.ABORTABLE,
-    ErrorCode.PRODUCER_FENCED: Verdict.FENCED,
-    ErrorCode.INVALID_PRODUCER_EPOCH: Verdict.FENCED,
-}
-
-_VERDICTS: Final[dict[ApiKey, dict[ErrorCode, Verdict]]] = {
-    ApiKey.FIND_COORDINATOR: {ErrorCode.GROUP_AUTHORIZATION_FAILED: Verdict.ABORTABLE},
-    # Being told so by InitProducerId itself is final.
-    ApiKey.INIT_PRODUCER_ID: {
-        ErrorCode.PRODUCER_FENCED: Verdict.FATAL,
-        ErrorCode.INVALID_PRODUCER_EPOCH: Verdict.FATAL,
-    },
-    ApiKey.ADD_PARTITIONS_TO_TXN: {
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED: Verdict.ABORTABLE,
-        ErrorCode.OPERATION_NOT_ATTEMPTED: Verdict.ABORTABLE,
-        ErrorCode.UNKNOWN_PRODUCER_ID: Verdict.ABORTABLE_BUMP,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING: Verdict.ABORTABLE_BUMP,
-    },
-    ApiKey.ADD_OFFSETS_TO_TXN: {
-        ErrorCode.GROUP_AUTHORIZATION_FAILED: Verdict.ABORTABLE,
-        ErrorCode.UNKNOWN_PRODUCER_ID: Verdict.ABORTABLE_BUMP,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING: Verdict.ABORTABLE_BUMP,
-    },
-    ApiKey.TXN_OFFSET_COMMIT: {
-        ErrorCode.GROUP_AUTHORIZATION_FAILED: Verdict.ABORTABLE,
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED: Verdict.ABORTABLE,
-        # KIP-447: this consumer is a zombie; the producer itself is not.
-        ErrorCode.ILLEGAL_GENERATION: Verdict.ABORTABLE,
-        ErrorCode.UNKNOWN_MEMBER_ID: Verdict.ABORTABLE,
-        ErrorCode.FENCED_INSTANCE_ID: Verdict.ABORTABLE,
-        ErrorCode.STALE_MEMBER_EPOCH: Verdict.ABORTABLE,
-        ErrorCode.OFFSET_METADATA_TOO_LARGE: Verdict.ABORTABLE,
-        ErrorCode.INVALID_COMMIT_OFFSET_SIZE: Verdict.ABORTABLE,
-        ErrorCode.UNKNOWN_PRODUCER_ID: Verdict.ABORTABLE_BUMP,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING: Verdict.ABORTABLE_BUMP,
-    },
-    ApiKey.END_TXN: {
-        # From transaction version 2 on this is how a broker may say that it has timed out.
-        ErrorCode.INVALID_TXN_STATE: Verdict.FENCED,
-        ErrorCode.UNKNOWN_PRODUCER_ID: Verdict.ABORTABLE_BUMP,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING: Verdict.ABORTABLE_BUMP,
-    },
-}
-
-
-def verdict(api: ApiKey, code: int) -> Verdict:
-    """What `code` in an answer of `api` means; what no table names is fatal."""
-    try:
-        known = ErrorCode(code)
-    except ValueError:
-        return Verdict.FATAL
-    return _VERDICTS[api].get(known) or _EVERYWHERE.get(known, Verdict.FATAL)
 
 
 # What a producer batch may be refused with that leaves no hope for the producer itself.
@@ -226,6 +169,8 @@ class ProducerTransaction:
         # Whether the coordinator may know of this transaction, so that it has to be ended there.
         self.started = False
         self.prepared: PreparedTxnState | None = None
+        # Its consumer group, if it was initialised with one.
+        self.group: TransactionGroup | None = None
         # An open transaction was asked for, and there was none: it had been ended before.
         self.nothing_kept = False
         self._added: set[TopicPartition] = set()
@@ -247,6 +192,26 @@ class ProducerTransaction:
         """InitProducerId answered, for the first time."""
         self.apply(Event.INITIALIZED)
         self.identity = identity
+
+    def rejoin(self, group: TransactionGroup) -> None:
+        """Begin anew in this generation of the group, from wherever it is."""
+        self.apply(Event.REJOIN)
+        self.group = group
+        self._clear()
+
+    def adopt(self, identity: ProducerIdentity, group: TransactionGroup) -> None:
+        """Another process has initialised it."""
+        self.apply(Event.INIT)
+        self.group = group
+        self._clear()
+        self.initialized(identity)
+
+    def handed_over(self) -> tuple[ProducerIdentity, bool]:
+        """All is written, and another process decides. Whether there is anything to decide."""
+        self.apply(Event.HAND_OVER)
+        started = self.started
+        self._clear()
+        return self.identity, started
 
     def kept(self, identity: ProducerIdentity, ongoing: PreparedTxnState, version: int) -> None:
         """InitProducerId answered, with the transaction that is still open; if none is, whoever
@@ -276,6 +241,11 @@ class ProducerTransaction:
     def ended(self, event: Event, identity: ProducerIdentity | None) -> None:
         """The coordinator has ended the transaction; `identity` is the new one, if it gave one."""
         self.apply(event)
+        self._clear()
+        if identity is not None:
+            self.identity = identity
+
+    def _clear(self) -> None:
         self.error = None
         self.bump_needed = False
         self.maybe_committed = False
@@ -284,8 +254,6 @@ class ProducerTransaction:
         self._added.clear()
         self._to_add.clear()
         self._groups.clear()
-        if identity is not None:
-            self.identity = identity
 
     def fail_abortable(self, error: KafkaError, *, bump: bool = False) -> KafkaError:
         """The transaction can only be aborted now. Keeps the first error; returns what to raise."""
@@ -307,16 +275,30 @@ class ProducerTransaction:
 
     def batch_failed(self, error: KafkaError) -> None:
         """A batch of this transaction could not be written."""
-        if self.state is State.FATAL_ERROR:
+        if self.state in (State.FATAL_ERROR, State.FENCED_IN_GROUP):
             return
-        if error.code in _FATAL_ON_PRODUCE:
+        if self.is_fence(error.code):
+            self.fenced_in_group(error)
+        elif error.code in _FATAL_ON_PRODUCE:
             self.fail_fatal(error)
         else:
             self.fail_abortable(error, bump=error.code in _BUMP_ON_PRODUCE)
 
+    def fenced_in_group(self, error: KafkaError) -> KafkaError:
+        """Others of the group have taken over. Returns what to raise."""
+        self.apply(Event.FENCED)
+        if not isinstance(error, FencedInGroupError):
+            fence = FencedInGroupError(error.message, error.code)
+            fence.__cause__ = error
+            error = fence
+        self.error = error
+        return error
+
     def refused(self, api: ApiKey, code: int, message: str | None = "") -> KafkaError:
         """A coordinator said no (a verdict that ends the call). Returns the exception to raise."""
         error = error_for(code, message)
+        if self.is_fence(code):
+            return self.fenced_in_group(error)
         match verdict(api, code):
             case Verdict.ABORTABLE:
                 return self.fail_abortable(error)
@@ -330,6 +312,15 @@ class ProducerTransaction:
                 return self.fail_fatal(error)
 
     # -- questions
+
+    @property
+    def group_id(self) -> str | None:
+        """The group it was initialised with."""
+        return None if self.group is None else self.group.group_id
+
+    def is_fence(self, code: int) -> bool:
+        """Whether an error code says that others of its group have taken over."""
+        return self.group is not None and code in FENCES_IN_GROUP
 
     def check_sendable(self) -> None:
         """Raise unless records and offsets may be added to the transaction now."""

@@ -95,6 +95,24 @@ class Node(NamedTuple):
     rack: str | None = None
 
 
+class TransactionMember(NamedTuple):
+    """A transaction that somebody else may decide: the transactional id, and exactly which producer
+    has it."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+class TransactionGroup(NamedTuple):
+    """The place of a transactional producer in a consumer group (KIP-447, early draft): the
+    generation, and the input partitions that the group has assigned to its process."""
+
+    group_id: str
+    generation_id: int
+    partitions: frozenset[TopicPartition] = frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMetadata:
     """A consumer's place in its group, for `Producer.send_offsets_to_transaction` (KIP-447).

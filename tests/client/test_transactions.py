@@ -18,8 +18,9 @@ from oncelog_client.errors import (
     error_for,
 )
 from oncelog_client.prepared import PreparedTxnState
-from oncelog_client.transactions import Event, ProducerTransaction, State, Verdict, verdict
+from oncelog_client.transactions import Event, ProducerTransaction, State
 from oncelog_client.values import TopicPartition
+from oncelog_client.verdicts import Verdict, verdict
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 
@@ -45,25 +46,30 @@ PATHS = {
     ],
     State.ABORTING: [Event.INIT, Event.INITIALIZED, Event.BEGIN, Event.ABORT],
     State.ABORTABLE_ERROR: [Event.INIT, Event.INITIALIZED, Event.BEGIN, Event.ABORTABLE],
+    State.FENCED_IN_GROUP: [Event.REJOIN, Event.FENCED],
     State.FATAL_ERROR: [Event.FATAL],
 }
 
 # What a user may call in each state; everything else raises and changes nothing.
 CALLS = {
-    State.UNINITIALIZED: {Event.INIT},
+    State.UNINITIALIZED: {Event.INIT, Event.REJOIN},
     State.INITIALIZING: set(),
-    State.READY: {Event.BEGIN},
-    State.IN_TRANSACTION: {Event.PREPARE, Event.PREPARE_COMMIT, Event.ABORT},
-    State.PREPARING_COMMIT: {Event.PREPARE_COMMIT, Event.ABORT},
-    State.PREPARING: {Event.PREPARE, Event.ABORT},
+    State.READY: {Event.BEGIN, Event.REJOIN},
+    State.IN_TRANSACTION: {Event.PREPARE, Event.PREPARE_COMMIT, Event.ABORT, Event.REJOIN},
+    State.PREPARING_COMMIT: {Event.PREPARE_COMMIT, Event.ABORT, Event.REJOIN},
+    State.PREPARING: {Event.PREPARE, Event.ABORT, Event.HAND_OVER},
     State.PREPARED: {Event.PREPARE_COMMIT, Event.ABORT},
     State.COMMITTING: set(),
     State.COMMIT_UNKNOWN: {Event.PREPARE_COMMIT},
-    State.ABORTING: {Event.ABORT},
-    State.ABORTABLE_ERROR: {Event.ABORT},
+    State.ABORTING: {Event.ABORT, Event.REJOIN},
+    State.ABORTABLE_ERROR: {Event.ABORT, Event.REJOIN},
+    State.FENCED_IN_GROUP: {Event.REJOIN},
     State.FATAL_ERROR: set(),
 }
-USER_EVENTS = {Event.INIT, Event.BEGIN, Event.PREPARE, Event.PREPARE_COMMIT, Event.ABORT}
+USER_EVENTS = {
+    *(Event.INIT, Event.REJOIN, Event.BEGIN, Event.PREPARE, Event.HAND_OVER),
+    *(Event.PREPARE_COMMIT, Event.ABORT),
+}
 
 
 def reach(state: State) -> ProducerTransaction:
@@ -114,7 +120,7 @@ def test_after_an_unknown_outcome_no_path_leads_to_an_abort() -> None:
         for state in tuple(reachable):
             for event in Event:
                 core = reach(state)
-                if event in (Event.FATAL, Event.COMMITTED):
+                if event in (Event.FATAL, Event.FENCED, Event.COMMITTED):
                     continue
                 # Only the coordinator's own word makes a commit abortable.
                 if (state, event) == (State.COMMITTING, Event.ABORTABLE):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Final, Literal, Self, Unpack
 
+from oncelog_client import group_transactions
 from oncelog_client.admin import brokers, configs, groups, topics, transactions
 from oncelog_client.admin.descriptions import (
     AlterConfigOp,
@@ -34,6 +35,8 @@ from oncelog_client.values import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     TopicPartition,
+    TransactionGroup,
+    TransactionMember,
 )
 from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
 
@@ -226,6 +229,50 @@ class Admin:
     async def force_terminate_transaction(self, transactional_id: str) -> None:
         """Abort what a transactional id has open, also one that is prepared (KIP-939)."""
         await self.fence_producers([transactional_id])
+
+    # -- transactions of a group
+
+    async def init_producer(
+        self,
+        transactional_id: str,
+        group: TransactionGroup,
+        *,
+        transaction_timeout_ms: int = 60_000,
+    ) -> TransactionMember:
+        """Initialise a transactional producer of a group for another process, which goes on with
+        `Producer.adopt_transactions`; fences as `Producer.init_transactions` does.
+
+        Raises FencedInGroupError in an older generation, UnsupportedVersionError where the broker
+        does not announce `oncelog.group.transactions`.
+        """
+        return await group_transactions.init_producer(
+            self._cluster,
+            transactional_id,
+            group,
+            transaction_timeout_ms=transaction_timeout_ms,
+            timeout_ms=self._timeout_ms,
+        )
+
+    async def commit_group(
+        self,
+        group_id: str,
+        parent: TransactionMember,
+        members: Iterable[TransactionMember],
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+    ) -> None:
+        """Commit open transactions of a group by one decision: all of them, or none.
+
+        The parent first commits `offsets` for the group in its own transaction, which must not be
+        empty; it keeps its epoch. The members' producers need another `init_transactions` or
+        `init_producer` then.
+
+        Raises GroupCommitError naming the member that kept it from being committed,
+        FencedInGroupError for the parent, RecordTooLargeError for too many members: nothing is
+        committed then. After CommitOutcomeUnknown the same call *without offsets* asks again.
+        """
+        await group_transactions.commit_group(
+            self._cluster, group_id, parent, members, offsets or {}, timeout_ms=self._timeout_ms
+        )
 
     # -- logs and brokers
 

@@ -1,0 +1,196 @@
+"""Transactions of a consumer group, as requests carry them, and those that another process decides
+(feature `oncelog.group.transactions`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol, TypeVar
+
+from oncelog_protocol.features import GROUP_TRANSACTIONS, GROUP_TRANSACTIONS_LEVEL
+from oncelog_protocol.messages.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+from oncelog_protocol.messages.end_txn import EndTxnMember, EndTxnRequest, EndTxnResponse
+from oncelog_protocol.messages.init_producer_id import (
+    AssignedTopic,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from oncelog_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+
+from .clock import monotonic_ms
+from .cluster import Cluster, CoordinatorType
+from .coordinator_calls import Refused, Unanswered, ask, known_code
+from .errors import (
+    CommitOutcomeUnknown,
+    FencedInGroupError,
+    GroupCommitError,
+    KafkaError,
+    TimedOutError,
+    UnsupportedVersionError,
+    error_for,
+)
+from .values import OffsetAndMetadata, TopicPartition, TransactionGroup, TransactionMember
+from .verdicts import FENCES_IN_GROUP
+
+
+def check_feature(cluster: Cluster) -> None:
+    """Raises UnsupportedVersionError where transactions cannot belong to a group: the broker would
+    pass over what it does not know, and fence nobody."""
+    if cluster.features.get(GROUP_TRANSACTIONS, 0) < GROUP_TRANSACTIONS_LEVEL:
+        raise UnsupportedVersionError(f"the broker does not announce {GROUP_TRANSACTIONS}")
+
+
+def assigned_topics(partitions: Iterable[TopicPartition]) -> list[AssignedTopic]:
+    """Input partitions as InitProducerId carries them."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        topics.setdefault(topic, []).append(partition)
+    return [AssignedTopic(name, numbers) for name, numbers in topics.items()]
+
+
+async def init_producer(
+    cluster: Cluster,
+    transactional_id: str,
+    group: TransactionGroup,
+    *,
+    transaction_timeout_ms: int,
+    timeout_ms: float,
+) -> TransactionMember:
+    """InitProducerId for a producer of another process."""
+    check_feature(cluster)
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=transaction_timeout_ms,
+        consumer_group_id=group.group_id,
+        consumer_group_generation=group.generation_id,
+        assigned_partitions=assigned_topics(group.partitions),
+    )
+    answer = await _ask(
+        cluster, group.group_id, request, InitProducerIdResponse, _deadline(timeout_ms)
+    )
+    return TransactionMember(transactional_id, answer.producer_id, answer.producer_epoch)
+
+
+async def commit_group(
+    cluster: Cluster,
+    group_id: str,
+    parent: TransactionMember,
+    members: Iterable[TransactionMember],
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    *,
+    timeout_ms: float,
+) -> None:
+    """AddOffsetsToTxn and TxnOffsetCommit by the parent if there are offsets, then one EndTxn."""
+    check_feature(cluster)
+    deadline_ms = _deadline(timeout_ms)
+    if offsets:
+        await _send_offsets(cluster, group_id, parent, offsets, deadline_ms)
+    request = EndTxnRequest(
+        *parent,
+        committed=True,
+        transaction_group_id=group_id,
+        members=[EndTxnMember(*one) for one in members],
+    )
+    await _ask(cluster, group_id, request, EndTxnResponse, deadline_ms)
+
+
+async def _send_offsets(
+    cluster: Cluster,
+    group_id: str,
+    parent: TransactionMember,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    deadline_ms: float,
+) -> None:
+    adding = AddOffsetsToTxnRequest(*parent, group_id=group_id, transaction_group_id=group_id)
+    await _ask(cluster, group_id, adding, AddOffsetsToTxnResponse, deadline_ms)
+    topics: dict[str, TxnOffsetCommitRequestTopic] = {}
+    for (topic, partition), offset in offsets.items():
+        row = topics.setdefault(topic, TxnOffsetCommitRequestTopic(name=topic))
+        row.partitions.append(
+            TxnOffsetCommitRequestPartition(
+                partition, offset.offset, offset.known_epoch, offset.metadata
+            )
+        )
+    request = TxnOffsetCommitRequest(
+        transactional_id=parent.transactional_id,
+        group_id=group_id,
+        producer_id=parent.producer_id,
+        producer_epoch=parent.producer_epoch,
+        topics=list(topics.values()),
+        transaction_group_id=group_id,
+    )
+    try:
+        await ask(
+            cluster,
+            None,
+            CoordinatorType.GROUP,
+            group_id,
+            request,
+            TxnOffsetCommitResponse,
+            lambda answer: [row.error_code for topic in answer.topics for row in topic.partitions],
+            deadline_ms,
+            range(3, 1 << 15),
+        )
+    except Unanswered as error:
+        raise TimedOutError(error.message) from None
+    except Refused as refused:
+        raise _error(refused) from None
+
+
+class _Answer(Protocol):
+    error_code: int
+
+
+A = TypeVar("A", bound=_Answer)
+
+
+async def _ask(
+    cluster: Cluster, group_id: str, request: object, response: type[A], deadline_ms: float
+) -> A:
+    kind = CoordinatorType.TRANSACTION_GROUP
+    try:
+        return await ask(
+            cluster,
+            None,
+            kind,
+            group_id,
+            request,
+            response,
+            lambda answer: [answer.error_code],
+            deadline_ms,
+        )
+    except Unanswered as error:
+        if response is EndTxnResponse and error.maybe_done:
+            raise CommitOutcomeUnknown(f"{error.message}; ask again, without offsets") from None
+        raise TimedOutError(error.message) from None
+    except Refused as refused:
+        if response is EndTxnResponse and refused.maybe_done:
+            raise CommitOutcomeUnknown(
+                "refused after an attempt without an answer, which may have committed",
+                known_code(refused.code),
+                fatal=True,
+            ) from None
+        raise _error(refused) from None
+
+
+def _error(refused: Refused) -> KafkaError:
+    answer = refused.answer
+    if isinstance(answer, EndTxnResponse) and answer.refused_member is not None:
+        code = known_code(refused.code)
+        return GroupCommitError(
+            f"because of {answer.refused_member}", code, member=answer.refused_member
+        )
+    if refused.code in FENCES_IN_GROUP:
+        return FencedInGroupError(refused.message, known_code(refused.code))
+    return error_for(refused.code, refused.message)
+
+
+def _deadline(timeout_ms: float) -> float:
+    return monotonic_ms() + timeout_ms

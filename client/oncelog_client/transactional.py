@@ -1,0 +1,295 @@
+"""The transactions of a producer: what its user calls, in which order things happen.
+
+States are in `transactions`, the calls to coordinators in `transaction_session`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Protocol, Self, overload, runtime_checkable
+
+from .batch import ProducerIdentity
+from .batching import Accumulator
+from .config import ProducerConfig
+from .errors import (
+    CommitFailedError,
+    IllegalStateError,
+    TimedOutError,
+    TransactionAbortedError,
+)
+from .prepared import PreparedTxnState
+from .sender import Sender, Ticket
+from .transaction_session import TransactionSession
+from .transactions import Event, ProducerTransaction, State
+from .values import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    TopicPartition,
+    TransactionGroup,
+    TransactionMember,
+)
+
+
+@runtime_checkable
+class GroupConsumer(Protocol):
+    """A consumer, as far as a producer needs to know it."""
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Its place in its group."""
+        ...
+
+
+class Transactional(ABC):
+    """The part of a producer with a `transactional_id`."""
+
+    config: ProducerConfig
+    _accumulator: Accumulator[Ticket]
+    _core: ProducerTransaction | None
+    _session: TransactionSession | None
+    _adding: asyncio.Task[None] | None
+    _consumer: GroupConsumer | None = None
+
+    @abstractmethod
+    def _open(self) -> Sender: ...
+
+    @abstractmethod
+    async def _flush(self, sender: Sender) -> None: ...
+
+    def _transactional(self) -> tuple[ProducerTransaction, TransactionSession]:
+        self._open()
+        if self._core is None or self._session is None:
+            raise IllegalStateError("transactions need a transactional_id")
+        return self._core, self._session
+
+    @overload
+    async def init_transactions(self, *, keep_prepared_txn: bool = False) -> None: ...
+
+    @overload
+    async def init_transactions(self, partitions: GroupConsumer) -> None: ...
+
+    @overload
+    async def init_transactions(
+        self, partitions: Iterable[TopicPartition], group_id: str, generation_id: int
+    ) -> None: ...
+
+    async def init_transactions(
+        self,
+        partitions: Iterable[TopicPartition] | GroupConsumer | None = None,
+        group_id: str | None = None,
+        generation_id: int | None = None,
+        *,
+        keep_prepared_txn: bool = False,
+    ) -> None:
+        """Take the transactional id: fence its older producers, wait until what they left open has
+        been committed or aborted. Once, before the first transaction.
+
+        With `keep_prepared_txn` what they left open stays open, to be ended by
+        `complete_transaction`, `commit_transaction` or `abort_transaction` (KIP-939).
+
+        With a consumer, offsets are sent in its name: `send_offsets_to_transaction(offsets)`
+        (KIP-447, revised).
+
+        With all input partitions, group and generation (KIP-447, early draft): after every
+        rebalance, and after a FencedInGroupError. Producers of the group that have one of the
+        partitions are fenced and what they left open is aborted before this returns; requests of
+        older generations are refused. Raises FencedInGroupError in an older generation, and
+        UnsupportedVersionError where the broker does not announce `oncelog.group.transactions`.
+
+        Raises TimedOutError after `max_block_ms` (call again), or a FatalError.
+        """
+        core, session = self._transactional()
+        if partitions is None or isinstance(partitions, GroupConsumer):
+            await session.init(keep_prepared=keep_prepared_txn)
+            self._consumer = partitions
+        elif group_id is None or generation_id is None or keep_prepared_txn:
+            raise IllegalStateError("partitions come with group_id and generation_id, and no more")
+        else:
+            session.check_group_transactions()
+            await self._rejoin(TransactionGroup(group_id, generation_id, frozenset(partitions)))
+        self._accumulator.adopt(core.identity)
+
+    async def _rejoin(self, group: TransactionGroup) -> None:
+        core, session = self._transactional()
+        core.rejoin(group)
+        try:
+            await self._drop_all(self._open())
+        except BaseException:
+            core.apply(Event.INIT_FAILED)
+            raise
+        await session.rejoin()
+
+    async def adopt_transactions(self, member: TransactionMember, group: TransactionGroup) -> None:
+        """Go on as a producer that another process has initialised, with `Admin.init_producer` or
+        `init_transactions`; nobody else may send in its name. Raises IllegalStateError if the
+        transactional id is not this producer's."""
+        core, session = self._transactional()
+        session.check_group_transactions()
+        if member.transactional_id != self.config.transactional_id:
+            raise IllegalStateError(f"{member.transactional_id} is not this transactional_id")
+        core.adopt(ProducerIdentity(member.producer_id, member.producer_epoch), group)
+        self._accumulator.adopt(core.identity)
+
+    async def hand_over_transaction(self) -> TransactionMember | None:
+        """Write what is buffered and leave the transaction open, for another process to commit it
+        together with others (`Admin.commit_group`). None if it is empty. This producer needs
+        another `init_transactions` or `adopt_transactions` then.
+
+        Raises AbortableError, FatalError, or TimedOutError (call again).
+        """
+        core, _ = self._transactional()
+        sender = self._open()
+        core.apply(Event.PREPARE)
+        await self._write_all(core, sender)
+        identity, started = core.handed_over()
+        assert self.config.transactional_id is not None
+        return TransactionMember(self.config.transactional_id, *identity) if started else None
+
+    async def begin_transaction(self) -> None:
+        """Start a transaction. Raises IllegalStateError inside another one."""
+        core, session = self._transactional()
+        core.begin(session.cluster_version)
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata | str | None = None,
+    ) -> None:
+        """Make consumed offsets part of the transaction: the offsets of the *next* records to read.
+
+        With `consumer.group_metadata()` a consumer that has lost its partitions is refused
+        (KIP-447); a plain group id is only protected by the transactional id, and by the generation
+        of `init_transactions`. Without a group it is that of `init_transactions`. Raises
+        AbortableError or FatalError.
+        """
+        core, session = self._transactional()
+        if group is None:
+            group = self._group(core)
+        if isinstance(group, str):
+            group = ConsumerGroupMetadata(group)
+        if offsets:
+            await session.send_offsets(offsets, group)
+
+    def _group(self, core: ProducerTransaction) -> ConsumerGroupMetadata | str:
+        if core.group is not None:
+            return core.group.group_id
+        if self._consumer is None:
+            raise IllegalStateError("whose offsets? init_transactions was not given a group")
+        group = self._consumer.group_metadata()
+        if group.generation_id < 0:
+            # Without one the group's coordinator would fence nobody.
+            error = CommitFailedError("the consumer is not in a generation of its group")
+            raise core.fail_abortable(error)
+        return group
+
+    async def prepare_transaction(self) -> PreparedTxnState:
+        """Write what is buffered. From now on the transaction stays open, over crashes too, until
+        it is committed, aborted or completed: store the state with the decision (KIP-939).
+
+        Raises AbortableError, FatalError, or TimedOutError (call again).
+        """
+        core, _ = self._transactional()
+        sender = self._open()
+        if not self.config.transaction_two_phase_commit_enable:
+            raise IllegalStateError("preparing needs transaction_two_phase_commit_enable")
+        core.apply(Event.PREPARE)
+        await self._write_all(core, sender)
+        return core.flushed()
+
+    async def complete_transaction(self, state: PreparedTxnState) -> None:
+        """Commit the prepared transaction if it is the one of `state`, which was stored when it was
+        decided to commit; abort it otherwise. Does nothing after `init_transactions` that found no
+        open transaction: then it has been ended already.
+
+        Raises as `commit_transaction` and `abort_transaction` do; may then be called again.
+        """
+        core, _ = self._transactional()
+        if core.prepared is None:
+            if core.nothing_kept:
+                return
+            raise IllegalStateError(f"nothing is prepared: {core.state.value}")
+        if state == core.prepared:
+            await self.commit_transaction()
+        else:
+            await self.abort_transaction()
+
+    async def commit_transaction(self) -> None:
+        """Write what is buffered, then commit.
+
+        Raises AbortableError (abort, and do the work again), FatalError (close), or
+        CommitOutcomeUnknown: then only calling this again is allowed, it asks on.
+        """
+        core, session = self._transactional()
+        sender = self._open()
+        core.apply(Event.PREPARE_COMMIT)
+        if core.state is State.PREPARING_COMMIT:
+            await self._write_all(core, sender)
+        await session.commit()
+        self._accumulator.adopt(core.identity)
+
+    async def _write_all(self, core: ProducerTransaction, sender: Sender) -> None:
+        try:
+            async with asyncio.timeout(self.config.max_block_ms / 1000):
+                await self._flush(sender)
+        except TimeoutError:
+            raise TimedOutError("the records were not written within max_block_ms") from None
+        if core.error is not None:
+            raise core.error
+
+    async def abort_transaction(self) -> None:
+        """Drop what is buffered and abort. Raises TimedOutError (call again) or FatalError."""
+        core, _ = self._transactional()
+        if core.state is State.FENCED_IN_GROUP:
+            # It is aborted at the coordinator: what follows is init_transactions.
+            await self._drop_all(self._open())
+        else:
+            await self._abort(self._open())
+
+    async def _abort(self, sender: Sender) -> None:
+        assert self._core is not None
+        assert self._session is not None
+        self._core.apply(Event.ABORT)
+        await self._drop_all(sender)
+        await self._session.abort(bump=self._accumulator.in_doubt)
+        self._accumulator.adopt(self._core.identity)
+
+    async def _drop_all(self, sender: Sender) -> None:
+        """Forget what has not left, and wait for what has. Raises TimedOutError (call again)."""
+        self._accumulator.aborting = True
+        try:
+            for batch in self._accumulator.drop_unsent():
+                sender.fail_tickets(batch, TransactionAbortedError("the transaction is aborted"))
+            if self._adding is not None:
+                await self._adding
+            try:
+                async with asyncio.timeout(self.config.max_block_ms / 1000):
+                    await self._flush(sender)
+            except TimeoutError:
+                raise TimedOutError("records are still in flight: call again") from None
+        finally:
+            self._accumulator.aborting = False
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Self]:
+        """`async with producer.transaction():` commits at the end, aborts on an exception.
+
+        Never aborts after a commit without a known outcome: CommitOutcomeUnknown goes to the
+        caller, who may call `commit_transaction()` again.
+        """
+        await self.begin_transaction()
+        try:
+            yield self
+            await self.commit_transaction()
+        except BaseException:
+            core, _ = self._transactional()
+            # Not while a commit may have been decided, nor after a fatal error.
+            if core.state in (
+                State.IN_TRANSACTION,
+                State.PREPARING,
+                State.PREPARING_COMMIT,
+                State.ABORTABLE_ERROR,
+            ):
+                await self.abort_transaction()
+            raise

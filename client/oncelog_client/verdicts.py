@@ -1,0 +1,110 @@
+"""What an answer of a coordinator means for a transactional producer, as tables by API and code.
+
+Sources: the Java client's TransactionManager, KIP-360, KIP-447, KIP-588, KIP-890.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import RETRIABLE, ErrorCode
+
+
+class Verdict(Enum):
+    """What an answer of a coordinator means for the one who asked."""
+
+    DONE = "done"
+    RETRY = "ask again"
+    FIND_COORDINATOR = "ask the new coordinator"
+    ABORTABLE = "abort"
+    # Abort, then get a new epoch from InitProducerId, for the sequences have to begin anew.
+    ABORTABLE_BUMP = "abort and bump"
+    # The epoch is not the current one: by a newer producer (fatal), or by the coordinator's own
+    # time-out of the transaction. InitProducerId(producer id, epoch) tells which.
+    FENCED = "fenced"
+    FATAL = "fatal"
+
+
+_EVERYWHERE: Final[dict[ErrorCode, Verdict]] = {
+    ErrorCode.NONE: Verdict.DONE,
+    ErrorCode.NOT_COORDINATOR: Verdict.FIND_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: Verdict.FIND_COORDINATOR,
+    ErrorCode.REQUEST_TIMED_OUT: Verdict.FIND_COORDINATOR,
+    **dict.fromkeys(
+        RETRIABLE
+        - {
+            ErrorCode.NOT_COORDINATOR,
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            ErrorCode.REQUEST_TIMED_OUT,
+        },
+        Verdict.RETRY,
+    ),
+    ErrorCode.TRANSACTION_ABORTABLE: Verdict.ABORTABLE,
+    ErrorCode.PRODUCER_FENCED: Verdict.FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH: Verdict.FENCED,
+}
+
+_VERDICTS: Final[dict[ApiKey, dict[ErrorCode, Verdict]]] = {
+    ApiKey.FIND_COORDINATOR: {ErrorCode.GROUP_AUTHORIZATION_FAILED: Verdict.ABORTABLE},
+    # Being told so by InitProducerId itself is final.
+    ApiKey.INIT_PRODUCER_ID: {
+        ErrorCode.PRODUCER_FENCED: Verdict.FATAL,
+        ErrorCode.INVALID_PRODUCER_EPOCH: Verdict.FATAL,
+    },
+    ApiKey.ADD_PARTITIONS_TO_TXN: {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED: Verdict.ABORTABLE,
+        ErrorCode.OPERATION_NOT_ATTEMPTED: Verdict.ABORTABLE,
+        ErrorCode.UNKNOWN_PRODUCER_ID: Verdict.ABORTABLE_BUMP,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING: Verdict.ABORTABLE_BUMP,
+    },
+    ApiKey.ADD_OFFSETS_TO_TXN: {
+        ErrorCode.GROUP_AUTHORIZATION_FAILED: Verdict.ABORTABLE,
+        ErrorCode.UNKNOWN_PRODUCER_ID: Verdict.ABORTABLE_BUMP,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING: Verdict.ABORTABLE_BUMP,
+    },
+    ApiKey.TXN_OFFSET_COMMIT: {
+        ErrorCode.GROUP_AUTHORIZATION_FAILED: Verdict.ABORTABLE,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED: Verdict.ABORTABLE,
+        # KIP-447: this consumer is a zombie; the producer itself is not.
+        ErrorCode.ILLEGAL_GENERATION: Verdict.ABORTABLE,
+        ErrorCode.UNKNOWN_MEMBER_ID: Verdict.ABORTABLE,
+        ErrorCode.FENCED_INSTANCE_ID: Verdict.ABORTABLE,
+        ErrorCode.STALE_MEMBER_EPOCH: Verdict.ABORTABLE,
+        ErrorCode.OFFSET_METADATA_TOO_LARGE: Verdict.ABORTABLE,
+        ErrorCode.INVALID_COMMIT_OFFSET_SIZE: Verdict.ABORTABLE,
+        ErrorCode.UNKNOWN_PRODUCER_ID: Verdict.ABORTABLE_BUMP,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING: Verdict.ABORTABLE_BUMP,
+    },
+    ApiKey.END_TXN: {
+        # From transaction version 2 on this is how a broker may say that it has timed out.
+        ErrorCode.INVALID_TXN_STATE: Verdict.FENCED,
+        ErrorCode.UNKNOWN_PRODUCER_ID: Verdict.ABORTABLE_BUMP,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING: Verdict.ABORTABLE_BUMP,
+    },
+}
+
+
+def verdict(api: ApiKey, code: int) -> Verdict:
+    """What `code` in an answer of `api` means; what no table names is fatal."""
+    try:
+        known = ErrorCode(code)
+    except ValueError:
+        return Verdict.FATAL
+    return _VERDICTS[api].get(known) or _EVERYWHERE.get(known, Verdict.FATAL)
+
+
+# What says in a consumer group that others have taken over: not fatal there, and nothing that only
+# an abort would mend.
+FENCES_IN_GROUP: Final = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.CONCURRENT_PRODUCER_COMMIT,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_TXN_STATE,
+    }
+)

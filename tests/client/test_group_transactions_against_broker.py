@@ -1,0 +1,138 @@
+"""Transactions of a consumer group, and those that are committed together, on a running oncelog
+(feature `oncelog.group.transactions`)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+
+from oncelog_client import (
+    Admin,
+    FencedInGroupError,
+    GroupCommitError,
+    NewTopic,
+    OffsetAndMetadata,
+    Producer,
+    TopicPartition,
+    TransactionGroup,
+    TransactionMember,
+    UnsupportedVersionError,
+)
+from oncelog_protocol.errors import ErrorCode
+from tests.broker import Oncelog
+from tests.client.conftest import QUICK
+from tests.client.reading import read_values
+from tests.kafka.kafka import Kafka
+
+IN0, IN1 = TopicPartition("in", 0), TopicPartition("in", 1)
+
+
+@pytest.fixture(scope="module")
+def oncelog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with Oncelog(tmp_path_factory.mktemp("oncelog"), QUICK) as broker:
+        yield broker.address
+
+
+@pytest_asyncio.fixture
+async def admin(oncelog: str) -> AsyncIterator[Admin]:
+    async with Admin(oncelog) as client:
+        yield client
+
+
+async def member_of(
+    oncelog: str, admin: Admin, group: TransactionGroup, topic: str, number: int
+) -> TransactionMember:
+    """What an executor does: a process that was handed an initialised producer writes and leaves
+    the decision to somebody else."""
+    transactional_id = f"{group.group_id}/{group.generation_id}/{number}"
+    made = await admin.init_producer(transactional_id, group)
+    async with Producer(oncelog, transactional_id=transactional_id) as producer:
+        await producer.adopt_transactions(made, group)
+        await producer.begin_transaction()
+        await producer.send(topic, b"%d" % number)
+        handed = await producer.hand_over_transaction()
+    assert handed == made
+    return handed
+
+
+async def test_many_transactions_become_visible_by_one_decision(
+    oncelog: str, admin: Admin, topic: str, name: str
+) -> None:
+    group = TransactionGroup(name, 1)
+    await admin.create_topics([NewTopic(f"{name}-sink", 1, 1)])
+    sink = TopicPartition(f"{name}-sink", 0)
+    parent = await admin.init_producer(name, group)
+    members = [await member_of(oncelog, admin, group, topic, number) for number in range(8)]
+    assert await read_values(oncelog, topic, committed=True) == []
+    await admin.commit_group(name, parent, members, {sink: OffsetAndMetadata(1, "batch 0")})
+    values = await read_values(oncelog, topic, committed=True)
+    assert sorted(value or b"" for value in values) == [b"%d" % number for number in range(8)]
+    offsets = await admin.list_group_offsets(name, require_stable=True)
+    assert offsets[sink].offset == 1
+    # Asked again, without the offsets: the same answer.
+    await admin.commit_group(name, parent, members)
+    # And the parent goes on as it is.
+    members = [await member_of(oncelog, admin, group, topic, number) for number in range(8, 10)]
+    await admin.commit_group(name, parent, members, {sink: OffsetAndMetadata(2)})
+    assert len(await read_values(oncelog, topic, committed=True)) == 10
+
+
+async def test_one_member_that_is_not_what_it_was_keeps_all_from_being_committed(
+    oncelog: str, admin: Admin, topic: str, name: str
+) -> None:
+    group = TransactionGroup(name, 1)
+    await admin.create_topics([NewTopic(f"{name}-sink", 1, 1)])
+    sink = TopicPartition(f"{name}-sink", 0)
+    parent = await admin.init_producer(name, group)
+    members = [await member_of(oncelog, admin, group, topic, number) for number in range(3)]
+    await admin.init_producer(members[1].transactional_id, group)
+    with pytest.raises(GroupCommitError) as refused:
+        await admin.commit_group(name, parent, members, {sink: OffsetAndMetadata(1)})
+    assert (refused.value.member, refused.value.code) == (
+        members[1].transactional_id,
+        ErrorCode.PRODUCER_FENCED,
+    )
+    assert await read_values(oncelog, topic, committed=True) == []
+    assert not await admin.list_group_offsets(name)
+
+
+async def test_a_newer_generation_refuses_everything_of_the_older_one(
+    oncelog: str, admin: Admin, topic: str, name: str
+) -> None:
+    async with (
+        Producer(oncelog, transactional_id=f"{name}-a") as older,
+        Producer(oncelog, transactional_id=f"{name}-b") as newer,
+    ):
+        await older.init_transactions([IN0, IN1], name, 1)
+        await older.begin_transaction()
+        await older.send(topic, b"older")
+        await older.flush()
+        await newer.init_transactions([IN1], name, 2)
+        with pytest.raises(FencedInGroupError) as refused:
+            await older.commit_transaction()
+        assert refused.value.code is ErrorCode.ILLEGAL_GENERATION
+        with pytest.raises(FencedInGroupError):
+            await older.begin_transaction()
+        with pytest.raises(FencedInGroupError):
+            await older.init_transactions([IN0], name, 1)
+        # Not fatal: in the new generation it goes on.
+        await older.init_transactions([IN0], name, 2)
+        for producer in (older, newer):
+            await producer.begin_transaction()
+            await producer.send(topic, b"goes on")
+            await producer.commit_transaction()
+    assert await read_values(oncelog, topic, committed=True) == [b"goes on"] * 2
+
+
+async def test_against_a_broker_without_the_feature_nothing_is_done_silently(
+    kafka: Kafka, name: str
+) -> None:
+    async with Producer(kafka.address, transactional_id=name) as producer:
+        with pytest.raises(UnsupportedVersionError, match=r"oncelog\.group\.transactions"):
+            await producer.init_transactions([IN0], name, 1)
+        await producer.init_transactions()
+    async with Admin(kafka.address) as admin:
+        with pytest.raises(UnsupportedVersionError, match=r"oncelog\.group\.transactions"):
+            await admin.init_producer(name, TransactionGroup(name, 1))
