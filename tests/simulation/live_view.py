@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from oncelog_server.coordination.groups import GroupCoordinator
 from oncelog_server.coordination.transactions import TransactionCoordinator
 from oncelog_server.partition.partition import Partition
 from tests.simulation.checking.live import LiveBroker, LivePartition, LiveTransaction
-from tests.simulation.checking.logs import AbortedRow, Producer, TopicPartition
+from tests.simulation.checking.logs import AbortedRow, Producer
 
 
 def partition_view(partition: Partition) -> LivePartition:
@@ -50,7 +50,7 @@ def transaction_views(coordinator: TransactionCoordinator) -> dict[str, LiveTran
 
 
 def broker_view(
-    partitions: Mapping[TopicPartition, Partition] | Iterable[Partition],
+    partitions: Iterable[Partition],
     transactions: TransactionCoordinator,
     groups: GroupCoordinator,
 ) -> LiveBroker:
@@ -61,9 +61,8 @@ def broker_view(
         committed, staged = shard.table.offsets.snapshot()
         offsets |= {key: value.offset for key, value in committed.items()}
         pending |= {(group, topic, index) for _, group, topic, index in staged}
-    led = partitions.values() if isinstance(partitions, Mapping) else partitions
     return LiveBroker(
-        {tuple(partition.topic_partition): partition_view(partition) for partition in led},
+        {partition.topic_partition: partition_view(partition) for partition in partitions},
         transaction_views(transactions),
         offsets,
         frozenset(pending),

@@ -1,0 +1,136 @@
+"""The points of the crash matrix (brief, section 7), as moments on the disk of one broker.
+
+The transaction is over three partitions and a group's offsets. Of each log only the appends since
+the producer was initialised are counted: the first of a data partition is its record, the second
+its marker; those of `__transaction_state` are four partitions, PREPARE and COMPLETE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+from oncelog_server.storage.files import Buffer, Done, File, StorageError
+from oncelog_server.storage.layout import partition_directory
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.coordination.world import A0, A1, B0, TXN_LOG
+from tests.server.storage.memory_files import MemoryFile, MemoryFiles
+
+
+class When(Enum):
+    """Relative to an append. SYNCED: it is on the disk, and nobody has been told yet; without
+    flush.on.ack, where nobody waits for that, the same as AFTER. ANSWERED: no append, but the
+    answer to EndTxn left while the markers could not."""
+
+    BEFORE = "before"
+    AFTER = "after"
+    SYNCED = "synced"
+    ANSWERED = "answered"
+
+
+class Point(NamedTuple):
+    """`survivors`: states on the disk in which the transaction may be found (numbers of KIP-98;
+    PREPARED and COMPLETED stand for the result that was asked for)."""
+
+    name: str
+    when: When
+    log: TopicPartition
+    nth: int
+    survivors: frozenset[str]
+
+
+ONGOING, PREPARED, COMPLETED = "ongoing", "prepared", "completed"
+_UNDECIDED = frozenset({ONGOING})
+_EITHER = frozenset({ONGOING, PREPARED})
+_DECIDED = frozenset({PREPARED})
+
+POINTS: Final = (
+    Point("C0", When.BEFORE, TXN_LOG, 2, _UNDECIDED),
+    Point("C1", When.AFTER, TXN_LOG, 2, _UNDECIDED),
+    Point("C2", When.SYNCED, TXN_LOG, 2, _UNDECIDED),
+    Point("C3", When.BEFORE, A1, 1, _UNDECIDED),
+    Point("C4", When.AFTER, B0, 1, _UNDECIDED),
+    Point("C5", When.BEFORE, TXN_LOG, 5, _UNDECIDED),
+    Point("C6", When.AFTER, TXN_LOG, 5, _EITHER),
+    Point("C7", When.SYNCED, TXN_LOG, 5, _DECIDED),
+    Point("C8", When.ANSWERED, TXN_LOG, 5, _DECIDED),
+    # The markers go to the group's offsets, a-0, a-1 and b-0, in this order.
+    Point("C9", When.AFTER, TopicPartition("__consumer_offsets", 0), 2, _DECIDED),
+    Point("C10-1", When.BEFORE, A0, 2, _DECIDED),
+    Point("C10-2", When.BEFORE, A1, 2, _DECIDED),
+    Point("C10-3", When.BEFORE, B0, 2, _DECIDED),
+    Point("C11", When.SYNCED, B0, 2, _DECIDED),
+    Point("C12", When.BEFORE, TXN_LOG, 6, _DECIDED),
+    Point("C13", When.AFTER, TXN_LOG, 6, frozenset({PREPARED, COMPLETED})),
+    Point("C14", When.SYNCED, TXN_LOG, 6, frozenset({COMPLETED})),
+)
+
+
+@dataclass
+class Trap:
+    """Calls `spring` once, at that point."""
+
+    point: Point
+    flushes: bool
+    spring: Callable[[], None]
+    appends: int = 0
+    is_armed: bool = False
+
+    def _is_there(self, when: When) -> bool:
+        wanted = self.point.when
+        if wanted is When.SYNCED and not self.flushes:
+            wanted = When.AFTER
+        return self.is_armed and when is wanted
+
+    def reached(self, when: When, path: str) -> None:
+        """An append is about to be made, was made, or a sync of that file has just ended."""
+        if not path.startswith(f"{partition_directory(*self.point.log)}/0"):
+            return
+        if self.is_armed and when is When.BEFORE:
+            self.appends += 1
+        if self._is_there(when) and self.appends == self.point.nth:
+            self.is_armed = False
+            self.spring()
+
+    def answered(self) -> None:
+        """EndTxn has been answered."""
+        if self._is_there(When.ANSWERED):
+            self.is_armed = False
+            self.spring()
+
+
+class TrappedFile(MemoryFile):
+    def __init__(self, files: TrappedFiles, path: str) -> None:
+        super().__init__(files, path)
+        self._disk = files
+
+    def append(self, *buffers: Buffer) -> None:
+        self._disk.reached(When.BEFORE, self.path)
+        super().append(*buffers)
+        self._disk.reached(When.AFTER, self.path)
+
+
+class TrappedFiles(MemoryFiles):
+    """A disk in memory that tells `trap` what is done to `.log` files."""
+
+    trap: Trap | None = None
+
+    def reached(self, when: When, path: str) -> None:
+        if self.trap is not None and path.endswith(".log"):
+            self.trap.reached(when, path)
+
+    def open(self, path: str, *, create: bool = False) -> MemoryFile:
+        super().open(path, create=create)
+        return TrappedFile(self, path)
+
+    def sync(self, files: Sequence[File], done: Done) -> None:
+        paths = [file.path for file in files]
+
+        def told(error: StorageError | None) -> None:
+            for path in paths:
+                self.reached(When.SYNCED, path)
+            done(error)
+
+        super().sync(files, told)
