@@ -44,6 +44,8 @@ class CoordinatorType(IntEnum):
 
     GROUP = 0
     TRANSACTION = 1
+    # Ours: where the transactions of a consumer group are.
+    TRANSACTION_GROUP = 2
 
 
 # Requests that may wait at the broker have a socket of their own, or they would hold up the others.
