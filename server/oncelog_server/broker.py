@@ -31,6 +31,7 @@ from oncelog_server.machine import Machine
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.network.listener import Limits, Listener
 from oncelog_server.node import Node
+from oncelog_server.observe.fences import logged_fences
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
@@ -42,6 +43,7 @@ from oncelog_server.timers import LoopTimers
 from oncelog_server.upkeep import Upkeep
 
 if TYPE_CHECKING:
+    from oncelog_server.observe.listener import MetricsListener
     from oncelog_server.cleaning.cleaner import LogCleaner
 
 log = structlog.get_logger("oncelog.broker")
@@ -98,6 +100,7 @@ class Broker:
         was_clean = self.directory.has_clean_mark()
         self._build(was_clean)
         endpoints = await self._bind()
+        self._metrics = await self._bind_metrics()
         # Not before: a start that is refused leaves everything as it was.
         self.directory.take_clean_mark()
         await self._take_producer_ids()
@@ -106,6 +109,8 @@ class Broker:
             await self._sync_recovered()
         await self.metadata.register(endpoints)
         await self._listener.accept()
+        if self._metrics is not None:
+            await self._metrics.accept()
         self._upkeep.start()
         self._cleaner_start = self._timers.call_later(CLEANER_START_MS, self._start_cleaner)
         log.info(
@@ -142,7 +147,8 @@ class Broker:
         self.transactions = self._new_transaction_coordinator(local)
         self._hosting.serve_coordinators(self.transactions, self.groups)
         self.node = self._new_node(local)
-        requests = self._machine.watched(Dispatch(self.node, all_handlers()))
+        self._dispatch = Dispatch(self.node, all_handlers())
+        requests = self._machine.watched(self._dispatch)
         self._listener = Listener(requests, _limits(settings), clock)
         self._upkeep = Upkeep(
             settings,
@@ -217,6 +223,7 @@ class Broker:
             wall_ms=self._clock.now_ms,
             monotonic_ms=self._clock.monotonic_ms,
             max_timeout_ms=self.settings.transaction_max_timeout_ms,
+            fences=logged_fences(),
         )
 
     def _new_node(self, local: LocalMarkers) -> Node:
@@ -253,6 +260,21 @@ class Broker:
             raise failure
         for partition, flush in flushes:
             partition.log.finish_flush(flush, None)
+
+    async def _bind_metrics(self) -> MetricsListener | None:
+        """None unless a setting asks for it. Raises OSError."""
+        port = self.settings.oncelog_metrics_port
+        if port < 0:
+            return None
+        from oncelog_server.observe.listener import MetricsListener
+        from oncelog_server.observe.page import Page
+        from oncelog_server.observe.process import process_figures
+
+        page = Page(self.node, self._dispatch, self._listener, process_figures)
+        metrics = MetricsListener(page.lines)
+        host, port = await metrics.bind(self.settings.oncelog_metrics_host, port)
+        log.info("metrics", address=f"{host}:{port}")
+        return metrics
 
     async def _bind(self) -> tuple[Endpoint, ...]:
         """The addresses to register under; nobody is let in yet. Raises OSError."""
@@ -310,6 +332,8 @@ class Broker:
         """Answer what was asked, make everything durable, say that the stop was clean."""
         await self._listener.stop(DRAIN_S)
         self._upkeep.stop()
+        if self._metrics is not None:
+            self._metrics.stop()
         self.groups.stop()
         if self._cleaner_start is not None:
             self._cleaner_start.cancel()

@@ -61,7 +61,7 @@ class GroupTransactions:
         if membership is not None:
             # Where the id would be without a group: that must not be unreadable just now.
             self._owner(command.transactional_id)
-        departed = self._depart(command.transactional_id, index)
+        departed = self._depart(command, index)
 
         def go_on(result: TransactionResult) -> Answer:
             if result.code is not ErrorCode.NONE:
@@ -73,13 +73,16 @@ class GroupTransactions:
 
         return then_ask(departed, go_on)
 
-    def _depart(self, transactional_id: str, to: int) -> Answer:
+    def _depart(self, command: InitProducerId, to: int) -> Answer:
         """From every shard but the one it goes to."""
+        transactional_id = command.transactional_id
         answer: Answer = TransactionResult(ErrorCode.NONE)
         for index, shard in self._runtime.shards():
             if index == to or shard.get(transactional_id) is None:
                 continue
-            decision = decide_departure(shard, transactional_id, wall_ms=self._wall_ms())
+            decision = decide_departure(
+                shard, transactional_id, command.caller, wall_ms=self._wall_ms()
+            )
             one = self._run(index, shard, decision, [transactional_id])
             # More than one: an id that went from group to group. They are dealt with one by one.
             if isinstance(one, Deferred) or one.code is not ErrorCode.NONE:

@@ -25,6 +25,7 @@ from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.add_partitions import AddPartitions, decide_add_partitions
 from oncelog_server.transaction.end_txn import EndTxn, decide_end_txn
+from oncelog_server.transaction.fences import Fences
 from oncelog_server.transaction.fencing import abort_overdue
 from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
@@ -65,6 +66,7 @@ class TransactionCoordinator:
         wall_ms: Callable[[], int],
         monotonic_ms: Callable[[], int],
         max_timeout_ms: int,
+        fences: Fences | None = None,
     ) -> None:
         self._partition_count = partition_count
         self._leaders = leaders
@@ -75,10 +77,12 @@ class TransactionCoordinator:
         # Every transactional id here that is in a consumer group.
         grouped: set[str] = set()
         self._grouped = grouped
+        # Who was cut off and refused, by cause.
+        self.fences = Fences() if fences is None else fences
         self.runtime: ShardRuntime[TransactionShard] = ShardRuntime(
             replay_at=ReplayAt.COMMIT,
             new_shard=lambda epoch: TransactionShard(
-                epoch, max_timeout_ms=max_timeout_ms, grouped=grouped
+                epoch, max_timeout_ms=max_timeout_ms, grouped=grouped, fences=self.fences
             ),
             on_loaded=self._on_loaded,
             on_unloaded=lambda shard: shard.on_unloaded(),
@@ -106,6 +110,17 @@ class TransactionCoordinator:
         for transactional_id in list(shard.prepared):
             # Not now: other partitions of this broker may not have been taken over yet.
             self._finish_later(index, shard, transactional_id, 0)
+
+    # --- look-ups
+
+    @property
+    def has_all_shards(self) -> bool:
+        """Whether every transactional id of the cluster is coordinated here."""
+        return len(self.runtime) == self._partition_count()
+
+    def has_leader(self, partition: TopicPartition) -> bool:
+        """Whether a marker can be sent there now."""
+        return self._leaders.marker_sender(partition) is not None
 
     # --- commands
 

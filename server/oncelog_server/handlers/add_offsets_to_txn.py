@@ -57,6 +57,7 @@ def _add(
             request.producer_epoch,
             frozenset({node.groups.offsets_partition(request.group_id)}),
             group_id=request.transaction_group_id,
+            caller=context,
         )
     )
 

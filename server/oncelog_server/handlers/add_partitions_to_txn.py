@@ -62,6 +62,7 @@ def handle(
                 request.v3_and_below_producer_epoch,
                 _partitions(topics),
                 group_id=request.transaction_group_id,
+                caller=context,
             ),
         )
     return then(

@@ -65,6 +65,8 @@ def _init(
             request.producer_epoch,
             request.enable_2pc,
             request.keep_prepared_txn,
+            context,
+            request.by_operator,
         ),
         membership,
     )

@@ -66,6 +66,8 @@ def handle(
         node.transactions.add_partitions,
         node.clock.now_ms(),
         request.transaction_group_id,
+        node.settings.transaction_partition_verification_enable,
+        context,
     ).run()
     if request.acks == 0:
         _close_on_error(appends)

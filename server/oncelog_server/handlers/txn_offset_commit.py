@@ -33,7 +33,7 @@ from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 from oncelog_server.transaction.add_partitions import AddPartitions
-from oncelog_server.transaction.results import TransactionResult
+from oncelog_server.transaction.results import SUCCESS, TransactionResult
 
 API = ApiKey.TXN_OFFSET_COMMIT
 VERSIONS = range(0, 7)
@@ -53,9 +53,11 @@ def handle(
     accepted, refused = refuse_unknown(node, context, request.topics, by_id=by_id)
     if not accepted:
         return _response(request, refused)
-    added: TransactionResult | Deferred[TransactionResult]
+    adds = context.api_version >= ADDS_GROUP_SINCE
+    added: TransactionResult | Deferred[TransactionResult] = SUCCESS
     try:
-        added = _add_group(node, request, verify_only=context.api_version < ADDS_GROUP_SINCE)
+        if adds or node.settings.transaction_partition_verification_enable:
+            added = _add_group(node, context, request, verify_only=not adds)
     except Refused as error:
         added = TransactionResult(error.code)
     wanted = copy(request)
@@ -89,7 +91,7 @@ def _authorise(node: Node, context: RequestContext, request: TxnOffsetCommitRequ
 
 
 def _add_group(
-    node: Node, request: TxnOffsetCommitRequest, *, verify_only: bool
+    node: Node, context: RequestContext, request: TxnOffsetCommitRequest, *, verify_only: bool
 ) -> TransactionResult | Deferred[TransactionResult]:
     """Put the group's offsets partition into the transaction first (KIP-890 part 2), or see that it
     is there (part 1). Raises Refused."""
@@ -102,6 +104,7 @@ def _add_group(
             client_transaction_version=2,
             verify_only=verify_only,
             group_id=request.transaction_group_id,
+            caller=context,
         )
     )
 

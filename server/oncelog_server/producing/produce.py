@@ -27,6 +27,7 @@ from oncelog_server.partition.verification import VerificationGuard
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.add_partitions import AddPartitions
+from oncelog_server.transaction.caller import Caller
 from oncelog_server.transaction.results import TransactionResult
 
 NONE: Final = ErrorCode.NONE
@@ -82,7 +83,8 @@ class PartitionAppend(msgspec.Struct, eq=False):
 
 class Produce(msgspec.Struct, eq=False):
     """`appends` in the order of the request, `transactional` those of them with a transactional
-    batch. `group_id`: whose transaction it is, if a group's."""
+    batch. `group_id`: whose transaction it is, if a group's. `verifies`: whether the coordinator is
+    asked where the client has added the partitions itself."""
 
     appends: list[PartitionAppend]
     transactional: list[PartitionAppend]
@@ -92,15 +94,18 @@ class Produce(msgspec.Struct, eq=False):
     add_to_transaction: AddToTransaction
     now_ms: int
     group_id: str | None = None
+    verifies: bool = True
+    caller: Caller | None = None
 
     def run(self) -> Deferred[None] | None:
         """Everything that can be done now; None when all is known, else what comes later."""
         if self.transactional:
             if not self._check_transactional():
                 return None
-            unknown = self._not_in_transaction()
-            if unknown:
-                return self._ask_first(unknown)
+            if self.verifies or self.adds_partitions:
+                unknown = self._not_in_transaction()
+                if unknown:
+                    return self._ask_first(unknown)
         return self._append_all()
 
     def _check_transactional(self) -> bool:
@@ -143,6 +148,7 @@ class Produce(msgspec.Struct, eq=False):
             TRANSACTION_VERSION_2,
             verify_only=not self.adds_partitions,
             group_id=self.group_id,
+            caller=self.caller,
         )
         try:
             answer = self.add_to_transaction(command)

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.caller import Caller, client_of
 from oncelog_server.transaction.results import (
     BUSY,
-    FENCED,
     INVALID_REQUEST,
     INVALID_STATE,
     SUCCESS,
@@ -33,6 +33,7 @@ class AddPartitions(msgspec.Struct, frozen=True):
     client_transaction_version: int = 0
     verify_only: bool = False
     group_id: str | None = None
+    caller: Caller | None = None
 
 
 def decide_add_partitions(
@@ -56,7 +57,7 @@ def decide_add_partitions(
     ):
         return Decision(UNKNOWN_PRODUCER)
     if not metadata.is_held_by(command.producer_id, command.producer_epoch):
-        return Decision(FENCED)
+        return Decision(shard.refuse(live, command.producer_id, command.producer_epoch))
     ongoing = metadata.state is State.ONGOING
     if ongoing and metadata.next_producer_epoch >= 0:
         # Kept open by a newer instance, which may only end it (KIP-939).
@@ -78,5 +79,8 @@ def decide_add_partitions(
     if target.decided_members:
         target = replace(target, decided_members=())
     if not ongoing:
+        if live.client is None and command.caller is not None:
+            # Since this coordinator took over nobody has initialised the id.
+            live.client = client_of(command.caller)
         live.deadline_ms = now_ms + metadata.timeout_ms
     return shard.decide(live, target, SUCCESS, TransactionResult)

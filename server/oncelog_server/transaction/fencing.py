@@ -6,6 +6,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oncelog_server.coordination.shard import Decision
+from oncelog_server.transaction.fences import FenceCause, Reason
 from oncelog_server.transaction.metadata import NO_PRODUCER_EPOCH
 from oncelog_server.transaction.results import FENCED, TransactionResult
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
@@ -19,12 +20,14 @@ def fence(
     *,
     wall_ms: int,
     keep_owner: bool,
+    reason: Reason | None,
 ) -> Decision[TransactionResult]:
     """PREPARE_ABORT with the next epoch, so that nothing late of the old one is accepted anywhere.
 
     `keep_owner`: the producer may come back for the bumped epoch by naming its old one (its
-    transaction timed out, KIP-588); false when a newer instance has taken over. If the append fails
-    nothing has changed, so fencing again cannot run through the epochs (KAFKA-9666).
+    transaction timed out, KIP-588); false when a newer instance has taken over. `reason`: None
+    where it asked for it itself. If the append fails nothing has changed, so fencing again cannot
+    run through the epochs (KAFKA-9666).
     """
     metadata = live.metadata
     owner_id, owner_epoch = metadata.owner
@@ -37,7 +40,10 @@ def fence(
     )
     if metadata.is_kept:
         target = replace(target, previous_producer_id=owner_id, next_producer_epoch=owner_epoch + 1)
-    return shard.decide(live, target, response, TransactionResult)
+    decision = shard.decide(live, target, response, TransactionResult)
+    if reason is None:
+        return decision
+    return replace(decision, on_committed=shard.cut_off(live, reason, wall_ms))
 
 
 def abort_overdue(
@@ -48,6 +54,13 @@ def abort_overdue(
     aborts = []
     for transactional_id in shard.overdue(now_ms, at_most):
         live = shard.ongoing[transactional_id]
-        decision = fence(shard, live, FENCED, wall_ms=wall_ms, keep_owner=True)
+        decision = fence(
+            shard,
+            live,
+            FENCED,
+            wall_ms=wall_ms,
+            keep_owner=True,
+            reason=Reason(FenceCause.TIMED_OUT),
+        )
         aborts.append((transactional_id, decision))
     return aborts

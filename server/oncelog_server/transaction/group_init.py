@@ -9,6 +9,8 @@ from msgspec.structs import replace
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
+from oncelog_server.transaction.caller import Caller
+from oncelog_server.transaction.fences import FenceCause, Reason
 from oncelog_server.transaction.fencing import fence
 from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
@@ -51,9 +53,10 @@ def decide_init_in_group(
         )
         if not mine.records and mine.response != BUSY:
             return mine, []
+    reason = Reason(FenceCause.NEWER_GENERATION, command.caller)
     abortable = [live for live in (*in_the_way, *doomed) if not live.is_busy]
     fences = [
-        fence(shard, live, BUSY, wall_ms=wall_ms, keep_owner=False)
+        fence(shard, live, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
         for live in abortable
         if live.metadata.state is State.ONGOING
     ]
@@ -83,7 +86,7 @@ def _open_transactions(
 
 
 def decide_departure(
-    shard: TransactionShard, transactional_id: str, *, wall_ms: int
+    shard: TransactionShard, transactional_id: str, caller: Caller | None, *, wall_ms: int
 ) -> Decision[TransactionResult]:
     """Another coordinator becomes the owner of the id: abort what is open here, then fence its
     producers for good. SUCCESS once nobody holds its epoch any more, until then
@@ -94,7 +97,8 @@ def decide_departure(
     if live.is_busy:
         return Decision(BUSY)
     if live.metadata.state is State.ONGOING:
-        return fence(shard, live, BUSY, wall_ms=wall_ms, keep_owner=False)
+        reason = Reason(FenceCause.NEWER_INSTANCE, caller)
+        return fence(shard, live, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
     # The next epoch is nobody's, as that of an initialisation whose answer was never given.
     target = replace(
         live.metadata,

@@ -12,6 +12,8 @@ from msgspec.structs import replace
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.transaction.asker import Asker, who_asks
+from oncelog_server.transaction.caller import Caller, client_of
+from oncelog_server.transaction.fences import FenceCause, Reason
 from oncelog_server.transaction.fencing import fence
 from oncelog_server.transaction.keeping import keep
 from oncelog_server.transaction.metadata import (
@@ -42,6 +44,9 @@ class InitProducerId(msgspec.Struct, frozen=True):
     producer_epoch: int = NO_PRODUCER_EPOCH
     two_phase: bool = False
     keep_prepared: bool = False
+    # Who asks; and whether an operator does, to end what is open.
+    caller: Caller | None = None
+    by_operator: bool = False
 
 
 def decide_init_producer_id(
@@ -75,13 +80,14 @@ def decide_init_producer_id(
         return Decision(BUSY)
     asker = who_asks(metadata, command.producer_id, command.producer_epoch)
     if asker is Asker.STRANGER:
-        return Decision(FENCED)
+        return Decision(shard.refuse(live, command.producer_id, command.producer_epoch))
     verdict = INIT_PRODUCER_ID.get(metadata.state)
     if verdict is Verdict.FENCE and command.keep_prepared:
         return keep(
             shard,
             live,
             asker,
+            reason=_reason(command),
             timeout_ms=command.timeout_ms,
             wall_ms=wall_ms,
             new_producer_id=new_producer_id,
@@ -91,14 +97,56 @@ def decide_init_producer_id(
         # late from the producer's own past changes nothing.
         if asker is Asker.LAST:
             return Decision(FENCED)
+        reason = None if asker is Asker.CURRENT else _reason(command)
         # The caller comes back when the abort is done. A newer producer gets one more epoch then;
         # the one that asked by its name gets this one.
-        return fence(shard, live, BUSY, wall_ms=wall_ms, keep_owner=asker is Asker.CURRENT)
+        return fence(
+            shard,
+            live,
+            BUSY,
+            wall_ms=wall_ms,
+            keep_owner=asker is Asker.CURRENT,
+            reason=reason,
+        )
     if verdict is not Verdict.INITIALISE:
         return Decision(INVALID_STATE)
     target = _next_epoch(metadata, command, asker, wall_ms, new_producer_id)
     result = TransactionResult(ErrorCode.NONE, target.producer_id, target.producer_epoch)
-    return shard.decide(live, target, result, partial(TransactionResult))
+    decision = shard.decide(live, target, result, partial(TransactionResult))
+    return replace(decision, on_committed=_taken_over(shard, live, command, asker, wall_ms))
+
+
+def _reason(command: InitProducerId) -> Reason:
+    cause = FenceCause.OPERATOR if command.by_operator else FenceCause.NEWER_INSTANCE
+    return Reason(cause, command.caller)
+
+
+def _taken_over(
+    shard: TransactionShard,
+    live: LiveTransaction,
+    command: InitProducerId,
+    asker: Asker,
+    wall_ms: int,
+) -> Callable[[], None]:
+    """What to do once the caller has the id: remember it, and whom it cut off."""
+    metadata = live.metadata
+    # A newer instance that aborted a transaction first, and so fenced its producer, comes back.
+    comes_back = (
+        metadata.state is State.COMPLETE_ABORT
+        and metadata.last_producer_epoch == NO_PRODUCER_EPOCH
+        and bool(live.fences)
+    )
+    cut_off: Callable[[], None] | None = None
+    if asker is Asker.NEWCOMER and metadata.producer_epoch >= 0 and not comes_back:
+        cut_off = shard.cut_off(live, _reason(command), wall_ms)
+    caller = None if command.by_operator else command.caller
+
+    def on_committed() -> None:
+        if cut_off is not None:
+            cut_off()
+        live.client = None if caller is None else client_of(caller)
+
+    return on_committed
 
 
 def _is_half_named(command: InitProducerId) -> bool:

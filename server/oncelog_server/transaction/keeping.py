@@ -10,6 +10,8 @@ from msgspec.structs import replace
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.transaction.asker import Asker
+from oncelog_server.transaction.caller import client_of
+from oncelog_server.transaction.fences import Reason
 from oncelog_server.transaction.metadata import (
     LAST_PRODUCER_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -25,6 +27,7 @@ def keep(
     live: LiveTransaction,
     asker: Asker,
     *,
+    reason: Reason,
     timeout_ms: int,
     wall_ms: int,
     new_producer_id: Callable[[], int],
@@ -51,8 +54,12 @@ def keep(
         last_update_ms=wall_ms,
     )
     later_ms = timeout_ms - metadata.timeout_ms
+    cut_off = shard.cut_off(live, reason, wall_ms) if asker is Asker.NEWCOMER else None
 
     def on_committed() -> None:
+        if cut_off is not None:
+            cut_off()
+        live.client = None if reason.by is None else client_of(reason.by)
         if live.deadline_ms is not None:
             live.deadline_ms += later_ms
 

@@ -24,10 +24,12 @@ from oncelog_protocol.internal.versions import UnknownRecordVersion
 from oncelog_server.coordination.shard import CoordinatorRecord, Decision, TransactionOfRecords
 from oncelog_server.deferred import Deferred
 from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.caller import Client
+from oncelog_server.transaction.fences import Fence, Fences, Reason, fence_for
 from oncelog_server.transaction.groups import TransactionGroups
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.metadata import TransactionMetadata, from_value, to_record
-from oncelog_server.transaction.results import TransactionResult
+from oncelog_server.transaction.results import FENCED, TransactionResult
 from oncelog_server.transaction.states import COMPLETED
 
 R = TypeVar("R")
@@ -54,6 +56,9 @@ class LiveTransaction:
     markers_left: set[TopicPartition] = field(default_factory=set)
     # EndTxn answers that wait until the transaction is complete.
     waiting: list[Deferred[TransactionResult]] = field(default_factory=list)
+    # Who has its producer, as far as it said so to this coordinator; and who had, and lost it.
+    client: Client | None = None
+    fences: tuple[Fence, ...] = ()
 
     @property
     def is_busy(self) -> bool:
@@ -64,8 +69,14 @@ class TransactionShard:
     """`coordinator_epoch` is the leader epoch of the shard's partition; every marker carries it."""
 
     def __init__(
-        self, coordinator_epoch: int, *, max_timeout_ms: int, grouped: set[str] | None = None
+        self,
+        coordinator_epoch: int,
+        *,
+        max_timeout_ms: int,
+        grouped: set[str] | None = None,
+        fences: Fences | None = None,
     ) -> None:
+        self.fences = Fences() if fences is None else fences
         self.coordinator_epoch = coordinator_epoch
         self.max_timeout_ms = max_timeout_ms
         self.transactions: dict[str, LiveTransaction] = {}
@@ -100,6 +111,35 @@ class TransactionShard:
             return failed(APPEND_ERRORS.get(ErrorCode(code), ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
         return Decision(response, (record,), on_failure=on_failure)
+
+    def cut_off(self, live: LiveTransaction, reason: Reason, wall_ms: int) -> Callable[[], None]:
+        """What to do once the decision that cuts off the producer of `live`, as it is now, is
+        committed."""
+        metadata = live.metadata
+        fence = fence_for(
+            metadata.transactional_id,
+            metadata.owner,
+            live.client,
+            reason,
+            aborted=metadata.state is TransactionState.ONGOING,
+            wall_ms=wall_ms,
+        )
+
+        def remember() -> None:
+            live.fences = self.fences.remember(live.fences, fence)
+
+        return remember
+
+    def refuse(
+        self,
+        live: LiveTransaction,
+        producer_id: int,
+        producer_epoch: int,
+        result: TransactionResult = FENCED,
+    ) -> TransactionResult:
+        """The answer to a producer that has been cut off."""
+        self.fences.refuse(live.fences, producer_id, producer_epoch)
+        return result
 
     def _forget_if_new(self, live: LiveTransaction) -> None:
         """An id whose very first record was not written never existed."""

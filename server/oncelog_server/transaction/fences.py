@@ -1,0 +1,126 @@
+"""Why a producer was refused: who was cut off from a transactional id, when, and by whom.
+
+The wire has one code for all of it (PRODUCER_FENCED, KIP-588). In memory only: after a restart the
+codes are the same, and the reason is in the log of events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+from oncelog_server.transaction.caller import Caller, Client, client_of
+
+# So many are remembered of one transactional id.
+REMEMBERED: Final = 4
+
+
+class FenceCause(Enum):
+    """As operators read it."""
+
+    TIMED_OUT = "timed out"
+    NEWER_INSTANCE = "newer instance"
+    NEWER_GENERATION = "newer generation"
+    OPERATOR = "operator"
+
+
+class Reason(NamedTuple):
+    """Why somebody is cut off, and whose request did it: None where it is the coordinator's own
+    doing."""
+
+    cause: FenceCause
+    by: Caller | None = None
+
+
+@dataclass(slots=True)
+class Fence:
+    """The producer with this id and epoch, and all before it, were cut off. `owner` is the client
+    that had it, `by` the one that did it; `aborted`: whether a transaction was open. `refusals`
+    counts how often it came back."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    cause: FenceCause
+    at_ms: int
+    owner: Client | None
+    by: Client | None
+    aborted: bool
+    refusals: int = 0
+
+
+Told = Callable[[Fence], None]
+
+
+def _nobody_hears(fence: Fence) -> None:
+    pass
+
+
+class Fences:
+    """All of one coordinator: counts, and tells of what is an event.
+
+    `on_aborted` hears of every transaction that was aborted against its producer's will,
+    `on_refused` of every fence at which somebody is turned away, the first time only.
+    """
+
+    __slots__ = ("_on_aborted", "_on_refused", "aborted", "fenced", "refused", "refused_unknown")
+
+    def __init__(self, on_aborted: Told = _nobody_hears, on_refused: Told = _nobody_hears) -> None:
+        self._on_aborted = on_aborted
+        self._on_refused = on_refused
+        # Counters by cause: producers cut off, transactions aborted by that, requests refused.
+        self.fenced = dict.fromkeys(FenceCause, 0)
+        self.aborted = dict.fromkeys(FenceCause, 0)
+        self.refused = dict.fromkeys(FenceCause, 0)
+        # Requests refused for a reason that is not remembered (any more), or was none of ours.
+        self.refused_unknown = 0
+
+    def remember(self, known: tuple[Fence, ...], fence: Fence) -> tuple[Fence, ...]:
+        """What is known of an id from now on."""
+        self.fenced[fence.cause] += 1
+        if fence.aborted:
+            self.aborted[fence.cause] += 1
+            self._on_aborted(fence)
+        return (*known, fence)[-REMEMBERED:]
+
+    def refuse(self, known: tuple[Fence, ...], producer_id: int, producer_epoch: int) -> str:
+        """Somebody who was cut off came back: why, for a person, or the empty string."""
+        fence = fence_of(known, producer_id, producer_epoch)
+        if fence is None:
+            self.refused_unknown += 1
+            return ""
+        self.refused[fence.cause] += 1
+        fence.refusals += 1
+        if fence.refusals == 1:
+            self._on_refused(fence)
+        return describe(fence)
+
+
+def fence_of(known: tuple[Fence, ...], producer_id: int, producer_epoch: int) -> Fence | None:
+    """The one that cut this producer off: the first that reaches its epoch."""
+    for fence in known:
+        if fence.producer_id == producer_id and fence.producer_epoch >= producer_epoch:
+            return fence
+    return None
+
+
+def fence_for(
+    transactional_id: str,
+    producer: tuple[int, int],
+    owner: Client | None,
+    reason: Reason,
+    *,
+    aborted: bool,
+    wall_ms: int,
+) -> Fence:
+    """`producer`: the id and epoch that are refused from now on."""
+    by = None if reason.by is None else client_of(reason.by)
+    return Fence(transactional_id, *producer, reason.cause, wall_ms, owner, by, aborted)
+
+
+def describe(fence: Fence) -> str:
+    """One line, for messages."""
+    by = "" if fence.by is None else f" by {fence.by.client_id} at {fence.by.client_address}"
+    return f"fenced{by}: {fence.cause.value}, at {fence.at_ms}"
