@@ -219,8 +219,12 @@ class World:
         producer_epoch: int = -1,
         *,
         timeout_ms: int = 60_000,
+        two_phase: bool = False,
+        keep: bool = False,
     ) -> TransactionResult | Deferred[TransactionResult]:
-        command = InitProducerId(transactional_id, timeout_ms, producer_id, producer_epoch)
+        command = InitProducerId(
+            transactional_id, timeout_ms, producer_id, producer_epoch, two_phase, keep
+        )
         return self.transactions.init_producer_id(command)
 
     def producer(self, transactional_id: str = "t", **settings: int) -> tuple[int, int]:
