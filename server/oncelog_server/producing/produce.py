@@ -194,7 +194,10 @@ class Produce(msgspec.Struct, eq=False):
         if result.code is not NONE:
             errors = ADD_ERRORS if self.adds_partitions else VERIFICATION_ERRORS
             for one in unknown:
-                one.refuse(errors.get(result.code, result.code))
+                one.refuse(errors.get(result.code, result.code), result.message)
+        elif self.adds_partitions:
+            for one in unknown:
+                _check_begins(one)
         return self._append_all()
 
     def _end_verification(self, unknown: list[PartitionAppend]) -> None:
@@ -236,6 +239,19 @@ class Produce(msgspec.Struct, eq=False):
             one.appended = partition.append(one.records, now_ms=self.now_ms)
         except Refused as refused:
             one.refuse(refused.code, refused.message)
+
+
+def _check_begins(one: PartitionAppend) -> None:
+    """A producer of KIP-890 part 2 has a new epoch in each transaction, so its first batch of one
+    begins at 0. Where the partition knows nothing of the producer, nobody else would notice that
+    the batches before were refused, or are still on their way (R11)."""
+    assert one.partition is not None
+    header = _header(one)
+    if header.base_sequence > 0 and one.partition.log.producers.entry(header.producer_id) is None:
+        one.refuse(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"sequence {header.base_sequence} is the first of the transaction",
+        )
 
 
 class _AllCommitted:

@@ -220,6 +220,19 @@ def test_the_first_batch_of_a_transaction_asks_the_coordinator_and_no_other_does
     assert len(broker.partitions[0].guards) == 0
 
 
+def test_r11_a_batch_does_not_overtake_the_refused_first_one_of_its_producer() -> None:
+    """In a partition that knows nothing of the producer, no sequence check would notice."""
+    broker = Broker(answer=TransactionResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    first, _ = broker.produce(transactional())
+    broker.answer = SUCCESS
+    second, _ = broker.produce(transactional(sequence=1))
+    assert codes(first) == [ErrorCode.NOT_ENOUGH_REPLICAS]
+    assert codes(second) == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    again, _ = broker.produce(transactional())
+    behind, _ = broker.produce(transactional(sequence=1))
+    assert codes(again + behind) == [NONE, NONE]
+
+
 def test_before_v12_the_partition_is_looked_up_and_not_added() -> None:
     """KIP-890 part 1: only before the first batch of a transaction."""
     broker = Broker()
