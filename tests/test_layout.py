@@ -54,7 +54,7 @@ EDGES = {
     "oncelog_server.metadata": "keeps metadata in sqlite",
     "oncelog_server.network": "owns sockets",
     "oncelog_server.node": "names the parts, acting ones too",
-    "oncelog_server.observe": "writes the log of events",
+    "oncelog_server.observe": "writes the log of events, answers scrapes",
     "oncelog_server.serve": "a process",
     "oncelog_server.storage": "its os_files is the disk",
     "oncelog_server.timers": "asks the loop to wake it",

@@ -43,8 +43,8 @@ from oncelog_server.timers import LoopTimers
 from oncelog_server.upkeep import Upkeep
 
 if TYPE_CHECKING:
-    from oncelog_server.observe.listener import MetricsListener
     from oncelog_server.cleaning.cleaner import LogCleaner
+    from oncelog_server.observe.listener import MetricsListener
 
 log = structlog.get_logger("oncelog.broker")
 
@@ -149,7 +149,7 @@ class Broker:
         self.node = self._new_node(local)
         self._dispatch = Dispatch(self.node, all_handlers())
         requests = self._machine.watched(self._dispatch)
-        self._listener = Listener(requests, _limits(settings), clock)
+        self._listener = Listener(requests, Limits.of(settings), clock)
         self._upkeep = Upkeep(
             settings,
             clock,
@@ -263,18 +263,11 @@ class Broker:
 
     async def _bind_metrics(self) -> MetricsListener | None:
         """None unless a setting asks for it. Raises OSError."""
-        port = self.settings.oncelog_metrics_port
-        if port < 0:
+        if self.settings.oncelog_metrics_port < 0:
             return None
-        from oncelog_server.observe.listener import MetricsListener
-        from oncelog_server.observe.page import Page
-        from oncelog_server.observe.process import process_figures
+        from oncelog_server.observe.serving import bind_metrics
 
-        page = Page(self.node, self._dispatch, self._listener, process_figures)
-        metrics = MetricsListener(page.lines)
-        host, port = await metrics.bind(self.settings.oncelog_metrics_host, port)
-        log.info("metrics", address=f"{host}:{port}")
-        return metrics
+        return await bind_metrics(self.node, self._dispatch, self._listener)
 
     async def _bind(self) -> tuple[Endpoint, ...]:
         """The addresses to register under; nobody is let in yet. Raises OSError."""
@@ -392,21 +385,4 @@ def _group_config(settings: Settings) -> GroupConfig:
         offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
         offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
         offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
-    )
-
-
-def _limits(settings: Settings) -> Limits:
-    overrides = {}
-    for entry in filter(None, settings.max_connections_per_ip_overrides.split(",")):
-        address, _, most = entry.rpartition(":")
-        overrides[address.strip()] = int(most)
-    return Limits(
-        max_connections=settings.max_connections,
-        max_connections_per_address=settings.max_connections_per_ip,
-        per_address_overrides=overrides,
-        max_request_bytes=settings.socket_request_max_bytes,
-        queued_max_request_bytes=settings.queued_max_request_bytes,
-        max_idle_ms=settings.connections_max_idle_ms,
-        backlog=settings.socket_listen_backlog_size,
-        send_buffer_bytes=settings.socket_send_buffer_bytes,
     )

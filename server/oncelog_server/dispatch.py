@@ -4,7 +4,7 @@ declarations."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Protocol, cast
 
 from oncelog_protocol.apis import APIS, ApiKey, request_header_version, response_header_version
@@ -37,6 +37,7 @@ class _Route:
     """One API in one version, ready to serve."""
 
     __slots__ = (
+        "count",
         "decode",
         "encode",
         "handle",
@@ -50,6 +51,8 @@ class _Route:
         api = APIS[key]
         self.key = key
         self.version = version
+        # Requests since the start.
+        self.count = 0
         self.handle = handle
         self.is_request_header_flexible = request_header_version(key, version) > 1
         self.is_response_header_flexible = response_header_version(key, version) > 0
@@ -89,12 +92,18 @@ class Dispatch:
         # Bytes after the request are ignored, as by Kafka: librdkafka leaves three of them after
         # a Metadata request for all topics in a flexible version.
         request, _ = route.decode(frame, position)
+        route.count += 1
         response = route.handle(self._node, context, request)
         if response is None:
             return None
         if not isinstance(response, Deferred):
             return _encode(route, correlation_id, response)
         return then(response, lambda value: _encode(route, correlation_id, value))
+
+    def counts(self) -> Iterator[tuple[str, int, int]]:
+        """(API's name, version, requests) since the start."""
+        for (key, version), route in list(self._routes.items()):
+            yield APIS[key].name, version, route.count
 
     def _route(self, key: int, version: int) -> _Route | None:
         """None for an ApiVersions request of an unknown version."""

@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import build_batch, build_single_record_batch
 from oncelog_protocol.records.record import NewRecord
+from oncelog_server.coordination.load_times import LoadTimes
 from oncelog_server.coordination.loading import replay_log
 from oncelog_server.coordination.shard import Decision, Shard
 from oncelog_server.deferred import Deferred
@@ -64,6 +65,7 @@ class ShardRuntime(Generic[S]):
         # Partitions whose load failed: refused until the next leadership event, never served half
         # (S14).
         self._refused: dict[int, str] = {}
+        self.load_times = LoadTimes()
 
     # --- leadership
 
@@ -76,11 +78,13 @@ class ShardRuntime(Generic[S]):
             return
         self.resign(index)
         shard = self._new_shard(partition.leader_epoch)
+        began_ms = self._wall_ms()
         try:
             replay_log(partition.log, shard)
         except ValueError as error:
             self._refused[index] = str(error)
             raise
+        self.load_times.add(max(self._wall_ms() - began_ms, 0))
         self._shards[index] = LoadedShard(partition, shard, partition.leader_epoch)
         self._on_loaded(index, shard)
 

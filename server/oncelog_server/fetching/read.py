@@ -22,6 +22,7 @@ class PartitionResult(msgspec.Struct):
     code: ErrorCode
     read: PartitionRead | None = None
     diverging: tuple[int, int] | None = None
+    partition: Partition | None = None
 
 
 class FetchResult(msgspec.Struct):
@@ -66,7 +67,7 @@ def _read_one(
     )
     if diverging is not None:
         read.records = None
-    return PartitionResult(wanted, ErrorCode.NONE, read, diverging)
+    return PartitionResult(wanted, ErrorCode.NONE, read, diverging, partition)
 
 
 def _divergence(wanted: FetchedPartition, partition: Partition) -> tuple[int, int] | None:

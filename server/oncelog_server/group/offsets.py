@@ -122,6 +122,11 @@ class Offsets:
         """The groups with an offset, committed or pending."""
         return list({**self._committed, **self._pending_producers})
 
+    def committed_count(self) -> int:
+        return sum(
+            len(partitions) for topics in self._committed.values() for partitions in topics.values()
+        )
+
     def snapshot(
         self,
     ) -> tuple[

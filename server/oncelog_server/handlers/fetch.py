@@ -166,6 +166,8 @@ def _response(
         if found.code in MOVED and context.api_version >= LEADERS_SINCE:
             data.current_leader = LeaderIdAndEpoch(*leaders.of(key.topic, key.partition))
         topic.partitions.append(data)
+        if data.records and found.partition is not None:
+            found.partition.bytes_out += len(data.records)
         if scope.session is not None:
             _remember(found)
             if found.read is not None and found.read.records is not None:

@@ -55,6 +55,10 @@ class PartitionLog:
         self.recovery = loaded.report
         self.failure: StorageError | None = None
         self.active = self.segments[-1]
+        # Where the log was when it was opened: what was appended since follows from it.
+        self.opened_at_offset = self.active.end_offset
+        self._opened_at_bytes = self.active.size
+        self._rolled_bytes = 0
         self.recovery_point = min(loaded.recovery_point, self.active.end_offset)
         self.closed_bytes = sum(segment.size for segment in self.segments[:-1])
         self.unsynced = loaded.unsynced
@@ -114,6 +118,11 @@ class PartitionLog:
     @property
     def size_bytes(self) -> int:
         return self.closed_bytes + self.active.size
+
+    @property
+    def appended_bytes(self) -> int:
+        """Since the log was opened, whatever has been deleted meanwhile."""
+        return self._rolled_bytes + self.active.size - self._opened_at_bytes
 
     # Append.
 
@@ -324,6 +333,7 @@ class PartitionLog:
         self.segments.append(new)
         self.active = new
         self.closed_bytes += old.size
+        self._rolled_bytes += old.size
         self.reader.keep_indexes(old)
         self.take_snapshot()
         self.unsynced += old.files()

@@ -8,7 +8,7 @@ import errno
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 import structlog
@@ -17,6 +17,9 @@ from oncelog_server.clock import Clock
 from oncelog_server.network.connection import Answer, Connection
 from oncelog_server.network.frame_reader import SharedBuffer
 from oncelog_server.network.request_context import Peer
+
+if TYPE_CHECKING:
+    from oncelog_server.config import Settings
 
 log = structlog.get_logger("oncelog.network")
 
@@ -42,6 +45,23 @@ class Limits(msgspec.Struct, frozen=True):
     backlog: int
     send_buffer_bytes: int
 
+    @classmethod
+    def of(cls, settings: Settings) -> Limits:
+        overrides = {}
+        for entry in filter(None, settings.max_connections_per_ip_overrides.split(",")):
+            address, _, most = entry.rpartition(":")
+            overrides[address.strip()] = int(most)
+        return cls(
+            max_connections=settings.max_connections,
+            max_connections_per_address=settings.max_connections_per_ip,
+            per_address_overrides=overrides,
+            max_request_bytes=settings.socket_request_max_bytes,
+            queued_max_request_bytes=settings.queued_max_request_bytes,
+            max_idle_ms=settings.connections_max_idle_ms,
+            backlog=settings.socket_listen_backlog_size,
+            send_buffer_bytes=settings.socket_send_buffer_bytes,
+        )
+
 
 class PortInUse(OSError):
     """Another process listens where this one should."""
@@ -58,8 +78,11 @@ class Listener:
         self.max_request_bytes = limits.max_request_bytes
         self.send_buffer_bytes = limits.send_buffer_bytes
         self.connections: dict[Connection, None] = {}
+        # Since the start, those refused for their number too.
+        self.accepted = 0
         self._per_address: Counter[str] = Counter()
         self._servers: list[asyncio.Server] = []
+        self._names: list[str] = []
         self._sweep: asyncio.TimerHandle | None = None
         self._stopping = False
         self._all_closed: asyncio.Event | None = None
@@ -82,6 +105,7 @@ class Listener:
                 raise
             raise PortInUse(f"port {port} is in use") from error
         self._servers.append(server)
+        self._names.append(name)
         bound = server.sockets[0].getsockname()
         return str(bound[0]), int(bound[1])
 
@@ -92,6 +116,11 @@ class Listener:
         loop = asyncio.get_running_loop()
         self._sweep = loop.call_later(SWEEP_MS / 1000, self._close_idle)
 
+    def by_listener(self) -> list[tuple[str, int]]:
+        """(listener's name, open connections)"""
+        open_now = Counter(one.peer.listener for one in self.connections if one.peer is not None)
+        return [(name, open_now[name]) for name in self._names]
+
     def serve(self, frame: memoryview, peer: Peer) -> Answer:
         return self._requests.serve(frame, peer)
 
@@ -100,6 +129,7 @@ class Listener:
 
     def connection_opened(self, connection: Connection) -> bool:
         self.connections[connection] = None
+        self.accepted += 1
         assert connection.peer is not None
         address = connection.peer.address
         self._per_address[address] += 1

@@ -61,6 +61,7 @@ class Partition:
         "_flush_requested",
         "_high_watermark",
         "_request_flush",
+        "bytes_out",
         "commit_waiters",
         "guards",
         "is_leader",
@@ -104,6 +105,8 @@ class Partition:
         self._flush_on_ack = flush_on_ack
         self._flush_requested = False
         self._high_watermark = log.log_end_offset
+        # Of records that answers to Fetch held, since the start.
+        self.bytes_out = 0
 
     def _refused(self, trouble: Trouble) -> Refused:
         self.troubled(self, trouble)

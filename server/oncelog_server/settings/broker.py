@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from oncelog_server.settings.table import Importance, Kind, at_least, honoured
+from oncelog_server.settings.table import Importance, Kind, at_least, between, honoured
 
 HIGH, LOW = Importance.HIGH, Importance.LOW
 UNLIMITED = 2**31 - 1
@@ -122,6 +122,16 @@ class BrokerSettings:
     )
     max_request_partition_size_limit: int = honoured(
         Kind.INT, 2000, "Partitions in one DescribeTopicPartitions answer at most.", at_least(1)
+    )
+
+    oncelog_metrics_port: int = honoured(
+        Kind.INT,
+        -1,
+        "Port of `GET /metrics`, for Prometheus (docs/metrics.md); 0 picks a free one, -1: none.",
+        between(-1, 65_535),
+    )
+    oncelog_metrics_host: str = honoured(
+        Kind.STRING, "", "The address that oncelog.metrics.port is on; empty: every address."
     )
 
     auto_create_topics_enable: bool = honoured(

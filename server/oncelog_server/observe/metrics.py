@@ -1,0 +1,238 @@
+"""Every metric there is, one row each. `docs/metrics.md` is made of this table.
+
+Where Kafka has the metric, the name is the one that Kafka's usual exporter gives it (jmx_exporter's
+example for Kafka: `kafka_<domain>_<type>_<name>` in lower case, `PerSec` counters end in `_total`),
+so that dashboards and alerts made for Kafka fit; `oncelog_` is what Kafka does not have.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog_server.group.states import GroupState
+from oncelog_server.observe.exposition import COUNTER, GAUGE, Metric
+
+_TOPIC = ("topic",)
+_PARTITION = ("topic", "partition")
+
+# --- partitions
+
+LAST_STABLE_OFFSET: Final = Metric(
+    "oncelog_last_stable_offset",
+    GAUGE,
+    "Everything below is decided: where readers with read_committed end (KIP-98).",
+    _PARTITION,
+)
+LAST_STABLE_OFFSET_LAG: Final = Metric(
+    "kafka_cluster_partition_laststableoffsetlag",
+    GAUGE,
+    "High watermark less last stable offset: what open transactions hold back.",
+    _PARTITION,
+)
+LOG_START_OFFSET: Final = Metric(
+    "kafka_log_log_logstartoffset", GAUGE, "The first offset that can be read.", _PARTITION
+)
+LOG_END_OFFSET: Final = Metric(
+    "kafka_log_log_logendoffset", GAUGE, "The offset of the next record.", _PARTITION
+)
+LOG_SIZE: Final = Metric("kafka_log_log_size", GAUGE, "Bytes of all segments.", _PARTITION)
+LOG_SEGMENTS: Final = Metric(
+    "kafka_log_log_numlogsegments", GAUGE, "Segments of the log.", _PARTITION
+)
+UNDER_REPLICATED: Final = Metric(
+    "kafka_cluster_partition_underreplicated",
+    GAUGE,
+    "1 where this broker leads and not all replicas are in sync.",
+    _PARTITION,
+)
+
+# --- the broker's partitions together
+
+PARTITION_COUNT: Final = Metric(
+    "kafka_server_replicamanager_partitioncount", GAUGE, "Partitions on this broker."
+)
+LEADER_COUNT: Final = Metric(
+    "kafka_server_replicamanager_leadercount", GAUGE, "Partitions that this broker leads."
+)
+OFFLINE_COUNT: Final = Metric(
+    "kafka_server_replicamanager_offlinereplicacount",
+    GAUGE,
+    "Partitions here that serve nothing: their disk failed, or their log is corrupt.",
+)
+UNDER_REPLICATED_COUNT: Final = Metric(
+    "kafka_server_replicamanager_underreplicatedpartitions",
+    GAUGE,
+    "Partitions led here of which not all replicas are in sync.",
+)
+PRODUCER_ID_COUNT: Final = Metric(
+    "kafka_server_replicamanager_produceridcount",
+    GAUGE,
+    "Live producer ids, counted in each partition that remembers them (KIP-98, KIP-847).",
+)
+LATE_TRANSACTIONS: Final = Metric(
+    "kafka_server_replicamanager_partitionswithlatetransactionscount",
+    GAUGE,
+    "Partitions with an open transaction that wrote nothing here for transaction.max.timeout.ms and"
+    " five minutes (KIP-664).",
+)
+OPEN_TRANSACTIONS: Final = Metric(
+    "oncelog_open_transactions",
+    GAUGE,
+    "Transactions with records and no marker yet, counted in each partition, by their state at the"
+    " coordinator. Hanging: this broker coordinates all transactional ids and knows none of it;"
+    " Elsewhere: another broker may know it.",
+    ("state",),
+)
+
+# --- topics
+
+MESSAGES_IN: Final = Metric(
+    "kafka_server_brokertopicmetrics_messagesin_total",
+    COUNTER,
+    "Records appended since the start, markers of transactions among them.",
+    _TOPIC,
+)
+BYTES_IN: Final = Metric(
+    "kafka_server_brokertopicmetrics_bytesin_total",
+    COUNTER,
+    "Bytes appended since the start.",
+    _TOPIC,
+)
+BYTES_OUT: Final = Metric(
+    "kafka_server_brokertopicmetrics_bytesout_total",
+    COUNTER,
+    "Bytes of records read by Fetch since the start.",
+    _TOPIC,
+)
+
+# --- transaction coordinator
+
+TRANSACTIONAL_IDS: Final = Metric(
+    "oncelog_transactional_ids",
+    GAUGE,
+    "Transactional ids coordinated here, by state (KIP-98); a measure of the coordinator's memory.",
+    ("state",),
+)
+OLDEST_TRANSACTION: Final = Metric(
+    "oncelog_oldest_transaction_seconds",
+    GAUGE,
+    "Age of the oldest transaction that is not decided; 0 if there is none.",
+)
+TWO_PHASE_TRANSACTIONS: Final = Metric(
+    "oncelog_two_phase_transactions",
+    GAUGE,
+    "Open transactions without a time-out: participants in two-phase commit (KIP-939).",
+)
+MARKERS_PENDING: Final = Metric(
+    "oncelog_markers_pending",
+    GAUGE,
+    "Markers of decided transactions that are not known to be written yet.",
+)
+UNKNOWN_DESTINATION: Final = Metric(
+    "kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize",
+    GAUGE,
+    "Of these, markers for partitions without a leader.",
+)
+UNAPPENDED: Final = Metric(
+    "kafka_coordinator_transaction_transactionmarkerchannelmanager_logappendretryqueuesize",
+    GAUGE,
+    "Transactions with all markers written whose completion is still to be appended.",
+)
+TRANSACTION_LOAD_MAX: Final = Metric(
+    "kafka_server_transaction_coordinator_metrics_partition_load_time_max",
+    GAUGE,
+    "Longest time to load a partition of __transaction_state since the start, in ms.",
+)
+TRANSACTION_LOAD_AVERAGE: Final = Metric(
+    "kafka_server_transaction_coordinator_metrics_partition_load_time_avg",
+    GAUGE,
+    "Average time to load a partition of __transaction_state since the start, in ms.",
+)
+
+# --- group coordinator
+
+GROUP_LOAD_MAX: Final = Metric(
+    "kafka_server_group_coordinator_metrics_partition_load_time_max",
+    GAUGE,
+    "Longest time to load a partition of __consumer_offsets since the start, in ms.",
+)
+GROUP_LOAD_AVERAGE: Final = Metric(
+    "kafka_server_group_coordinator_metrics_partition_load_time_avg",
+    GAUGE,
+    "Average time to load a partition of __consumer_offsets since the start, in ms.",
+)
+GROUPS: Final = Metric(
+    "kafka_coordinator_group_groupmetadatamanager_numgroups", GAUGE, "Groups coordinated here."
+)
+GROUPS_IN: Final = {
+    state: Metric(
+        f"kafka_coordinator_group_groupmetadatamanager_numgroups{state.value.lower()}",
+        GAUGE,
+        f"Of these, groups in state {state.value}.",
+    )
+    for state in GroupState
+}
+GROUP_OFFSETS: Final = Metric(
+    "kafka_coordinator_group_groupmetadatamanager_numoffsets",
+    GAUGE,
+    "Committed offsets of the groups coordinated here.",
+)
+
+# --- requests and connections
+
+REQUESTS: Final = Metric(
+    "kafka_network_requestmetrics_requests_total",
+    COUNTER,
+    "Requests since the start, by API and version.",
+    ("request", "version"),
+)
+CONNECTIONS: Final = Metric(
+    "kafka_server_socket_server_metrics_connection_count",
+    GAUGE,
+    "Open connections.",
+    ("listener",),
+)
+CONNECTIONS_MADE: Final = Metric(
+    "kafka_server_socket_server_metrics_connection_creation_total",
+    COUNTER,
+    "Connections accepted since the start, those refused for their number among them.",
+)
+FETCH_SESSIONS: Final = Metric(
+    "kafka_server_fetchsessioncache_numincrementalfetchsessions",
+    GAUGE,
+    "Fetch sessions in use (KIP-227).",
+)
+
+# --- cluster
+
+ACTIVE_CONTROLLER: Final = Metric(
+    "kafka_controller_kafkacontroller_activecontrollercount",
+    GAUGE,
+    "1 if this broker is the controller.",
+)
+GLOBAL_TOPICS: Final = Metric(
+    "kafka_controller_kafkacontroller_globaltopiccount", GAUGE, "Topics of the cluster."
+)
+GLOBAL_PARTITIONS: Final = Metric(
+    "kafka_controller_kafkacontroller_globalpartitioncount", GAUGE, "Partitions of the cluster."
+)
+
+# --- process
+
+BUILD_INFO: Final = Metric(
+    "oncelog_build_info", GAUGE, "Always 1; the version is the label.", ("version",)
+)
+RESIDENT_BYTES: Final = Metric(
+    "process_resident_memory_bytes", GAUGE, "Memory of the broker's process."
+)
+CPU_SECONDS: Final = Metric(
+    "process_cpu_seconds_total", COUNTER, "Processor time of the broker's process."
+)
+START_TIME: Final = Metric(
+    "process_start_time_seconds", GAUGE, "When the broker was started, in seconds since the epoch."
+)
+
+METRICS: Final = (
+    *(one for one in globals().copy().values() if isinstance(one, Metric)),
+    *GROUPS_IN.values(),
+)

@@ -1,0 +1,88 @@
+"""The page of all metrics, made anew for each scrape out of what the broker's parts hold anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+import msgspec
+
+from oncelog_protocol import __version__
+from oncelog_server.node import Node
+from oncelog_server.observe import metrics
+from oncelog_server.observe.coordinators import group_lines, transaction_lines
+from oncelog_server.observe.open_transactions import OpenTransactions
+from oncelog_server.observe.partitions import LATE_AFTER_MS, partition_lines
+
+
+class ProcessFigures(msgspec.Struct, frozen=True):
+    """What the operating system says of this process."""
+
+    resident_bytes: int
+    cpu_seconds: float
+
+
+class Served(Protocol):
+    def counts(self) -> Iterable[tuple[str, int, int]]:
+        """(API's name, version, requests) since the start."""
+        ...
+
+
+class Connected(Protocol):
+    @property
+    def accepted(self) -> int:
+        """Connections since the start."""
+        ...
+
+    def by_listener(self) -> Iterable[tuple[str, int]]:
+        """(listener's name, open connections)"""
+        ...
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Where its figures come from; `started_ms` is wall-clock time."""
+
+    node: Node
+    served: Served
+    connected: Connected
+    started_ms: int
+    process: Callable[[], ProcessFigures]
+
+    def lines(self) -> Iterator[str]:
+        """The whole page; whoever takes it line by line may do other things in between."""
+        node = self.node
+        wall_ms = node.clock.now_ms()
+        late_before_ms = wall_ms - node.settings.transaction_max_timeout_ms - LATE_AFTER_MS
+        yield from self._process_lines()
+        yield from self._cluster_lines()
+        yield from self._request_lines()
+        yield from transaction_lines(node.transactions, wall_ms)
+        yield from group_lines(node.groups)
+        yield from partition_lines(
+            node.partitions, OpenTransactions(node.transactions), late_before_ms
+        )
+
+    def _process_lines(self) -> Iterator[str]:
+        figures = self.process()
+        yield metrics.BUILD_INFO.head()
+        yield metrics.BUILD_INFO.line(1, __version__)
+        yield from metrics.RESIDENT_BYTES.only(figures.resident_bytes)
+        yield from metrics.CPU_SECONDS.only(figures.cpu_seconds)
+        yield from metrics.START_TIME.only(self.started_ms / 1000)
+
+    def _cluster_lines(self) -> Iterator[str]:
+        image = self.node.metadata.image
+        yield from metrics.ACTIVE_CONTROLLER.only(int(image.controller_id == self.node.broker_id))
+        yield from metrics.GLOBAL_TOPICS.only(len(image.topics))
+        partitions = sum(len(topic.partitions) for topic in image.topics.values())
+        yield from metrics.GLOBAL_PARTITIONS.only(partitions)
+
+    def _request_lines(self) -> Iterator[str]:
+        yield metrics.REQUESTS.head()
+        for name, version, count in self.served.counts():
+            yield metrics.REQUESTS.line(count, name, str(version))
+        yield metrics.CONNECTIONS.head()
+        for listener, count in self.connected.by_listener():
+            yield metrics.CONNECTIONS.line(count, listener)
+        yield from metrics.CONNECTIONS_MADE.only(self.connected.accepted)
+        yield from metrics.FETCH_SESSIONS.only(len(self.node.fetch_sessions))

@@ -1,0 +1,108 @@
+"""What partitions tell: offsets, sizes, producers and open transactions (KIP-98, KIP-664)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from oncelog_server.observe import metrics
+from oncelog_server.observe.exposition import WORK, Metric, label_text
+from oncelog_server.observe.open_transactions import OpenTransactions
+from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.registry import Partitions
+
+# As Kafka's ProducerStateManager: so long after transaction.max.timeout.ms.
+LATE_AFTER_MS: Final = 300_000
+
+# One line each for every partition.
+BY_PARTITION: Final[tuple[tuple[Metric, Callable[[Partition], int]], ...]] = (
+    (metrics.LAST_STABLE_OFFSET, lambda one: one.last_stable_offset),
+    (metrics.LAST_STABLE_OFFSET_LAG, lambda one: one.high_watermark - one.last_stable_offset),
+    (metrics.LOG_START_OFFSET, lambda one: one.log.log_start_offset),
+    (metrics.LOG_END_OFFSET, lambda one: one.log.log_end_offset),
+    (metrics.LOG_SIZE, lambda one: one.log.size_bytes),
+    (metrics.LOG_SEGMENTS, lambda one: len(one.log.segments)),
+    (metrics.UNDER_REPLICATED, lambda one: int(_is_under_replicated(one))),
+)
+
+
+class Traffic(msgspec.Struct):
+    """Of all partitions of a topic, since the start."""
+
+    messages_in: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+
+BY_TOPIC: Final[tuple[tuple[Metric, Callable[[Traffic], int]], ...]] = (
+    (metrics.MESSAGES_IN, lambda one: one.messages_in),
+    (metrics.BYTES_IN, lambda one: one.bytes_in),
+    (metrics.BYTES_OUT, lambda one: one.bytes_out),
+)
+
+
+class Totals:
+    """What is found of all partitions together on one walk over them."""
+
+    def __init__(self, transactions: OpenTransactions, late_before_ms: int) -> None:
+        self._transactions = transactions
+        self._late_before_ms = late_before_ms
+        self.count = self.leaders = self.under_replicated = self.producer_ids = self.late = 0
+        self.by_topic: dict[str, Traffic] = {}
+
+    def add(self, partition: Partition) -> None:
+        log = partition.log
+        self.count += 1
+        self.leaders += partition.is_leader
+        self.under_replicated += _is_under_replicated(partition)
+        self.producer_ids += len(log.producers)
+        traffic = self.by_topic.setdefault(partition.topic_partition.topic, Traffic())
+        traffic.messages_in += log.log_end_offset - log.opened_at_offset
+        traffic.bytes_in += log.appended_bytes
+        traffic.bytes_out += partition.bytes_out
+        is_late = False
+        for transaction in log.producers.ongoing_transactions():
+            self._transactions.add(transaction.producer_id)
+            entry = log.producers.entry(transaction.producer_id)
+            is_late = is_late or (entry is not None and entry.updated_ms < self._late_before_ms)
+        self.late += is_late
+
+    def single(self) -> Iterator[tuple[Metric, int]]:
+        """Those without labels."""
+        yield metrics.PARTITION_COUNT, self.count
+        yield metrics.LEADER_COUNT, self.leaders
+        yield metrics.UNDER_REPLICATED_COUNT, self.under_replicated
+        yield metrics.PRODUCER_ID_COUNT, self.producer_ids
+        yield metrics.LATE_TRANSACTIONS, self.late
+
+
+def partition_lines(
+    partitions: Partitions, transactions: OpenTransactions, late_before_ms: int
+) -> Iterator[str]:
+    """`late_before_ms`: a transaction that wrote nothing since then is late."""
+    totals = Totals(transactions, late_before_ms)
+    labelled: list[tuple[str, Partition]] = []
+    for partition in list(partitions):
+        topic, index = partition.topic_partition
+        text = label_text(metrics.LAST_STABLE_OFFSET.labels, (topic, str(index)))
+        labelled.append((text, partition))
+        totals.add(partition)
+        yield WORK
+    for metric, value in BY_PARTITION:
+        yield metric.head()
+        for labels, partition in labelled:
+            yield f"{metric.name}{labels} {value(partition)}\n"
+    for metric, amount in totals.single():
+        yield from metric.only(amount)
+    yield from metrics.OFFLINE_COUNT.only(len(partitions.offline()))
+    yield from transactions.lines()
+    for metric, part in BY_TOPIC:
+        yield metric.head()
+        for topic, traffic in totals.by_topic.items():
+            yield metric.line(part(traffic), topic)
+
+
+def _is_under_replicated(partition: Partition) -> bool:
+    return partition.is_leader and len(partition.isr) < len(partition.replicas)

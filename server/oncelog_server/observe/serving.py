@@ -1,0 +1,22 @@
+"""Where the metrics of one broker are served, as its settings say."""
+
+from __future__ import annotations
+
+import structlog
+
+from oncelog_server.node import Node
+from oncelog_server.observe.listener import MetricsListener
+from oncelog_server.observe.page import Connected, Page, Served
+from oncelog_server.observe.process import process_figures
+
+log = structlog.get_logger("oncelog.metrics")
+
+
+async def bind_metrics(node: Node, served: Served, connected: Connected) -> MetricsListener:
+    """Bound, and not accepting yet. Raises OSError."""
+    page = Page(node, served, connected, node.clock.now_ms(), process_figures)
+    listener = MetricsListener(page.lines)
+    settings = node.settings
+    host, port = await listener.bind(settings.oncelog_metrics_host, settings.oncelog_metrics_port)
+    log.info("metrics", address=f"{host}:{port}")
+    return listener
