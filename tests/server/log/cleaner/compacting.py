@@ -152,3 +152,23 @@ def read_committed(driver: Compacting) -> dict[str, str | None]:
                 continue
             for record in read_records(data, start, max_bytes=MANY):
                 latest[(record.key or b"").decode()] = _text(record.value)
+
+
+def producers_by_scan(driver: Compacting) -> dict[int, tuple[int, int, int, int]]:
+    """Of every producer, from the bytes alone: epoch, last sequence, last offset, where its open
+    transaction begins. The coordinator's epoch is not promised to survive (Kafka neither)."""
+    producers: dict[int, tuple[int, int, int, int]] = {}
+    for header, records in driver.batches():
+        if header.producer_id < 0 or (header.is_control and not records):
+            continue
+        epoch, sequence, last, first = producers.get(header.producer_id, (-1, -1, -1, -1))
+        if epoch != header.producer_epoch:
+            sequence = last = -1
+        if header.is_control:
+            first = -1
+        else:
+            sequence, last = header.last_sequence, header.last_offset
+            if header.is_transactional and first < 0:
+                first = header.base_offset
+        producers[header.producer_id] = (header.producer_epoch, sequence, last, first)
+    return producers

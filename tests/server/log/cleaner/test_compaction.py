@@ -47,4 +47,7 @@ def test_tombstones_stay_until_their_horizon() -> None:
         driver.put(("c", "1"))
         driver.roll()
         driver.compact()
-        assert driver.contents()[: len(left) + 1] == [*left, (driver.log.log_end_offset - 1, "c", "1")]
+        assert driver.contents()[: len(left) + 1] == [
+            *left,
+            (driver.log.log_end_offset - 1, "c", "1"),
+        ]
