@@ -10,6 +10,7 @@ before EndTxn is answered; where one is not, the answer goes out after PREPARE (
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Protocol
 
 from oncelog_protocol.errors import ErrorCode
@@ -31,7 +32,7 @@ from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
 from oncelog_server.transaction.markers import MarkerOutcome, MarkerWork, marker_outcome
 from oncelog_server.transaction.results import ILLEGAL_GENERATION, TransactionResult
-from oncelog_server.transaction.shard import TransactionShard
+from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
 
 Answer = TransactionResult | Deferred[TransactionResult]
 
@@ -74,6 +75,8 @@ class TransactionCoordinator:
         self._timers = timers
         self._wall_ms = wall_ms
         self._monotonic_ms = monotonic_ms
+        # Transactions with partitions that were aborted and committed since the start.
+        self.decided = [0, 0]
         # Every transactional id here that is in a consumer group.
         grouped: set[str] = set()
         self._grouped = grouped
@@ -122,6 +125,22 @@ class TransactionCoordinator:
         """Whether a marker can be sent there now."""
         return self._leaders.marker_sender(partition) is not None
 
+    def find(self, transactional_id: str) -> LiveTransaction:
+        """Raises Refused as `owner` does, and with TRANSACTIONAL_ID_NOT_FOUND."""
+        return self._find(transactional_id)[1]
+
+    def _find(self, transactional_id: str) -> tuple[TransactionShard, LiveTransaction]:
+        """Where it lives: with a group it is in the shard of that."""
+        _, shard = self.owner(transactional_id)
+        shards = [shard]
+        if transactional_id in self._grouped:
+            shards = [one for _, one in self.runtime.shards()]
+        for one in shards:
+            live = one.get(transactional_id)
+            if live is not None and live.is_listed:
+                return one, live
+        raise Refused(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+
     # --- commands
 
     def owner(self, key: str) -> tuple[int, TransactionShard]:
@@ -132,6 +151,13 @@ class TransactionCoordinator:
             raise Refused(ErrorCode.NOT_COORDINATOR)
         index = partition_for(key, count)
         return index, self.runtime.shard(index)
+
+    def knows(self, transactional_id: str, group_id: str | None) -> bool:
+        """Whether that id exists. Raises Refused."""
+        if transactional_id in self._grouped:
+            return True
+        _, shard = self.owner(transactional_id if group_id is None else group_id)
+        return shard.get(transactional_id) is not None
 
     def init_producer_id(
         self, command: InitProducerId, membership: Membership | None = None
@@ -149,7 +175,7 @@ class TransactionCoordinator:
         """Raises Refused."""
         index, shard = self.owner(command.group_id or command.transactional_id)
         if self._grouped and shard.groups.is_outdated(command.transactional_id):
-            return ILLEGAL_GENERATION
+            return self._outdated(shard, command)
         decision = decide_add_partitions(
             shard, command, now_ms=self._monotonic_ms(), wall_ms=self._wall_ms()
         )
@@ -161,13 +187,35 @@ class TransactionCoordinator:
         """Raises Refused."""
         index, shard = self.owner(command.group_id or command.transactional_id)
         if self._grouped and shard.groups.is_outdated(command.transactional_id):
-            return ILLEGAL_GENERATION
+            return self._outdated(shard, command)
         if command.members:
             return self._groups.end_txn(index, shard, command)
         decision = decide_end_txn(
             shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
         )
         return self._run(index, shard, command.transactional_id, decision)
+
+    def _outdated(self, shard: TransactionShard, command: AddPartitions | EndTxn) -> Answer:
+        live = shard.get(command.transactional_id)
+        if live is not None:
+            shard.refuse_outdated(
+                live,
+                command.producer_id,
+                command.producer_epoch,
+                self._wall_ms(),
+                for_good=True,
+            )
+        return ILLEGAL_GENERATION
+
+    def refused_by_group(
+        self, transactional_id: str, producer_id: int, producer_epoch: int
+    ) -> None:
+        """Its group has gone on without it, and refused its offsets (KIP-447)."""
+        with suppress(Refused):
+            shard, live = self._find(transactional_id)
+            shard.refuse_outdated(
+                live, producer_id, producer_epoch, self._wall_ms(), for_good=False
+            )
 
     def abort_overdue(self, at_most: int) -> list[str]:
         """Abort transactions that are past their time-out; their ids, less those
@@ -205,11 +253,16 @@ class TransactionCoordinator:
     # --- from PREPARE to COMPLETE
 
     def _finish(
-        self, index: int, shard: TransactionShard, transactional_id: str, attempt: int = 0
+        self, index: int, shard: TransactionShard, transactional_id: str, attempt: int | None = None
     ) -> None:
+        """`attempt`: None where it has been decided just now."""
         work = shard.marker_work(transactional_id)
         if work is None:
             return
+        if attempt is None:
+            attempt = 0
+            if work.partitions:
+                self.decided[work.committed] += 1
         _Finishing(self, index, shard, work, attempt).start()
 
     def _finish_later(

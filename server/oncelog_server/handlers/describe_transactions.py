@@ -47,10 +47,7 @@ def _describe(node: Node, context: RequestContext, transactional_id: str) -> Tra
         raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not transactional_id:
         raise Refused(ErrorCode.INVALID_REQUEST)
-    _, shard = node.transactions.owner(transactional_id)
-    live = shard.get(transactional_id)
-    if live is None or live.metadata.last_update_ms < 0:
-        raise Refused(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    live = node.transactions.find(transactional_id)
     return describe_transaction(live, now_ms=node.clock.monotonic_ms())
 
 

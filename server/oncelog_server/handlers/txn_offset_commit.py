@@ -40,6 +40,14 @@ VERSIONS = range(0, 7)
 
 ADDS_GROUP_SINCE: Final = 5
 TOPIC_IDS_SINCE: Final = 6
+# The group has gone on without this member.
+GENERATION_CODES: Final = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+    }
+)
 
 
 def handle(
@@ -135,4 +143,14 @@ class _Commit:
             )
         except Refused as refused:
             return all_with(self._request.topics, refused.code)
-        return then(answer, lambda found: answered(found.topics))
+        return then(answer, self._answered)
+
+    def _answered(self, found: TxnOffsetCommitResponse) -> Codes:
+        # A group refuses all or nothing.
+        if found.topics and found.topics[0].partitions[0].error_code in GENERATION_CODES:
+            self._node.transactions.refused_by_group(
+                self._request.transactional_id,
+                self._request.producer_id,
+                self._request.producer_epoch,
+            )
+        return answered(found.topics)

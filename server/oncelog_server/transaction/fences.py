@@ -23,6 +23,7 @@ class FenceCause(Enum):
     TIMED_OUT = "timed out"
     NEWER_INSTANCE = "newer instance"
     NEWER_GENERATION = "newer generation"
+    CONCURRENT_COMMIT = "concurrent producer commit"
     OPERATOR = "operator"
 
 
@@ -38,7 +39,8 @@ class Reason(NamedTuple):
 class Fence:
     """The producer with this id and epoch, and all before it, were cut off. `owner` is the client
     that had it, `by` the one that did it; `aborted`: whether a transaction was open. `refusals`
-    counts how often it came back."""
+    counts how often it came back. `for_good` is false where only its group refuses it, until it has
+    joined the newer generation."""
 
     transactional_id: str
     producer_id: int
@@ -48,6 +50,7 @@ class Fence:
     owner: Client | None
     by: Client | None
     aborted: bool
+    for_good: bool = True
     refusals: int = 0
 
 
@@ -100,10 +103,12 @@ class Fences:
 
 def fence_of(known: tuple[Fence, ...], producer_id: int, producer_epoch: int) -> Fence | None:
     """The one that cut this producer off: the first that reaches its epoch."""
-    for fence in known:
-        if fence.producer_id == producer_id and fence.producer_epoch >= producer_epoch:
-            return fence
-    return None
+    reaching = [
+        fence
+        for fence in known
+        if fence.producer_id == producer_id and fence.producer_epoch >= producer_epoch
+    ]
+    return next((fence for fence in reaching if fence.for_good), reaching[0] if reaching else None)
 
 
 def fence_for(

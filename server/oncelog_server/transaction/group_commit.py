@@ -55,6 +55,8 @@ def decide_group_commit(
         return Decision(INVALID_REQUEST)
     verdict = verdict_on(live, command)
     if isinstance(verdict, TransactionResult):
+        if verdict is FENCED:
+            verdict = shard.refuse(live, command.producer_id, command.producer_epoch)
         return Decision(verdict)
     if verdict is not Verdict.PREPARE:
         return Decision(INVALID_STATE)
@@ -90,12 +92,12 @@ def _refusal(shard: TransactionShard, member: Member, group_id: str) -> Transact
     if live is None or membership is None or membership.group_id != group_id:
         return UNKNOWN_PRODUCER
     if shard.groups.is_outdated(member.transactional_id):
-        return ILLEGAL_GENERATION
+        return shard.refuse(live, member.producer_id, member.producer_epoch, ILLEGAL_GENERATION)
     metadata = live.metadata
     if metadata.owner[0] != member.producer_id:
         return UNKNOWN_PRODUCER
     if not metadata.is_held_by(member.producer_id, member.producer_epoch):
-        return FENCED
+        return shard.refuse(live, member.producer_id, member.producer_epoch)
     if live.is_busy:
         return BUSY
     return None if metadata.state is State.ONGOING else INVALID_STATE

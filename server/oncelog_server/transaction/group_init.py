@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.transaction.caller import Caller
-from oncelog_server.transaction.fences import FenceCause, Reason
+from oncelog_server.transaction.fences import FenceCause, Reason, fence_of
 from oncelog_server.transaction.fencing import fence
 from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
@@ -54,7 +54,12 @@ def decide_init_in_group(
         if not mine.records and mine.response != BUSY:
             return mine, []
     reason = Reason(FenceCause.NEWER_GENERATION, command.caller)
-    abortable = [live for live in (*in_the_way, *doomed) if not live.is_busy]
+    # A participant in two-phase commit is only ended by whoever decides it (KIP-939).
+    abortable = [
+        live
+        for live in (*in_the_way, *doomed)
+        if not live.is_busy and not live.metadata.is_two_phase
+    ]
     fences = [
         fence(shard, live, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
         for live in abortable
@@ -65,7 +70,47 @@ def decide_init_in_group(
     if not (registration or fences or mine.records):
         return Decision(response), []
     ids = [live.metadata.transactional_id for live in abortable]
-    return together([*fences, mine], response, also=registration), [*ids, own_id]
+    decision = together([*fences, mine], response, also=registration)
+    idle = _left_behind(shard, own_id, membership) if registration else []
+    return _cutting_off(shard, decision, idle, reason, wall_ms), [*ids, own_id]
+
+
+def _left_behind(
+    shard: TransactionShard, own_id: str, membership: Membership
+) -> list[LiveTransaction]:
+    """Ids of older generations with nothing open, which were not left behind before."""
+    found = []
+    for other_id, other in shard.groups.others(membership, own_id):
+        live = shard.get(other_id)
+        if (
+            live is not None
+            and other.generation_id < membership.generation_id
+            and live.metadata.state is not State.ONGOING
+            and fence_of(live.fences, *live.metadata.owner) is None
+        ):
+            found.append(live)
+    return found
+
+
+def _cutting_off(
+    shard: TransactionShard,
+    decision: Decision[TransactionResult],
+    lives: list[LiveTransaction],
+    reason: Reason,
+    wall_ms: int,
+) -> Decision[TransactionResult]:
+    """The decision, which once it is committed refuses these too."""
+    if not lives:
+        return decision
+    cut_offs = [shard.cut_off(live, reason, wall_ms) for live in lives]
+
+    def on_committed() -> None:
+        if decision.on_committed is not None:
+            decision.on_committed()
+        for cut_off in cut_offs:
+            cut_off()
+
+    return replace(decision, on_committed=on_committed)
 
 
 def _open_transactions(

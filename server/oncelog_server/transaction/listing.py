@@ -34,7 +34,7 @@ def list_transactions(
     for transactional_id, live in shard.transactions.items():
         metadata = live.metadata
         if (
-            metadata.last_update_ms >= 0  # else its first record is not committed yet
+            live.is_listed
             and (wanted.states is None or metadata.state in wanted.states)
             and (not wanted.producer_ids or metadata.producer_id in wanted.producer_ids)
             and (wanted.longer_than_ms < 0 or wall_ms - metadata.start_ms > wanted.longer_than_ms)

@@ -21,6 +21,8 @@ class TransactionResult(msgspec.Struct, frozen=True):
     ongoing_producer_epoch: int = NO_PRODUCER_EPOCH
     # Whom the error is about, if it is not the id of the request (a member of a group commit).
     refused_member: str | None = None
+    # What a person may be told beside the code.
+    message: str = ""
 
 
 SUCCESS: Final = TransactionResult(ErrorCode.NONE)
@@ -29,4 +31,5 @@ FENCED: Final = TransactionResult(ErrorCode.PRODUCER_FENCED)
 UNKNOWN_PRODUCER: Final = TransactionResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 INVALID_STATE: Final = TransactionResult(ErrorCode.INVALID_TXN_STATE)
 ILLEGAL_GENERATION: Final = TransactionResult(ErrorCode.ILLEGAL_GENERATION)
+CONCURRENT_COMMIT: Final = TransactionResult(ErrorCode.CONCURRENT_PRODUCER_COMMIT)
 INVALID_REQUEST: Final = TransactionResult(ErrorCode.INVALID_REQUEST)

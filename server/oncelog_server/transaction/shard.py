@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, TypeVar
 
+from msgspec.structs import replace
+
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.internal.transaction_log import (
     TransactionState,
@@ -25,7 +27,14 @@ from oncelog_server.coordination.shard import CoordinatorRecord, Decision, Trans
 from oncelog_server.deferred import Deferred
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import Client
-from oncelog_server.transaction.fences import Fence, Fences, Reason, fence_for
+from oncelog_server.transaction.fences import (
+    Fence,
+    FenceCause,
+    Fences,
+    Reason,
+    fence_for,
+    fence_of,
+)
 from oncelog_server.transaction.groups import TransactionGroups
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.metadata import TransactionMetadata, from_value, to_record
@@ -42,6 +51,9 @@ APPEND_ERRORS: Final[dict[ErrorCode, ErrorCode]] = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 
+# What most ids owe, most of the time: one set for all of them, as there may be very many (D10).
+_NONE_LEFT: Final[set[TopicPartition]] = set()
+
 
 @dataclass(slots=True)
 class LiveTransaction:
@@ -53,12 +65,20 @@ class LiveTransaction:
     # Monotonic ms at which an ongoing transaction is aborted; counted from its first partition.
     deadline_ms: int | None = None
     # Partitions that have not got their marker yet. Not empty only while PREPARE_*.
-    markers_left: set[TopicPartition] = field(default_factory=set)
+    markers_left: set[TopicPartition] = field(default_factory=lambda: _NONE_LEFT)
     # EndTxn answers that wait until the transaction is complete.
     waiting: list[Deferred[TransactionResult]] = field(default_factory=list)
     # Who has its producer, as far as it said so to this coordinator; and who had, and lost it.
     client: Client | None = None
     fences: tuple[Fence, ...] = ()
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether it exists for others: not before its first record is committed, and not where it
+        has moved away."""
+        return self.metadata.last_update_ms >= 0 and (
+            self.metadata.state is not TransactionState.DEAD
+        )
 
     @property
     def is_busy(self) -> bool:
@@ -138,8 +158,32 @@ class TransactionShard:
         result: TransactionResult = FENCED,
     ) -> TransactionResult:
         """The answer to a producer that has been cut off."""
+        message = self.fences.refuse(live.fences, producer_id, producer_epoch)
+        return replace(result, message=message)
+
+    def refuse_outdated(
+        self,
+        live: LiveTransaction,
+        producer_id: int,
+        producer_epoch: int,
+        wall_ms: int,
+        *,
+        for_good: bool,
+    ) -> None:
+        """A producer of an older generation of its group. Who has the newer one is not known where
+        the group's coordinator is the one that refuses (KIP-447)."""
+        if fence_of(live.fences, producer_id, producer_epoch) is None:
+            fence = fence_for(
+                live.metadata.transactional_id,
+                (producer_id, producer_epoch),
+                live.client,
+                Reason(FenceCause.NEWER_GENERATION),
+                aborted=False,
+                wall_ms=wall_ms,
+            )
+            fence.for_good = for_good
+            live.fences = self.fences.remember(live.fences, fence)
         self.fences.refuse(live.fences, producer_id, producer_epoch)
-        return result
 
     def _forget_if_new(self, live: LiveTransaction) -> None:
         """An id whose very first record was not written never existed."""
@@ -193,7 +237,7 @@ class TransactionShard:
             live.markers_left = set(metadata.partitions)
             self.prepared[transactional_id] = live
             return
-        live.markers_left.clear()
+        live.markers_left = _NONE_LEFT
         self.prepared.pop(transactional_id, None)
         _release(
             live,

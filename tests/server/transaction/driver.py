@@ -14,6 +14,7 @@ from oncelog_server.coordination.shard import CoordinatorRecord, Decision
 from oncelog_server.deferred import Deferred
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.add_partitions import AddPartitions, decide_add_partitions
+from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.end_txn import EndTxn, decide_end_txn
 from oncelog_server.transaction.fencing import abort_overdue
 from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
@@ -144,11 +145,19 @@ class Driver:
     def init(
         self, producer_id: int = -1, producer_epoch: int = -1, *, timeout_ms: int = 60_000,
         transactional_id: str = ID, two_phase: bool = False, keep: bool = False,
+        caller: Client | None = None, by_operator: bool = False,
     ) -> Answer:  # fmt: skip
         decision = decide_init_producer_id(
             self.shard,
             InitProducerId(
-                transactional_id, timeout_ms, producer_id, producer_epoch, two_phase, keep
+                transactional_id,
+                timeout_ms,
+                producer_id,
+                producer_epoch,
+                two_phase,
+                keep,
+                caller,
+                by_operator,
             ),
             wall_ms=self.wall_ms,
             new_producer_id=self.new_producer_id,
@@ -158,10 +167,11 @@ class Driver:
     def add(
         self, producer_id: int, producer_epoch: int, *partitions: TopicPartition,
         transactional_id: str = ID, verify_only: bool = False, version: int = 2,
+        caller: Client | None = None,
     ) -> Answer:  # fmt: skip
         command = AddPartitions(
             transactional_id, producer_id, producer_epoch, frozenset(partitions), version,
-            verify_only,
+            verify_only, caller=caller,
         )  # fmt: skip
         decision = decide_add_partitions(
             self.shard, command, now_ms=self.now_ms, wall_ms=self.wall_ms

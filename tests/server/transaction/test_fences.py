@@ -1,0 +1,189 @@
+"""Why a producer was refused: which, when and by whom, remembered and told once."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.transaction.caller import Client
+from oncelog_server.transaction.fences import REMEMBERED, Fence, FenceCause, Fences
+from oncelog_server.transaction.listing import describe_transaction
+from tests.server.transaction.driver import ID, P0, P1, Driver
+
+OLD, NEW, ADMIN = Client("old", "/10.0.0.1"), Client("new", "/10.0.0.2"), Client("op", "/10.0.0.9")
+FENCED = ErrorCode.PRODUCER_FENCED
+TIMED_OUT, NEWER, OPERATOR, GENERATION = (
+    FenceCause.TIMED_OUT,
+    FenceCause.NEWER_INSTANCE,
+    FenceCause.OPERATOR,
+    FenceCause.NEWER_GENERATION,
+)
+
+
+class Heard:
+    """A coordinator whose events are written down."""
+
+    def __init__(self) -> None:
+        self.aborted: list[Fence] = []
+        self.refused: list[Fence] = []
+        self.fences = Fences(self.aborted.append, self.refused.append)
+        self.driver = Driver()
+        self.driver.shard.fences = self.fences
+
+    def begin(self, client: Client = OLD) -> tuple[int, int]:
+        """The client's producer, with an open transaction."""
+        result = self.driver.init(caller=client).value
+        producer = result.producer_id, result.producer_epoch
+        assert self.driver.add(*producer, P0).value.code is ErrorCode.NONE
+        return producer
+
+    def told(self) -> list[tuple[FenceCause, Client | None, bool]]:
+        return [(one.cause, one.by, one.aborted) for one in self.driver.live.fences]
+
+
+def test_a_timed_out_transaction_is_nobodys_doing() -> None:
+    heard = Heard()
+    producer = heard.begin()
+    heard.driver.now_ms += 60_000
+    heard.driver.abort_overdue()
+    assert heard.told() == [(TIMED_OUT, None, True)]
+    (event,) = heard.aborted
+    assert (event.owner, event.at_ms) == (OLD, heard.driver.wall_ms)
+    assert (event.producer_id, event.producer_epoch) == producer
+    assert heard.driver.end(*producer, True).value.code is FENCED
+
+
+def test_a_newer_instance_is_named_once_though_it_asks_twice() -> None:
+    heard = Heard()
+    producer = heard.begin()
+    assert heard.driver.init(caller=NEW).value.code is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert heard.driver.init(caller=NEW).value.code is ErrorCode.NONE
+    assert heard.told() == [(NEWER, NEW, True)]
+    assert heard.driver.live.client == NEW
+    assert heard.fences.fenced[NEWER] == heard.fences.aborted[NEWER] == 1
+    for _ in range(3):
+        refused = heard.driver.add(*producer, P1).value
+        assert refused.code is FENCED
+        assert "new at /10.0.0.2: newer instance" in refused.message
+    assert [one.cause for one in heard.refused] == [NEWER]
+    assert heard.refused[0].refusals == heard.fences.refused[NEWER] == 3
+
+
+def test_a_newer_instance_with_nothing_open_aborts_nothing() -> None:
+    heard = Heard()
+    producer = heard.driver.init(caller=OLD).value
+    heard.driver.init(caller=NEW)
+    assert heard.told() == [(NEWER, NEW, False)]
+    assert heard.aborted == []
+    heard.driver.init(producer.producer_id, producer.producer_epoch)
+    assert [one.owner for one in heard.refused] == [OLD]
+
+
+def test_an_operator_ends_what_is_open_and_owns_nothing() -> None:
+    heard = Heard()
+    producer = heard.begin()
+    heard.driver.init(caller=ADMIN, by_operator=True)
+    assert heard.driver.init(caller=ADMIN, by_operator=True).value.code is ErrorCode.NONE
+    assert heard.told() == [(OPERATOR, ADMIN, True)]
+    assert heard.driver.live.client is None
+    assert heard.driver.end(*producer, True).value.code is FENCED
+    assert heard.fences.refused[OPERATOR] == 1
+
+
+def test_who_comes_after_a_timeout_does_not_take_the_blame_for_it() -> None:
+    heard = Heard()
+    producer = heard.begin()
+    heard.driver.now_ms += 60_000
+    heard.driver.abort_overdue()
+    heard.driver.init(caller=NEW)
+    assert [cause for cause, _, _ in heard.told()] == [TIMED_OUT, NEWER]
+    assert "timed out" in heard.driver.end(*producer, True).value.message
+    # That it cannot come back is the newer one's doing, and its epoch was nobody's.
+    assert heard.driver.init(*producer).value.code is FENCED
+
+
+def test_a_producer_that_asks_for_its_own_next_epoch_is_not_fenced_by_anybody() -> None:
+    heard = Heard()
+    producer = heard.begin()
+    heard.driver.init(*producer, caller=OLD)
+    heard.driver.init(*producer, caller=OLD)
+    assert heard.told() == []
+    assert heard.driver.live.client == OLD
+
+
+def test_w2_who_keeps_a_prepared_transaction_fences_its_first_instance() -> None:
+    heard = Heard()
+    first = heard.driver.init(caller=OLD, two_phase=True).value
+    heard.driver.add(first.producer_id, first.producer_epoch, P0)
+    heard.driver.init(caller=NEW, two_phase=True, keep=True)
+    assert heard.told() == [(NEWER, NEW, True)]
+    assert heard.driver.live.client == NEW
+    assert heard.driver.end(first.producer_id, first.producer_epoch, True).value.code is FENCED
+    assert heard.fences.refused[NEWER] == 1
+
+
+def test_nothing_is_remembered_of_a_decision_that_was_not_written() -> None:
+    heard = Heard()
+    heard.begin()
+    heard.driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    heard.driver.init(caller=NEW)
+    heard.driver.now_ms += 60_000
+    heard.driver.abort_overdue()
+    assert heard.told() == []
+    assert heard.driver.live.client == OLD
+
+
+def test_only_the_last_fences_of_an_id_are_remembered() -> None:
+    heard = Heard()
+    for _ in range(3 * REMEMBERED):
+        heard.driver.init(caller=NEW)
+    assert len(heard.told()) == REMEMBERED
+    assert heard.fences.fenced[NEWER] == 3 * REMEMBERED - 1
+
+
+def test_a_refusal_without_a_fence_is_counted_apart() -> None:
+    """An epoch nobody was given, or one from before a restart."""
+    heard = Heard()
+    producer_id, epoch = heard.begin()
+    assert heard.driver.end(producer_id, epoch + 5, True).value.message == ""
+    assert heard.fences.refused_unknown == 1
+    assert heard.refused == []
+
+
+def test_its_group_refuses_a_producer_until_it_has_joined_again() -> None:
+    """KIP-447: it is not fenced for good, so what fences it later is the reason then."""
+    heard = Heard()
+    producer = heard.begin()
+    for _ in range(2):
+        heard.driver.shard.refuse_outdated(heard.driver.live, *producer, 5, for_good=False)
+    assert heard.told() == [(GENERATION, None, False)]
+    assert [one.cause for one in heard.refused] == [GENERATION]
+    heard.driver.now_ms += 60_000
+    heard.driver.abort_overdue()
+    assert "timed out" in heard.driver.end(*producer, True).value.message
+
+
+def test_who_opened_it_is_learned_anew_after_a_restart() -> None:
+    driver = Driver()
+    producer = driver.init(caller=OLD).value
+    driver.crash()
+    assert driver.live.client is None
+    driver.add(producer.producer_id, producer.producer_epoch, P0, caller=OLD)
+    driver.add(producer.producer_id, producer.producer_epoch, P1, caller=NEW)
+    assert driver.live.client == OLD
+
+
+@pytest.mark.parametrize("client", [OLD, None])
+def test_the_description_tells_all_of_it(client: Client | None) -> None:
+    heard = Heard()
+    heard.begin()
+    heard.driver.init(caller=NEW)
+    heard.driver.init(caller=client)
+    producer = heard.driver.metadata.owner
+    heard.driver.add(*producer, P0)
+    state = describe_transaction(heard.driver.live, now_ms=heard.driver.now_ms + 10_000)
+    assert (state.client_id, state.client_address) == (client or ("", ""))
+    assert state.time_left_ms == 50_000
+    (fence,) = state.fences
+    assert (fence.cause, fence.client_id, fence.client_address) == ("newer instance", *NEW)
+    assert (state.transactional_id, state.transaction_state) == (ID, "Ongoing")
