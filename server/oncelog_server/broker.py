@@ -16,6 +16,7 @@ from oncelog_server.config import Settings
 from oncelog_server.coordination.groups import GroupCoordinator
 from oncelog_server.coordination.leaders import ImageLeaders
 from oncelog_server.coordination.marker_delivery import LocalMarkers
+from oncelog_server.coordination.producer_id_quota import ProducerIdQuota
 from oncelog_server.coordination.producer_ids import ProducerIds
 from oncelog_server.coordination.routing import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.coordination.transactions import TransactionCoordinator
@@ -245,6 +246,10 @@ class Broker:
             fetch_sessions=fetch_sessions,
             local_markers=local,
             new_producer_id=self._producer_ids.take,
+            producer_id_quota=ProducerIdQuota(
+                self.settings.oncelog_max_producer_ids_per_address,
+                self.settings.producer_id_expiration_ms,
+            ),
             spawn=self._spawn,
             checkpoint=lambda: self._upkeep.checkpoint(),
         )

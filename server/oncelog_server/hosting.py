@@ -157,6 +157,7 @@ class Hosting:
             self._partitions.add_offline(topic_partition, str(error))
             return None
         _tell(topic_partition, opened.recovery)
+        opened.producers.max_ids = self._settings.oncelog_max_producer_ids_per_partition
         partition = Partition(
             topic_partition,
             topic.id,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from oncelog_server.coordination.producer_id_quota import ProducerIdQuota
 from oncelog_server.deferred import Deferred
 
 if TYPE_CHECKING:
@@ -50,5 +51,6 @@ class Node:
     spawn: Spawn
     # Writes where logs start, so that it outlives the process.
     checkpoint: Callable[[], None]
+    producer_id_quota: ProducerIdQuota = field(default_factory=ProducerIdQuota)
     # What each API is served in, set by the dispatch from the handlers themselves.
     versions: dict[int, range] = field(default_factory=dict)

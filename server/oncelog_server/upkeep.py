@@ -12,19 +12,22 @@ from oncelog_server.clock import Clock
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.config import Settings
+from oncelog_server.coordination.id_expiry import IdExpiry
 from oncelog_server.coordination.timers import Timer, Timers
 from oncelog_server.coordination.transactions import TransactionCoordinator
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.partition.group_flush import GroupFlush
+from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.storage.data_directory import DataDirectory
 from oncelog_server.storage.files import Files, StorageError
 
 log = structlog.get_logger("oncelog.upkeep")
 
-# As Kafka's log manager and producer state: first look after 30 s, producers every 10 minutes.
+# As Kafka's log manager: first look after 30 s.
 FIRST_RETENTION_MS: Final = 30_000
-PRODUCER_EXPIRATION_CHECK_MS: Final = 600_000
+# Producers of partitions that are looked at before others come first (D10): some ten ms.
+PRODUCERS_PER_TURN: Final = 50_000
 # One abort takes a third of a millisecond: this many hold nobody up (T9).
 ABORTS_PER_TURN: Final = 50
 # How often flush.ms is looked at. Kafka looks never unless log.flush.scheduler.interval.ms says
@@ -54,6 +57,12 @@ class Upkeep:
         self._group_flush = group_flush
         self._directory = directory
         self._files = files
+        self._id_expiry = IdExpiry(
+            transactions.runtime,
+            expiration_ms=settings.transactional_id_expiration_ms,
+            wall_ms=clock.now_ms,
+            monotonic_ms=clock.monotonic_ms,
+        )
         self._armed: dict[Callable[[], None], Timer] = {}
         self._stopped = False
 
@@ -64,7 +73,9 @@ class Upkeep:
         self._every(scan_ms, self._abort_overdue)
         self._every(check_ms, self._apply_retention, first_ms=min(FIRST_RETENTION_MS, check_ms))
         self._every(FLUSH_CHECK_MS, self._flush_due)
-        self._every(PRODUCER_EXPIRATION_CHECK_MS, self._expire_producers)
+        self._every(settings.producer_id_expiration_check_interval_ms, self._expire_producers)
+        ids_ms = settings.transaction_remove_expired_transaction_cleanup_interval_ms
+        self._every(ids_ms, self._expire_transactional_ids)
         self._every(settings.log_flush_offset_checkpoint_interval_ms, self.checkpoint)
 
     def stop(self) -> None:
@@ -128,9 +139,24 @@ class Upkeep:
                 self._group_flush.request(partition)
 
     def _expire_producers(self) -> None:
-        now_ms = self._clock.now_ms()
-        for partition in self._partitions:
-            partition.log.producers.expire(now_ms)
+        self._expire_producers_of(list(self._partitions))
+
+    def _expire_producers_of(self, partitions: list[Partition]) -> None:
+        looked_at = 0
+        while partitions:
+            producers = partitions.pop().log.producers
+            looked_at += len(producers)
+            producers.expire(self._clock.now_ms())
+            if looked_at > PRODUCERS_PER_TURN and partitions:
+                self._timers.call_soon(lambda: self._expire_producers_of(partitions))
+                return
+
+    def _expire_transactional_ids(self) -> None:
+        expired, goes_on = self._id_expiry.step()
+        if expired:
+            log.info("transactional ids expired", count=expired)
+        if goes_on and not self._stopped:
+            self._timers.call_soon(self._expire_transactional_ids)
 
     def follow(self, _old: ClusterImage, _new: ClusterImage, delta: ImageDelta) -> None:
         """The checkpoints of a deleted topic must not meet a new topic of its name after a crash:

@@ -17,7 +17,6 @@ from oncelog_server.upkeep import (
     ABORTS_PER_TURN,
     FIRST_RETENTION_MS,
     FLUSH_CHECK_MS,
-    PRODUCER_EXPIRATION_CHECK_MS,
     Upkeep,
 )
 from tests.server.coordination.world import A0, A1, B0, World
@@ -144,7 +143,7 @@ def test_idle_producers_are_forgotten_and_those_with_an_open_transaction_are_not
     mark(world.partitions[B0], 6)
     world.timers.now_ms += 86_400_000
     write(world, A1, producer_id=5)
-    world.timers.advance(PRODUCER_EXPIRATION_CHECK_MS)
+    world.timers.advance(Settings().producer_id_expiration_check_interval_ms)
     assert [len(world.partitions[name].log.producers) for name in (A0, A1, B0)] == [0, 1, 0]
 
 

@@ -46,6 +46,7 @@ def _init(
             raise Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if (request.producer_id == -1) != (request.producer_epoch == -1):
             raise Refused(ErrorCode.INVALID_REQUEST)
+        node.producer_id_quota.charge(context.client_address, node.clock.monotonic_ms())
         return TransactionResult(ErrorCode.NONE, node.new_producer_id(), 0)
     resource = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
     if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
@@ -57,6 +58,9 @@ def _init(
         and node.authorizer.authorise(context.principal, Operation.TWO_PHASE_COMMIT, resource)
     ):
         raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    group_id = None if membership is None else membership.group_id
+    if not node.transactions.knows(request.transactional_id, group_id):
+        node.producer_id_quota.charge(context.client_address, node.clock.monotonic_ms())
     return node.transactions.init_producer_id(
         InitProducerId(
             request.transactional_id,

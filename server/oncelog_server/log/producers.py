@@ -101,6 +101,8 @@ class Producers:
 
     def __init__(self, id_expiration_ms: int) -> None:
         self._id_expiration_ms = id_expiration_ms
+        # `oncelog.max.producer.ids.per.partition`: of clients, coordinators have their own limits.
+        self.max_ids = 2**63
         self._swept_ms = NONE
         self._entries: dict[int, ProducerEntry] = {}
         # By first offset; both only ever grow at the end, so the first key is the smallest.
@@ -130,10 +132,17 @@ class Producers:
         """May this batch be appended? The batch it repeats, if it is one of the last five.
 
         Records of coordinators have no sequence numbers. Raises AppendError with
-        INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE.
+        INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE or, for one more
+        producer than may be remembered, POLICY_VIOLATION.
         """
         entry = self._entries.get(header.producer_id)
         if entry is None:
+            if from_client and len(self._entries) >= self.max_ids:
+                raise AppendError(
+                    ErrorCode.POLICY_VIOLATION,
+                    f"the partition knows {len(self._entries)} producer ids"
+                    " (oncelog.max.producer.ids.per.partition)",
+                )
             return None  # new here, or forgotten: any sequence is a beginning
         epoch = header.producer_epoch
         if epoch < entry.producer_epoch:

@@ -204,16 +204,6 @@ _OTHER_BROKERS = (
 
 _OFFSETS_CODEC = (("offsets.topic.compression.codec", Kind.INT, "0", HIGH),)
 
-_EXPIRY = (
-    (
-        "transaction.remove.expired.transaction.cleanup.interval.ms",
-        Kind.INT,
-        "3600000",
-        LOW,
-    ),
-    ("transactional.id.expiration.ms", Kind.INT, "604800000", HIGH),
-)
-
 ACCEPTED: dict[str, Unhonoured] = unhonoured(
     {
         "there is no KRaft quorum: metadata is in the broker's own store": _KRAFT,
@@ -229,7 +219,6 @@ ACCEPTED: dict[str, Unhonoured] = unhonoured(
         "written together with the recovery points": _CHECKPOINTS,
         "there is no other broker to wait for": _OTHER_BROKERS,
         "coordinators write uncompressed records": _OFFSETS_CODEC,
-        "transactional ids do not expire yet": _EXPIRY,
     }
 )
 

@@ -72,10 +72,47 @@ class CoordinatorSettings:
         "them, and be committed together (feature oncelog.group.transactions).",
         importance=LOW,
     )
+    transactional_id_expiration_ms: int = honoured(
+        Kind.INT,
+        604_800_000,
+        "A transactional id that was not used for so long, and has nothing open, is forgotten.",
+        at_least(1),
+        importance=HIGH,
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = honoured(
+        Kind.INT,
+        3_600_000,
+        "How often is looked for expired transactional ids.",
+        at_least(1),
+        importance=LOW,
+    )
     producer_id_expiration_ms: int = honoured(
         Kind.INT,
         86_400_000,
-        "A partition forgets a producer id that wrote nothing for so long.",
+        "A partition forgets a producer id that wrote nothing for so long, by the broker's time.",
+        at_least(1),
+        importance=LOW,
+    )
+    producer_id_expiration_check_interval_ms: int = honoured(
+        Kind.INT,
+        600_000,
+        "How often is looked for expired producer ids.",
+        at_least(1),
+        importance=LOW,
+    )
+    oncelog_max_producer_ids_per_partition: int = honoured(
+        Kind.INT,
+        100_000,
+        "Producer ids that a partition remembers: a batch of one more is refused with "
+        "POLICY_VIOLATION until others have expired.",
+        at_least(1),
+        importance=LOW,
+    )
+    oncelog_max_producer_ids_per_address: int = honoured(
+        Kind.INT,
+        200_000,
+        "Producer ids and transactional ids given to clients of one address (of one /64 for IPv6) "
+        "within producer.id.expiration.ms; one more is refused with POLICY_VIOLATION.",
         at_least(1),
         importance=LOW,
     )

@@ -197,6 +197,11 @@ def _tagged_fields(
     return encode_transaction_log_value(value)[_HEAD.size + 1 + _TIMES.size :]
 
 
+def tombstone(transactional_id: str) -> CoordinatorRecord:
+    """The record that ends an id."""
+    return CoordinatorRecord(_key(transactional_id), None)
+
+
 @lru_cache(maxsize=4096)
 def _key(transactional_id: str) -> bytes:
     return encode_transaction_log_key(TransactionLogKey(transactional_id=transactional_id))
