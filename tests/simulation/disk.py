@@ -9,11 +9,12 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Final
 
 from oncelog_server.storage.files import StorageError
+from oncelog_server.storage.layout import SNAPSHOT_SUFFIX
 from tests.simulation.namespace import Inode, NameChange, Namespace, parent
 
 NO_SPACE: Final = "No space left on device"
@@ -66,24 +67,28 @@ class SimDisk:
         self._durable = Namespace()
         # Changes of names that no directory's fsync has made durable, oldest first.
         self._journal: list[NameChange] = []
+        # Paths that stand no check any more, unless they were written again.
+        self.damaged: set[str] = set()
+        # Synced with their directory, which itself has no name yet that lasts.
+        self._stranded: list[NameChange] = []
         self._mix = mix
         self.operations = 0
 
     # Changes.
 
-    def step(self, operation: str, path: str) -> bool:
-        """Count an operation; True where a trap springs in the middle of it."""
+    def step(self, operation: str, path: str) -> Trap | None:
+        """Count an operation; the trap that is to spring in the middle of it, if there is one."""
         self.operations += 1
         self._mix(zlib.crc32(path.encode()) ^ len(operation))
         trap = self.trap
         if trap is None or trap.match not in f"{operation} {path}":
-            return False
+            return None
         trap.countdown -= 1
         if trap.countdown > 0:
-            return False
+            return None
         self.trap = None
         if trap.torn and operation == "append":
-            return True
+            return trap
         trap.spring()
         raise AssertionError("a trap that does not spring")
 
@@ -99,22 +104,23 @@ class SimDisk:
         return found
 
     def create(self, path: str) -> None:
+        self.damaged.discard(path)
         self.step("create", path)
         if parent(path) not in self.names.directories:
             raise StorageError("create", path, _MISSING)
         self._fail_append("create", path)
         self.change("create", path, inode=Inode())
 
-    def append(self, inode: Inode, path: str, data: bytes, spring: Callable[[], None]) -> None:
-        torn = self.step("append", path)
-        if torn:
+    def append(self, inode: Inode, path: str, data: bytes) -> None:
+        trap = self.step("append", path)
+        if trap is not None:
             data = data[: self.rng.randrange(len(data) + 1)]
         else:
             self._fail_append("append", path)
         inode.unsynced.append((len(inode.data), data))
         inode.data += data
-        if torn:
-            spring()
+        if trap is not None:
+            trap.spring()
 
     def _fail_append(self, operation: str, path: str) -> None:
         weather = self.weather
@@ -148,13 +154,16 @@ class SimDisk:
         return True
 
     def sync_directory(self, directory: str) -> None:
+        """Its names last from now on; those of a directory whose own name does not yet last are
+        found once it does."""
         kept = []
         for change in self._journal:
             if directory in change.directories:
-                self._durable.apply(change)
+                self._stranded.append(change)
             else:
                 kept.append(change)
         self._journal = kept
+        self._stranded = _land(self._stranded, self._durable)
 
     # What is left.
 
@@ -165,17 +174,22 @@ class SimDisk:
             survivors = self._journal[: self.rng.randint(0, len(self._journal))]
         else:
             survivors = [change for change in self._journal if self.rng.random() < 0.5]
+        stranded = _land(self._stranded, names)
         for change in survivors:
             names.apply(change)
+            stranded = _land(stranded, names)
         self._journal = []
-        for inode in dict.fromkeys(names.files.values()):
-            self._lose_data(inode, loss)
+        self._stranded = []
+        for path, inode in names.files.items():
+            if self._lose_data(inode, loss) and path.endswith(SNAPSHOT_SUFFIX):
+                self.damaged.add(path)
         self.names = names
         self._durable = names.copy()
 
-    def _lose_data(self, inode: Inode, loss: Loss) -> None:
+    def _lose_data(self, inode: Inode, loss: Loss) -> bool:
+        """Whether there was any to lose."""
         if not inode.unsynced and inode.data == inode.durable:
-            return
+            return False
         rng = self.rng
         image = bytearray(inode.durable)
         kept = inode.unsynced[: rng.randint(0, len(inode.unsynced))]
@@ -197,16 +211,21 @@ class SimDisk:
         inode.data = image
         inode.durable = bytes(image)
         inode.unsynced.clear()
+        return True
 
-    def flip_bit(self, path: str) -> None:
-        """At rest: in the cache and on the platter."""
-        data = self.names.files[path].data
-        if data:
-            at = self.rng.randrange(len(data))
-            data[at] ^= 1 << self.rng.randrange(8)
-            inode = self.names.files[path]
-            inode.durable = bytes(data)
-            inode.unsynced.clear()
+    def damage(self, path: str, how: str) -> None:
+        """At rest, in the cache and on the platter: a bit is flipped, the end cut, the file
+        gone."""
+        inode = self.names.files[path]
+        self.damaged.add(path)
+        if how == "remove":
+            self.change("unlink", path)
+        elif how == "cut":
+            _resize(inode.data, self.rng.randrange(len(inode.data) + 1))
+        elif inode.data:
+            inode.data[self.rng.randrange(len(inode.data))] ^= 1 << self.rng.randrange(8)
+        inode.durable = bytes(inode.data)
+        inode.unsynced.clear()
 
     def image(self) -> dict[str, bytes]:
         """All files as a process finds them, by path."""
@@ -214,16 +233,22 @@ class SimDisk:
 
     @property
     def is_settled(self) -> bool:
-        return not self._journal and not any(i.unsynced for i in self.names.files.values())
+        return not (self._journal or self._stranded) and not any(
+            i.unsynced for i in self.names.files.values()
+        )
+
+
+def _land(changes: list[NameChange], names: Namespace) -> list[NameChange]:
+    """Apply those whose directories are there; the others."""
+    left = []
+    for change in changes:
+        if all(one in names.directories for one in change.directories):
+            names.apply(change)
+        else:
+            left.append(change)
+    return left
 
 
 def _resize(data: bytearray, size: int) -> None:
     del data[size:]
     data.extend(bytes(size - len(data)))
-
-
-@dataclass(slots=True)
-class Damage:
-    """What was done to files that can be rebuilt, at a restart: (kind, path)."""
-
-    done: list[tuple[str, str]] = field(default_factory=list)

@@ -8,8 +8,10 @@ from tests.simulation.disk import SimDisk
 
 
 def logs_on(disk: SimDisk, broker: Broker | None = None) -> dict[TopicPartition, PartitionLog]:
-    """With the high watermarks and log starts of a broker that is up."""
-    logs = partitions_in(disk.image())
+    """With the high watermarks and log starts of a broker that is up. Files that the world has
+    damaged, and that nobody has had to read since, are left out."""
+    image = disk.image()
+    logs = partitions_in({path: data for path, data in image.items() if path not in disk.damaged})
     if broker is not None:
         for partition in broker.partitions:
             name = (partition.topic_partition.topic, partition.topic_partition.partition)

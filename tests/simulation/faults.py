@@ -56,6 +56,8 @@ class Faults:
         self._world = world
 
     def inflict(self, fault: Fault) -> None:
+        if self._world.is_healed:
+            return
         rng = Random(fault.seed)
         if getattr(self, "_" + fault.kind.replace("-", "_"))(fault, rng) is not False:
             self._world.inflicted[fault.kind] += 1
@@ -130,17 +132,12 @@ class Faults:
         if rng.random() >= world.options.damage:
             return
         disk = world.node.disk
+        disk.trap = None
         candidates = [path for path in sorted(disk.names.files) if path.endswith(DAMAGEABLE)]
         for path in rng.sample(candidates, min(len(candidates), 3)):
             how = rng.choice(("flip", "cut", "remove"))
             world.inflicted[f"damage {how}"] += 1
-            if how == "flip":
-                disk.flip_bit(path)
-            elif how == "remove":
-                disk.change("unlink", path)
-            else:
-                inode = disk.names.files[path]
-                disk.truncate(inode, path, rng.randrange(len(inode.data) + 1))
+            disk.damage(path, how)
 
     def _stop(self, fault: Fault, rng: Random) -> bool:
         world = self._world

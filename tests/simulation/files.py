@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
 from oncelog_server.storage.files import Buffer, Done, File, StorageError
 from oncelog_server.storage.layout import TEMPORARY_SUFFIX
@@ -37,7 +36,7 @@ class SimFile:
         data = b"".join(buffers)
         if len(inode.data) != self.size:
             self.truncate(self.size)
-        self._files.disk.append(inode, self.path, data, self._files.kill)
+        self._files.disk.append(inode, self.path, data)
         self.size += len(data)
 
     def read(self, position: int, size: int) -> bytes:
@@ -55,6 +54,7 @@ class SimFile:
 
     def renamed(self, path: str) -> None:
         self.path = path
+        self._new = True
 
 
 class SimFiles:
@@ -68,10 +68,6 @@ class SimFiles:
     def check_alive(self) -> None:
         if self._process.is_dead:
             raise Killed
-
-    def kill(self) -> NoReturn:
-        self._process.die()
-        raise Killed
 
     def close(self) -> None:
         pass
@@ -118,7 +114,7 @@ class SimFiles:
         try:
             disk.create(temporary)
             inode = disk.names.files[temporary]
-            disk.append(inode, temporary, data, self.kill)
+            disk.append(inode, temporary, data)
             if not disk.sync_data(inode):
                 raise StorageError("sync", path, IO_ERROR)
         except StorageError as error:

@@ -230,11 +230,14 @@ class World:
 
     async def healed(self) -> None:
         """Until the broker is up for good."""
-        while self._restarting or not self.node.is_up:
+        for _ in range(2_000):
+            for task in self._work:
+                if task.done() and (error := task.exception()) is not None:
+                    raise error
+            if self.node.is_up and not self._restarting:
+                return
             await asyncio.sleep(0.01)
-        for task in self._work:
-            if task.done() and task.exception() is not None:
-                raise task.exception()  # type: ignore[misc]
+        raise AssertionError("the broker does not come up again")
 
 
 @cache
