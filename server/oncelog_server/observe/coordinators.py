@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
 from oncelog_protocol.internal.transaction_log import TransactionState
 from oncelog_server.coordination.groups import GroupCoordinator
@@ -13,6 +14,9 @@ from oncelog_server.group.states import GroupState
 from oncelog_server.observe import metrics
 from oncelog_server.observe.exposition import WORK, Metric
 from oncelog_server.transaction.shard import TransactionShard
+
+CLIENT: Final = "client"
+UNKNOWN: Final = "unknown"
 
 
 def transaction_lines(coordinator: TransactionCoordinator, wall_ms: int) -> Iterator[str]:
@@ -36,11 +40,30 @@ def transaction_lines(coordinator: TransactionCoordinator, wall_ms: int) -> Iter
     yield from metrics.MARKERS_PENDING.only(markers)
     yield from metrics.UNKNOWN_DESTINATION.only(unreachable)
     yield from metrics.UNAPPENDED.only(unappended)
+    yield from _decision_lines(coordinator)
     yield from _load_lines(
         coordinator.runtime.load_times,
         metrics.TRANSACTION_LOAD_MAX,
         metrics.TRANSACTION_LOAD_AVERAGE,
     )
+
+
+def _decision_lines(coordinator: TransactionCoordinator) -> Iterator[str]:
+    fences = coordinator.fences
+    aborted, committed = coordinator.decided
+    metric = metrics.TRANSACTIONS
+    yield metric.head()
+    yield metric.line(committed, "commit", CLIENT)
+    yield metric.line(max(aborted - sum(fences.aborted.values()), 0), "abort", CLIENT)
+    for cause, count in fences.aborted.items():
+        yield metric.line(count, "abort", cause.name.lower())
+    yield metrics.FENCED.head()
+    for cause, count in fences.fenced.items():
+        yield metrics.FENCED.line(count, cause.name.lower())
+    yield metrics.REFUSED.head()
+    for cause, count in fences.refused.items():
+        yield metrics.REFUSED.line(count, cause.name.lower())
+    yield metrics.REFUSED.line(fences.refused_unknown, UNKNOWN)
 
 
 def _oldest_start_ms(shard: TransactionShard) -> int:

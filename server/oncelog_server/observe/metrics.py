@@ -13,6 +13,7 @@ from oncelog_server.group.states import GroupState
 from oncelog_server.observe.exposition import COUNTER, GAUGE, Metric
 
 _TOPIC = ("topic",)
+_CAUSE = ("cause",)
 _PARTITION = ("topic", "partition")
 
 # --- partitions
@@ -147,6 +148,27 @@ TRANSACTION_LOAD_AVERAGE: Final = Metric(
     "kafka_server_transaction_coordinator_metrics_partition_load_time_avg",
     GAUGE,
     "Average time to load a partition of __transaction_state since the start, in ms.",
+)
+
+TRANSACTIONS: Final = Metric(
+    "oncelog_transactions_total",
+    COUNTER,
+    "Transactions decided since the start. The cause is client where its producer asked for it; the"
+    " others are aborts against its will.",
+    ("outcome", "cause"),
+)
+FENCED: Final = Metric(
+    "oncelog_producers_fenced_total",
+    COUNTER,
+    "Producers cut off from their transactional id since the start, by cause.",
+    _CAUSE,
+)
+REFUSED: Final = Metric(
+    "oncelog_fenced_requests_total",
+    COUNTER,
+    "Requests of fenced producers since the start, by the cause of the fence; unknown where it is"
+    " not remembered.",
+    _CAUSE,
 )
 
 # --- group coordinator

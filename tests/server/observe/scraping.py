@@ -1,0 +1,38 @@
+"""Reading a page of metrics as Prometheus does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client.parser import text_string_to_metric_families
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+class Scraped:
+    """`value("name", label="x")`; a KeyError for a sample that is not there."""
+
+    def __init__(self, page: str) -> None:
+        self.types: dict[str, str] = {}
+        self._samples: Samples = {}
+        for family in text_string_to_metric_families(page):
+            assert family.name not in self.types, f"{family.name} twice"
+            self.types[family.name] = family.type
+            for sample in family.samples:
+                key = (sample.name, frozenset(sample.labels.items()))
+                assert key not in self._samples, f"{sample} twice"
+                self._samples[key] = sample.value
+
+    def value(self, metric: str, **labels: str) -> float:
+        return self._samples[metric, frozenset(labels.items())]
+
+    def labels(self, metric: str) -> list[dict[str, str]]:
+        """Those of every sample of a metric."""
+        return [dict(labels) for name, labels in self._samples if name == metric]
+
+    def names(self) -> set[str]:
+        return {name for name, _ in self._samples}
+
+
+def scraped(lines: Iterable[str]) -> Scraped:
+    return Scraped("".join(lines))

@@ -1,0 +1,44 @@
+"""The table of metrics: names that Prometheus takes, and a page that is made of it."""
+
+from __future__ import annotations
+
+import re
+
+from oncelog_server.observe.document import document
+from oncelog_server.observe.exposition import COUNTER, GAUGE
+from oncelog_server.observe.metrics import METRICS
+from tests.test_tidy import ROOT
+
+
+def test_every_name_is_there_once_and_begins_with_whose_metric_it_is() -> None:
+    names = [metric.name for metric in METRICS]
+    assert len(set(names)) == len(names)
+    for name in names:
+        assert re.fullmatch(r"(kafka|oncelog|process)_[a-z0-9_]+", name), name
+
+
+def test_counters_and_only_they_end_in_total() -> None:
+    for metric in METRICS:
+        assert metric.kind in (COUNTER, GAUGE), metric.name
+        assert metric.name.endswith("_total") == (metric.kind == COUNTER), metric.name
+
+
+def test_every_metric_has_a_sentence_and_labels_that_prometheus_takes() -> None:
+    for metric in METRICS:
+        assert metric.help.endswith("."), metric.name
+        assert all(re.fullmatch(r"[a-z]+", label) for label in metric.labels), metric.name
+
+
+def test_what_kip_98_asks_for_is_there() -> None:
+    """Live producer ids, last stable offset by partition, active transactional ids."""
+    assert {
+        "kafka_server_replicamanager_produceridcount",
+        "oncelog_last_stable_offset",
+        "kafka_cluster_partition_laststableoffsetlag",
+        "oncelog_transactional_ids",
+    } <= {metric.name for metric in METRICS}
+
+
+def test_the_page_is_made_of_the_table() -> None:
+    text = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
+    assert text == document(), "python -m oncelog_server.observe.document > docs/metrics.md"

@@ -1,0 +1,150 @@
+"""Offsets, producers and open transactions of partitions, as they are at the scrape."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_server.log.retention import delete_records_before
+from oncelog_server.observe import metrics
+from oncelog_server.observe.open_transactions import OpenTransactions
+from oncelog_server.observe.partitions import partition_lines
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.coordination.world import DATA, World, transactional_batch
+from tests.server.observe.scraping import Scraped, scraped
+
+HOUR_MS = 3_600_000
+LATE = metrics.LATE_TRANSACTIONS.name
+OPEN = metrics.OPEN_TRANSACTIONS.name
+
+
+def page_of(world: World, *, late_before_ms: int | None = None) -> Scraped:
+    partitions = Partitions()
+    for partition in world.partitions.values():
+        partitions.add(partition)
+    before_ms = world.wall() - HOUR_MS if late_before_ms is None else late_before_ms
+    return scraped(partition_lines(partitions, OpenTransactions(world.transactions), before_ms))
+
+
+def labels(partition: TopicPartition) -> dict[str, str]:
+    return {"topic": partition.topic, "partition": str(partition.partition)}
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_the_last_stable_offset_stays_at_an_open_transaction_and_its_lag_grows(
+    world: World,
+) -> None:
+    producer = world.producer()
+    where = labels(DATA[0])
+    for count in (1, 2, 3):
+        world.produce(producer, DATA[0], count - 1)
+        page = page_of(world)
+        assert page.value(metrics.LAST_STABLE_OFFSET.name, **where) == 0
+        assert page.value(metrics.LAST_STABLE_OFFSET_LAG.name, **where) == count
+        assert page.value(metrics.LOG_END_OFFSET.name, **where) == count
+    world.end(producer, True)
+    page = page_of(world)
+    assert page.value(metrics.LAST_STABLE_OFFSET.name, **where) == 4, "the marker, too"
+    assert page.value(metrics.LAST_STABLE_OFFSET_LAG.name, **where) == 0
+
+
+def test_every_partition_has_every_line(world: World) -> None:
+    page = page_of(world)
+    for metric in (row for row in metrics.METRICS if row.labels == ("topic", "partition")):
+        found = page.labels(metric.name)
+        assert len(found) == len(world.partitions), metric.name
+    assert page.value(metrics.PARTITION_COUNT.name) == len(world.partitions)
+    assert page.value(metrics.LEADER_COUNT.name) == len(world.partitions)
+    assert page.value(metrics.OFFLINE_COUNT.name) == 0
+
+
+def test_producer_ids_are_counted_where_they_are_remembered(world: World) -> None:
+    """As Kafka's ProducerIdCount: one producer in two partitions counts twice."""
+    for name in ("a", "b"):
+        producer = world.producer(name)
+        for partition in DATA[:2]:
+            world.produce(producer, partition, 0, transactional_id=name)
+    assert page_of(world).value(metrics.PRODUCER_ID_COUNT.name) == 4
+
+
+def test_open_transactions_have_the_state_their_coordinator_gives_them(world: World) -> None:
+    producer = world.producer()
+    world.produce(producer, DATA[0], 0)
+    world.produce(producer, DATA[1], 0)
+    assert page_of(world).value(OPEN, state="Ongoing") == 2
+    world.scene.leaderless.add(DATA[1])
+    world.end(producer, False)
+    page = page_of(world)
+    assert page.value(OPEN, state="Ongoing") == 0
+    assert page.value(OPEN, state="PrepareAbort") == 1
+
+
+def test_a_transaction_that_no_coordinator_knows_is_hanging(world: World) -> None:
+    producer = world.producer()
+    world.produce(producer, DATA[0], 0)
+    (shard,) = (one for _, one in world.transactions.runtime.shards())
+    shard.ongoing.clear()
+    page = page_of(world)
+    assert page.value(OPEN, state="Hanging") == 1
+    assert page.value(OPEN, state="Elsewhere") == 0
+
+
+def test_where_others_coordinate_too_nobody_is_called_hanging() -> None:
+    world = World(leads=False)
+    batch = transactional_batch((7, 0), 0, b"v", world.wall())
+    world.partitions[DATA[0]].append(batch, now_ms=world.wall())
+    page = page_of(world)
+    assert page.value(OPEN, state="Hanging") == 0
+    assert page.value(OPEN, state="Elsewhere") == 1
+
+
+def test_a_transaction_is_late_by_the_brokers_time_in_each_partition(world: World) -> None:
+    producer = world.producer()
+    world.produce(producer, DATA[0], 0)
+    assert page_of(world, late_before_ms=world.wall()).value(LATE) == 0
+    assert page_of(world, late_before_ms=world.wall() + 1).value(LATE) == 1
+    world.end(producer, False)
+    assert page_of(world, late_before_ms=world.wall() + 1).value(LATE) == 0
+
+
+def test_traffic_is_counted_since_the_start_and_by_topic(world: World) -> None:
+    producer = world.producer()
+    world.produce(producer, DATA[0], 0, b"x" * 100)
+    topic = DATA[0].topic
+    page = page_of(world)
+    assert page.value(metrics.MESSAGES_IN.name, topic=topic) == 1
+    assert page.value(metrics.BYTES_IN.name, topic=topic) > 100
+    again = page_of(world.crash())
+    assert again.value(metrics.MESSAGES_IN.name, topic=topic) == 0
+    assert again.value(metrics.BYTES_IN.name, topic=topic) == 0
+
+
+def test_bytes_in_never_go_back_where_segments_are_rolled_and_deleted(world: World) -> None:
+    producer = world.producer()
+    log = world.partitions[DATA[0]].log
+    topic = DATA[0].topic
+    seen = 0.0
+    for sequence in range(5):
+        world.produce(producer, DATA[0], sequence)
+        log.roll(world.wall())
+        if sequence == 3:
+            delete_records_before(log, 2, world.wall())
+            assert log.log_start_offset == 2
+        now = page_of(world).value(metrics.BYTES_IN.name, topic=topic)
+        assert now > seen
+        seen = now
+
+
+def test_a_partition_that_goes_during_the_scrape_does_no_harm(world: World) -> None:
+    partitions = Partitions()
+    for partition in world.partitions.values():
+        partitions.add(partition)
+    lines = partition_lines(partitions, OpenTransactions(world.transactions), 0)
+    page = [next(lines)]
+    partitions.remove(DATA[0])
+    page += lines
+    assert scraped(page).value(metrics.LOG_END_OFFSET.name, **labels(DATA[0])) == 0

@@ -1,0 +1,121 @@
+"""A real broker's page, read as Prometheus reads it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from oncelog_server.observe import metrics
+from oncelog_server.observe.exposition import CONTENT_TYPE
+from tests.broker import Oncelog
+from tests.conformance.wire import Wire
+from tests.conformance.writing import batch, end_transaction, new_identity, produce
+from tests.server.observe.scraping import Scraped
+
+PORT = {"oncelog.metrics.port": "0", "oncelog.metrics.host": "127.0.0.1"}
+WHERE = {"topic": "t", "partition": "0"}
+
+
+def scrape(broker: Oncelog) -> Scraped:
+    """The page of the address that the log of events names."""
+    events = [json.loads(line) for line in broker.log.read_text().splitlines()]
+    address = [event["address"] for event in events if event["event"] == "metrics"][-1]
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        assert answer.headers["Content-Type"] == CONTENT_TYPE
+        return Scraped(answer.read().decode())
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Oncelog]:
+    with Oncelog(tmp_path, PORT) as one:
+        yield one
+
+
+@pytest.fixture
+def wire(broker: Oncelog) -> Iterator[Wire]:
+    with Wire(broker.address) as one:
+        topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+        one.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+        yield one
+
+
+def test_a_new_broker_has_every_metric_under_its_name_and_type(broker: Oncelog) -> None:
+    page = scrape(broker)
+    kinds = {metric.name.removesuffix("_total"): metric.kind for metric in metrics.METRICS}
+    assert page.types == kinds
+    unlabelled = {metric.name for metric in metrics.METRICS if not metric.labels}
+    assert unlabelled <= page.names()
+    assert page.value(metrics.BUILD_INFO.name, version=broker.version) == 1
+    assert page.value(metrics.RESIDENT_BYTES.name) > 10_000_000
+    assert page.value(metrics.ACTIVE_CONTROLLER.name) == 1
+
+
+def test_an_open_transaction_is_seen_in_all_places_and_gone_when_it_is_decided(
+    broker: Oncelog, wire: Wire
+) -> None:
+    """KIP-98: live producer ids, the last stable offset, transactional ids."""
+    who = new_identity(wire, "id")
+    assert produce(wire, "t", batch(who, 0, count=3), who=who).error_code == 0
+    page = scrape(broker)
+    assert page.value(metrics.LAST_STABLE_OFFSET.name, **WHERE) == 0
+    assert page.value(metrics.LAST_STABLE_OFFSET_LAG.name, **WHERE) == 3
+    assert page.value(metrics.PRODUCER_ID_COUNT.name) == 1
+    assert page.value(metrics.OPEN_TRANSACTIONS.name, state="Ongoing") == 1
+    assert page.value(metrics.OPEN_TRANSACTIONS.name, state="Hanging") == 0
+    assert page.value(metrics.TRANSACTIONAL_IDS.name, state="Ongoing") == 1
+    assert end_transaction(wire, who, commit=True).error_code == 0
+    page = scrape(broker)
+    assert page.value(metrics.LAST_STABLE_OFFSET.name, **WHERE) == 4
+    assert page.value(metrics.LAST_STABLE_OFFSET_LAG.name, **WHERE) == 0
+    assert page.value(metrics.OPEN_TRANSACTIONS.name, state="Ongoing") == 0
+    assert page.value(metrics.TRANSACTIONAL_IDS.name, state="CompleteCommit") == 1
+    assert page.value(metrics.TRANSACTIONS.name, outcome="commit", cause="client") == 1
+    assert page.value(metrics.MARKERS_PENDING.name) == 0
+
+
+def test_requests_connections_and_bytes_are_counted(broker: Oncelog, wire: Wire) -> None:
+    who = new_identity(wire)
+    data = batch(who, 0, value=b"x" * 1000)
+    for _ in range(2):
+        produce(wire, "t", data)  # The second one repeats the first: it is not appended again.
+    place = FetchTopic(topic="t", partitions=[FetchPartition(0, partition_max_bytes=1 << 20)])
+    wire.call(FetchRequest(topics=[place]), 12)
+    page = scrape(broker)
+    requests = metrics.REQUESTS.name
+    assert page.value(requests, request="Produce", version="12") == 2
+    assert page.value(requests, request="Fetch", version="12") == 1
+    assert page.value(metrics.CONNECTIONS.name, listener="PLAINTEXT") == 1
+    assert page.value(metrics.MESSAGES_IN.name, topic="t") == 1
+    assert page.value(metrics.BYTES_IN.name, topic="t") == len(data)
+    assert page.value(metrics.BYTES_OUT.name, topic="t") == len(data)
+    assert page.value(metrics.LOG_SIZE.name, **WHERE) == len(data)
+
+
+def test_coordinators_say_how_long_they_took_to_load(broker: Oncelog, wire: Wire) -> None:
+    new_identity(wire, "id")
+    broker.stop()
+    broker.start()
+    page = scrape(broker)
+    assert page.value(metrics.TRANSACTIONAL_IDS.name, state="Empty") == 1
+    longest = page.value(metrics.TRANSACTION_LOAD_MAX.name)
+    assert 0 <= page.value(metrics.TRANSACTION_LOAD_AVERAGE.name) <= longest < 10_000
+
+
+def test_without_the_setting_nobody_listens(tmp_path: Path) -> None:
+    with Oncelog(tmp_path) as broker:
+        assert '"metrics"' not in broker.log.read_text()
+
+
+def test_a_port_in_use_ends_the_start_before_anything_is_served(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        broker = Oncelog(tmp_path, PORT | {"oncelog.metrics.port": str(port)})
+        assert broker.spawn().wait(20) == 1
+        assert f"port {port} (oncelog.metrics.port) is in use" in broker.said()
