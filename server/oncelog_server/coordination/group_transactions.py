@@ -3,7 +3,7 @@ fences across a group, many transactions decided at once (KIP-447, early draft; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -21,8 +21,10 @@ from oncelog_server.transaction.group_init import (
 )
 from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.init_producer_id import InitProducerId
-from oncelog_server.transaction.results import TransactionResult
+from oncelog_server.transaction.metadata import NO_PRODUCER_ID
+from oncelog_server.transaction.results import FENCED, TransactionResult
 from oncelog_server.transaction.shard import TransactionShard
+from oncelog_server.transaction.states import State
 
 Answer = TransactionResult | Deferred[TransactionResult]
 
@@ -57,10 +59,17 @@ class GroupTransactions:
         """Within a group, or (None) of an id that is in one. First the id is fenced wherever else
         it has been used, so that it has one owner. Raises Refused."""
         key = command.transactional_id if membership is None else membership.group_id
-        index, _ = self._owner(key)
+        index, shard = self._owner(key)
         if membership is not None:
             # Where the id would be without a group: that must not be unreadable just now.
             self._owner(command.transactional_id)
+        if (
+            command.producer_id != NO_PRODUCER_ID
+            and not _is_here(shard, command.transactional_id)
+            and any(self._elsewhere(command.transactional_id, index))
+        ):
+            # A producer of the time before the id moved away asks for its next epoch.
+            return FENCED
         departed = self._depart(command, index)
 
         def go_on(result: TransactionResult) -> Answer:
@@ -77,9 +86,7 @@ class GroupTransactions:
         """From every shard but the one it goes to."""
         transactional_id = command.transactional_id
         answer: Answer = TransactionResult(ErrorCode.NONE)
-        for index, shard in self._runtime.shards():
-            if index == to or shard.get(transactional_id) is None:
-                continue
+        for index, shard in self._elsewhere(transactional_id, to):
             decision = decide_departure(
                 shard, transactional_id, command.caller, wall_ms=self._wall_ms()
             )
@@ -88,6 +95,14 @@ class GroupTransactions:
             if isinstance(one, Deferred) or one.code is not ErrorCode.NONE:
                 answer = one
         return answer
+
+    def _elsewhere(
+        self, transactional_id: str, here: int
+    ) -> Iterator[tuple[int, TransactionShard]]:
+        """Other shards that have the id."""
+        for index, shard in self._runtime.shards():
+            if index != here and _is_here(shard, transactional_id):
+                yield index, shard
 
     def _init(self, key: str, command: InitProducerId, membership: Membership | None) -> Answer:
         index, shard = self._owner(key)
@@ -141,3 +156,8 @@ class GroupTransactions:
             # Not where it has been given up or loaded anew meanwhile.
             if self._runtime.shard(index) is shard:
                 self._finish_all(index, shard, ids)
+
+
+def _is_here(shard: TransactionShard, transactional_id: str) -> bool:
+    live = shard.get(transactional_id)
+    return live is not None and live.metadata.state is not State.DEAD

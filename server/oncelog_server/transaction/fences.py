@@ -84,9 +84,13 @@ class Fences:
         """What is known of an id from now on."""
         self.fenced[fence.cause] += 1
         if fence.aborted:
-            self.aborted[fence.cause] += 1
-            self._on_aborted(fence)
+            self.tell(fence)
         return (*known, fence)[-REMEMBERED:]
+
+    def tell(self, fence: Fence) -> None:
+        """A transaction was aborted against its producer's will."""
+        self.aborted[fence.cause] += 1
+        self._on_aborted(fence)
 
     def refuse(self, known: tuple[Fence, ...], producer_id: int, producer_epoch: int) -> str:
         """Somebody who was cut off came back: why, for a person, or the empty string."""

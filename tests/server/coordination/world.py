@@ -21,7 +21,7 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from oncelog_protocol.records.batch import build_batch, read_records, split_batches
+from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
 from oncelog_server.coordination.groups import GroupCoordinator
 from oncelog_server.coordination.marker_delivery import LocalMarkers, MarkerSender
@@ -41,7 +41,12 @@ from oncelog_server.transaction.add_partitions import AddPartitions
 from oncelog_server.transaction.end_txn import EndTxn
 from oncelog_server.transaction.init_producer_id import InitProducerId
 from oncelog_server.transaction.results import TransactionResult
-from tests.server.log.driver import Oracle, full_scan
+from tests.server.coordination.log_reading import (
+    committed_values,
+    oracle_of_partition,
+    read_values,
+)
+from tests.server.log.driver import Oracle
 from tests.server.manual_timers import ManualTimers
 from tests.server.storage.memory_files import MemoryFiles
 
@@ -53,7 +58,6 @@ TXN_LOG = TopicPartition(TRANSACTION_STATE, 0)
 OFFSETS = TopicPartition(CONSUMER_OFFSETS, 0)
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 DATA = (A0, A1, B0)
-INTERNAL_TOPICS = (TXN_LOG, OFFSETS)
 GROUP = "g"
 
 
@@ -105,7 +109,9 @@ class World:
         next_producer_id: int = 1_000,
         flush_messages: int = 2**63 - 1,
         leads: bool = True,
+        shards: int = 1,
     ) -> None:
+        self.shards = shards
         self.files = files or MemoryFiles()
         self.flush_on_ack = flush_on_ack
         self.started_ms, self.started_wall_ms = now_ms, wall_ms
@@ -115,7 +121,7 @@ class World:
         self.config = LogConfig(flush_messages=flush_messages)
         self.flush = GroupFlush(self.files)
         self.partitions: dict[TopicPartition, Partition] = {}
-        for name in (*DATA, *INTERNAL_TOPICS):
+        for name in (*DATA, OFFSETS, *self.transaction_logs):
             self.partitions[name] = self._open(name)
         self.groups = GroupCoordinator(
             partition_count=lambda: 1,
@@ -128,7 +134,7 @@ class World:
         self.local = LocalMarkers(self.partitions.get, self.groups.offsets_marker, self.wall)
         self.scene = Scene(self.local)
         self.transactions = TransactionCoordinator(
-            partition_count=lambda: 1,
+            partition_count=lambda: shards,
             leaders=self.scene,
             new_producer_id=self._new_producer_id,
             timers=self.timers,
@@ -138,6 +144,10 @@ class World:
         )
         if leads:
             self.lead()
+
+    @property
+    def transaction_logs(self) -> list[TopicPartition]:
+        return [TopicPartition(TRANSACTION_STATE, number) for number in range(self.shards)]
 
     def now(self) -> int:
         return self.timers.now_ms
@@ -176,7 +186,8 @@ class World:
 
     def lead(self) -> None:
         self.groups.lead(self.partitions[OFFSETS])
-        self.transactions.lead(self.partitions[TXN_LOG])
+        for name in self.transaction_logs:
+            self.transactions.lead(self.partitions[name])
 
     # --- lives
 
@@ -191,6 +202,7 @@ class World:
             wall_ms=self.wall() + down_ms,
             leader_epoch=self.leader_epoch + 1,
             next_producer_id=(self.next_producer_id // 1000 + 1) * 1000,
+            shards=self.shards,
         )
 
     def settle(self, advance_ms: int = 0) -> None:
@@ -227,7 +239,7 @@ class World:
         )
         return self.transactions.init_producer_id(command)
 
-    def producer(self, transactional_id: str = "t", **settings: int) -> tuple[int, int]:
+    def producer(self, transactional_id: str = "t", **settings: Any) -> tuple[int, int]:
         """A producer that has been initialised: its id and epoch."""
         result = None
         while result is None or result.code is ErrorCode.CONCURRENT_TRANSACTIONS:
@@ -347,56 +359,3 @@ def transactional_batch(
         base_sequence=sequence,
         is_transactional=True,
     )
-
-
-def oracle_of_partition(files: MemoryFiles, partition: TopicPartition) -> Oracle:
-    return full_scan(log_data(files, partition))
-
-
-def log_data(files: MemoryFiles, partition: TopicPartition) -> list[bytes]:
-    directory = partition_directory(*partition)
-    paths = sorted(
-        path for path in files.nodes if path.startswith(f"{directory}/") and path.endswith(".log")
-    )
-    return [bytes(files.nodes[path].data) for path in paths]
-
-
-def committed_values(files: MemoryFiles, partition: TopicPartition) -> list[bytes]:
-    """In the order of the log, as far as everything before is decided."""
-    oracle = oracle_of_partition(files, partition)
-    end = min([oracle.end_offset, *(e[4] for e in oracle.producers.values() if e[4] >= 0)])
-    values = []
-    for data in log_data(files, partition):
-        for position, header in split_batches(data):
-            if header.is_control or header.base_offset >= end:
-                continue
-            outcome = [
-                committed
-                for producer_id, first, last, committed in oracle.completed
-                if producer_id == header.producer_id and first <= header.base_offset < last
-            ]
-            if not header.is_transactional or outcome == [True]:
-                values += [r.value or b"" for r in read_records(data, position, max_bytes=MANY)]
-    return values
-
-
-def read_values(partition: Partition, isolation: Isolation, max_bytes: int = 200) -> list[bytes]:
-    """Fetches of `max_bytes` until the end; the client's rule for aborted batches as in KIP-98."""
-    values: list[bytes] = []
-    offset = partition.log.log_start_offset
-    while True:
-        read = partition.read(offset, max_bytes, isolation, at_least_one=True)
-        if read.records is None:
-            return values
-        data = read.records.read()
-        pending = sorted(read.aborted or [], key=lambda row: row.first_offset)
-        aborted: set[int] = set()
-        for position, header in split_batches(data, allow_partial=True):
-            while pending and pending[0].first_offset <= header.last_offset:
-                aborted.add(pending.pop(0).producer_id)
-            if header.base_offset >= offset:
-                if header.is_control:
-                    aborted.discard(header.producer_id)
-                elif not (header.is_transactional and header.producer_id in aborted):
-                    values += [r.value or b"" for r in read_records(data, position, max_bytes=MANY)]
-            offset = header.next_offset
