@@ -314,14 +314,14 @@ class Producers:
         if self._swept_ms != NONE:
             jump_ms = max(now_ms - self._swept_ms - _LONGEST_PAUSE_MS, 0)
         self._swept_ms = now_ms
-        for entry in self._entries.values():
-            entry.updated_ms = min(entry.updated_ms + jump_ms, now_ms)
         before = now_ms - self._id_expiration_ms
-        expired = [
-            entry.producer_id
-            for entry in self._entries.values()
-            if entry.updated_ms <= before and entry.current_txn_first_offset == NONE
-        ]
+        expired = []
+        for entry in self._entries.values():
+            updated_ms = entry.updated_ms + jump_ms
+            if jump_ms or updated_ms > now_ms:
+                entry.updated_ms = updated_ms = min(updated_ms, now_ms)
+            if updated_ms <= before and entry.current_txn_first_offset == NONE:
+                expired.append(entry.producer_id)
         for producer_id in expired:
             del self._entries[producer_id]
         return len(expired)

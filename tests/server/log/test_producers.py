@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from time import thread_time
 
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.log.errors import AppendError
+from oncelog_server.log.producers import ProducerEntry, Producers
 from oncelog_server.log.results import Origin
 from tests.server.log.driver import NOW_MS, Driver, batch, producers_of
 
@@ -88,21 +90,21 @@ def test_an_older_epoch_is_fenced_even_for_a_batch_it_sent(driver: Driver) -> No
     assert refused(lambda: driver.send(1, 14, 2)) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_an_unknown_producer_may_begin_anywhere(driver: Driver) -> None:
+def test_x7_an_unknown_producer_may_begin_anywhere(driver: Driver) -> None:
     """Its state may have expired, or gone with the records (UNKNOWN_PRODUCER_ID is history)."""
     assert not driver.send(1, 17, 2).duplicate
     assert driver.send(1, 17, 2).duplicate
     assert refused(lambda: driver.send(1, 17, 3)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_sequences_go_on_at_0_after_the_last_one(driver: Driver) -> None:
+def test_e8_sequences_go_on_at_0_after_the_last_one(driver: Driver) -> None:
     driver.send(1, LAST_SEQUENCE - 1, 2)
     assert driver.send(1, 0, 1).base_offset == 2
     assert driver.send(1, LAST_SEQUENCE - 1, 2).duplicate
     assert driver.send(1, 0, 1).duplicate
 
 
-def test_a_sequence_may_wrap_inside_a_batch(driver: Driver) -> None:
+def test_e8_a_sequence_may_wrap_inside_a_batch(driver: Driver) -> None:
     driver.send(1, LAST_SEQUENCE - 1, 5)
     assert driver.send(1, LAST_SEQUENCE - 1, 5).duplicate
     assert driver.send(1, 3, 2).base_offset == 5
@@ -172,7 +174,7 @@ def test_records_of_coordinators_have_no_sequence(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("timestamp", [0, NOW_MS + 3_000_000])
-def test_state_lives_by_the_broker_s_time_whatever_the_records_say(
+def test_k5_x7_state_lives_by_the_broker_s_time_whatever_the_records_say(
     driver: Driver, timestamp: int
 ) -> None:
     driver.send(1, 0, 1, timestamp=timestamp)
@@ -188,7 +190,7 @@ def test_state_lives_by_the_broker_s_time_whatever_the_records_say(
     assert not driver.send(1, 5, 1).duplicate
 
 
-def test_a_producer_with_an_open_transaction_never_expires(driver: Driver) -> None:
+def test_x7_x8_a_producer_with_an_open_transaction_never_expires(driver: Driver) -> None:
     driver.send(1, 0, 1, transactional=True)
     driver.send(2, 0, 1)
     driver.now_ms += 10 * driver.expiration_ms
@@ -206,7 +208,7 @@ def test_a_producer_with_an_open_transaction_never_expires(driver: Driver) -> No
     )
 
 
-def test_retention_of_its_records_does_not_forget_a_producer(driver: Driver) -> None:
+def test_x9_retention_of_its_records_does_not_forget_a_producer(driver: Driver) -> None:
     driver.send(1, 0, 2)
     driver.log.roll(driver.now_ms)
     driver.plain()
@@ -220,7 +222,7 @@ def test_retention_of_its_records_does_not_forget_a_producer(driver: Driver) -> 
     assert not driver.send(1, 2, 1).duplicate
 
 
-def test_a_clock_that_jumps_expires_nobody(driver: Driver) -> None:
+def test_k3_a_clock_that_jumps_expires_nobody(driver: Driver) -> None:
     sweep_ms = 600_000
     driver.send(1, 0, 1)
     driver.log.producers.expire(driver.now_ms)
@@ -234,7 +236,7 @@ def test_a_clock_that_jumps_expires_nobody(driver: Driver) -> None:
     assert abs(expired_after - driver.expiration_ms) <= 3_600_000 + sweep_ms
 
 
-def test_a_clock_set_back_keeps_nobody_for_ever(driver: Driver) -> None:
+def test_k2_k5_a_clock_set_back_keeps_nobody_for_ever(driver: Driver) -> None:
     driver.now_ms += 100 * driver.expiration_ms
     driver.send(1, 0, 1)
     driver.now_ms -= 100 * driver.expiration_ms
@@ -244,3 +246,38 @@ def test_a_clock_set_back_keeps_nobody_for_ever(driver: Driver) -> None:
         driver.now_ms += 600_000
         expired_after += 600_000
     assert expired_after <= driver.expiration_ms
+
+
+def test_h60_a_partition_remembers_so_many_producers_and_says_so_to_the_next(
+    driver: Driver,
+) -> None:
+    producers = driver.log.producers
+    producers.max_ids = 3
+    for producer_id in range(3):
+        driver.send(producer_id, 0, 1)
+    with pytest.raises(AppendError, match=r"oncelog\.max\.producer\.ids\.per\.partition") as caught:
+        driver.send(3, 0, 1)
+    assert caught.value.code == ErrorCode.POLICY_VIOLATION
+    assert (driver.log.log_end_offset, len(producers)) == (3, 3), "nothing appended"
+    assert driver.send(1, 1, 1).base_offset == 3, "who is known goes on"
+    driver.plain()
+    # Coordinators bring their own limits, and a marker has to be written.
+    driver.append(
+        batch(1, producer_id=9, producer_epoch=0, is_transactional=True), Origin.COORDINATOR
+    )
+    driver.mark(8)
+    driver.now_ms += driver.expiration_ms
+    producers.expire(driver.now_ms)
+    assert driver.send(3, 0, 1).base_offset == 7, "room again once others have expired"
+
+
+def test_d10_a_sweep_over_a_hundred_thousand_producers_holds_nobody_up() -> None:
+    producers = Producers(86_400_000)
+    producers.load(ProducerEntry(number, 0, updated_ms=number) for number in range(100_000))
+    used = []
+    for now_ms in (86_400_000 - 1, 86_400_000 + 50_000, 2 * 86_400_000):
+        began = thread_time()
+        producers.expire(now_ms)
+        used.append(thread_time() - began)
+    assert len(producers) == 0
+    assert max(used) < 0.25, "some ten ms, on a machine that does nothing else"
