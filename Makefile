@@ -9,10 +9,10 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
     --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test demo bench torture image-test pins clean
+.PHONY: help setup run check test demo demo-failures bench torture image-test pins clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY)  ## .venv with everything pinned; done once, again only when the pins change
 
@@ -31,6 +31,9 @@ test: $(READY)  ## all tests (Java 17 and Maven for those with Kafka's own clien
 
 demo: $(READY)  ## 69,659 purchases through a transactional pipeline that is killed on the way
 	$(BIN)/python -m examples.purchases
+
+demo-failures: $(READY)  ## the purchases through the deep dive's seven failures
+	$(BIN)/python -m tests.deep_dive
 
 bench: $(READY)  ## oncelog beside Apache Kafka, 40 min (Java 17, Maven, cc); ROWS="small txn16", QUICK=1
 	$(BIN)/python -m benchmarks $(if $(ROWS),--rows "$(ROWS)") $(if $(QUICK),--quick)

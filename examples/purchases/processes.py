@@ -90,7 +90,16 @@ class Worker:
     def kill(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
+        self._ended()
+
+    def suspend(self) -> None:
+        """SIGSTOP: as a long pause of its machine would."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         if self._process is None or self._reader is None:
@@ -100,5 +109,12 @@ class Worker:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
+        self._ended()
+
+    def _ended(self) -> None:
+        assert self._process is not None
+        assert self._reader is not None
+        self._process.wait()
         self._reader.join()
+        if self._process.stdout is not None:
+            self._process.stdout.close()

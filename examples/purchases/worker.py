@@ -3,7 +3,8 @@ transaction.
 
     python -m examples.purchases.worker BOOTSTRAP_SERVERS NUMBER
 
-Prints a line for every transaction, `committed N` or `aborted N`; ends when told to (SIGTERM).
+Prints a line for every transaction, `committed N` or `aborted N`; ends when told to (SIGTERM), and
+when a newer instance of the same number has taken over.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from oncelog_client import (
     KafkaError,
     OffsetAndMetadata,
     Producer,
+    ProducerFencedError,
     TopicPartition,
 )
 
@@ -61,6 +63,7 @@ async def bill(
 
 
 async def work(servers: str, number: int, stopping: asyncio.Event) -> None:
+    name = f"{GROUP}-{number}"
     consumer = Consumer(
         servers,
         group_id=GROUP,
@@ -70,8 +73,9 @@ async def work(servers: str, number: int, stopping: asyncio.Event) -> None:
         max_poll_records=BATCH,
         session_timeout_ms=6_000,
         heartbeat_interval_ms=500,
+        client_id=name,
     )
-    producer = Producer(servers, transactional_id=f"{GROUP}-{number}")
+    producer = Producer(servers, transactional_id=name, client_id=name)
     done = 0
     async with producer, consumer:
         await producer.init_transactions()
@@ -98,6 +102,10 @@ async def main(servers: str, number: int) -> None:
     while not stopping.is_set():
         try:
             await work(servers, number, stopping)
+        except ProducerFencedError:
+            # A newer instance of this worker does its work.
+            print("fenced", flush=True)
+            return
         except KafkaError as error:
             print(f"again {type(error).__name__}: {error}", flush=True)
 

@@ -19,6 +19,7 @@ class Dying:
     def __init__(self, broker: Oncelog, point: str) -> None:
         self.broker = broker
         self.deaths: list[str] = []
+        self.wire: Wire
         broker.fail_at(point)
 
     def insist(self, ask: Callable[[Wire], T]) -> T:

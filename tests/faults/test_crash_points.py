@@ -82,23 +82,26 @@ SYNCED = [
 
 def write(dying: Dying, who: Identity, sequence: int, value: bytes, version: int) -> None:
     """One record in each partition, and an offset, in one transaction that is not ended yet."""
-    if version == 1:
-        for partition in PARTITIONS:
-            place = (TOPIC, partition)
-            assert dying.insist(lambda wire, p=place: add_partitions(wire, who, p)) == [0]
     for partition in PARTITIONS:
-        data = bytes(batch(who, sequence, value=value))
-        answer = dying.insist(
-            lambda wire, p=partition, d=data: produce(
-                wire, TOPIC, bytearray(d), who=who, partition=p, version=12 if version == 2 else 11
-            )
-        )
-        assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
+        write_one(dying, who, partition, bytes(batch(who, sequence, value=value)), version)
     if version == 1:
         assert dying.insist(lambda wire: add_offsets(wire, who, TOPIC)) == ErrorCode.NONE
     offsets = 5 if version == 2 else 3
     code = dying.insist(lambda wire: commit_offset(wire, who, TOPIC, OFFSET, version=offsets))
     assert code == ErrorCode.NONE, ErrorCode(code)
+
+
+def write_one(dying: Dying, who: Identity, partition: int, data: bytes, version: int) -> None:
+    """A client of version 1 adds the partition before."""
+    if version == 1:
+        added = dying.insist(lambda wire: add_partitions(wire, who, (TOPIC, partition)))
+        assert added == [ErrorCode.NONE]
+    answer = dying.insist(
+        lambda wire: produce(
+            wire, TOPIC, data, who=who, partition=partition, version=12 if version == 2 else 11
+        )
+    )
+    assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
 
 
 def end(dying: Dying, who: Identity, version: int, *, commit: bool) -> Identity:
@@ -114,11 +117,15 @@ def end(dying: Dying, who: Identity, version: int, *, commit: bool) -> Identity:
 def check(wire: Wire, visible: list[bytes]) -> None:
     """Every partition is decided up to its end, and holds these committed records once each."""
     for partition in PARTITIONS:
-        wait_until(
-            lambda p=partition: last_stable_offset(wire, TOPIC, p) == end_offset(wire, TOPIC, p),
-            f"partition {partition} is decided",
-        )
+        wait_for_decision(wire, partition)
         assert values(wire, TOPIC, partition=partition) == visible
+
+
+def wait_for_decision(wire: Wire, partition: int) -> None:
+    wait_until(
+        lambda: last_stable_offset(wire, TOPIC, partition) == end_offset(wire, TOPIC, partition),
+        f"partition {partition} is decided",
+    )
 
 
 def survive(dying: Dying, version: int, *, commit: bool) -> None:

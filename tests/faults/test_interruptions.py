@@ -131,8 +131,8 @@ def test_the_transaction_of_a_killed_client_is_aborted_at_its_timeout(
     )
     assert time.monotonic() - began < 5
     assert values(wire, "killed") == [b"after"]
-    told = [one for one in events(broker) if one["event"] == "transaction timed out, aborted"]
-    assert [one["transactional_id"] for one in told] == ["killed"]
+    told = [one for one in events(broker) if one["event"] == "transaction aborted"]
+    assert [(one["transactional_id"], one["cause"]) for one in told] == [("killed", "timed out")]
 
 
 def test_an_open_transaction_keeps_its_deadline_over_a_crash(tmp_path: Path) -> None:

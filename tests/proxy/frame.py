@@ -5,8 +5,11 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
-from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.apis import APIS, ApiKey
+from oncelog_protocol.codecs import decode
+from oncelog_protocol.headers import read_request_header, read_response_header
 
 _LENGTH = struct.Struct(">i")
 _REQUEST = struct.Struct(">hhih")
@@ -72,3 +75,14 @@ def length_of(head: bytes) -> int:
     """What the first four bytes say of those that follow."""
     (found,) = _LENGTH.unpack(head)
     return int(found)
+
+
+def message(frame: Frame) -> Any:
+    """What the frame says, as one of the protocol's messages. Raises ProtocolError."""
+    api = APIS[frame.api]
+    body = memoryview(frame.data)[4:]
+    if frame.direction is Direction.REQUEST:
+        _, position = read_request_header(body)
+        return decode(api.request, frame.version, body[position:])
+    _, position = read_response_header(frame.api, frame.version, body)
+    return decode(api.response, frame.version, body[position:])

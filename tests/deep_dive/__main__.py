@@ -1,0 +1,71 @@
+"""`make demo-failures`: the purchases pipeline through all seven failures in a row."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from examples.purchases.audit import Audit
+from tests.deep_dive.failures import FAILURES, Failure
+from tests.deep_dive.pipeline import Pipeline
+
+# 69,659 purchases are there; the rest is what shows that all workers have begun.
+PORTION = 9_000
+WORKERS = 3
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+def go_through(pipeline: Pipeline, failure: Failure) -> bool:
+    """Inflict it, say what was seen and what is in the log after it; whether that is right."""
+    console.print(f"\n[bold]{failure.number}. {failure.title}[/bold]")
+    console.print(f"   the article: “{failure.article}”", style="dim")
+    began = time.monotonic()
+    try:
+        for line in failure.inflict(pipeline, PORTION):
+            console.print(f"   {line}")
+        pipeline.wait_until_billed()
+    except (AssertionError, TimeoutError) as error:
+        console.print(f"   [red]not as it has to be: {error}[/red]")
+        return False
+    return show(pipeline.audit(), len(pipeline.fed), time.monotonic() - began)
+
+
+def show(result: Audit, purchases: int, seconds: float) -> bool:
+    """The audit in a line; whether it passed."""
+    passed = result.passed and result.results == 2 * purchases
+    colour = "green" if passed else "red"
+    console.print(
+        f"   [{colour}]audit: {purchases:,} purchases, {result.results:,} invoices and shipments, "
+        f"{result.duplicates} doubled, {result.losses} lost, {result.wrong} wrong[/{colour}]"
+        f"  ({seconds:.1f} s)"
+    )
+    for example in result.examples:
+        console.print(f"   {example}")
+    return passed
+
+
+@click.command()
+def main() -> None:
+    """Inflict the seven failures of the transaction deep dive on real processes, and count."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="oncelog-failures-") as folder:
+        try:
+            with Pipeline(Path(folder), WORKERS) as pipeline:
+                console.print(f"broker, {WORKERS} workers, and a proxy between them; real kills")
+                passed = [go_through(pipeline, failure) for failure in FAILURES]
+        except (TimeoutError, FileNotFoundError) as error:
+            console.print(f"[red]{error}[/red]")
+            sys.exit(1)
+    seconds = time.monotonic() - began
+    console.print(f"\n{sum(passed)} of {len(FAILURES)} failures survived, {seconds:.0f} s")
+    sys.exit(0 if all(passed) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""The purchases pipeline as processes: a broker, a proxy before it, workers, and the audit."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from examples.purchases.audit import Audit, audit
+from examples.purchases.billing import GROUP, INVOICES, PARTITIONS, PURCHASES, SHIPMENTS
+from examples.purchases.data import Purchase, purchases
+from examples.purchases.processes import Worker
+from oncelog_client import Admin, KafkaError, NewTopic, Producer
+from oncelog_protocol.apis import ApiKey
+from tests.broker import Oncelog
+from tests.faults.dying import last_death
+from tests.proxy import Direction, Frame, Proxy
+from tests.proxy.frame import message
+
+WORKER = "examples.purchases.worker"
+DEADLINE_S = 60.0
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+    "transaction.state.log.num.partitions": "5",
+    "offsets.topic.num.partitions": "5",
+}
+
+
+class Pipeline:
+    """Purchases are fed in portions; `fed` are those the workers have to bill."""
+
+    def __init__(self, directory: Path, worker_count: int = 2, module: str = WORKER) -> None:
+        self.proxy = Proxy()
+        advertised = {"advertised.listeners": f"PLAINTEXT://{self.proxy.address}"}
+        self.broker = Oncelog(directory, SETTINGS | advertised)
+        self._module = module
+        self.workers = [self.worker(number) for number in range(worker_count)]
+        self.fed: list[Purchase] = []
+        self._source = purchases()
+
+    def worker(self, number: int) -> Worker:
+        """A worker that is not started yet."""
+        return Worker(self._module, self.proxy.address, number)
+
+    # --- work
+
+    def feed(self, count: int) -> None:
+        """The next `count` purchases of the data set."""
+        portion = list(islice(self._source, count))
+        assert len(portion) == count, "the data set is used up"
+        asyncio.run(_feed(self.proxy.address, portion))
+        self.fed += portion
+
+    def wait_until_billed(self) -> None:
+        """Until the group has committed all that was fed."""
+        self.wait(lambda: self.billed() == len(self.fed), "all purchases are billed")
+
+    def billed(self) -> int:
+        """How many purchases the group has committed; -1 while the broker is away."""
+        return asyncio.run(_billed(self.proxy.address))
+
+    def audit(self) -> Audit:
+        """Invoices and shipments against what was fed."""
+        return asyncio.run(audit(self.proxy.address, self.fed))
+
+    def wait(self, condition: Callable[[], object], what: str) -> None:
+        """Raises TimeoutError."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not condition():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not within {DEADLINE_S:.0f} s: {what}")
+            time.sleep(0.05)
+
+    # --- what was said on the wire
+
+    def said(
+        self, direction: Direction, api: ApiKey, client_id: str, since: int = 0
+    ) -> list[tuple[Frame, Any]]:
+        """The messages of a client, or to it, that the proxy saw from the frame `since` on."""
+        found: Sequence[Frame] = list(self.proxy.frames)[since:]
+        wanted = (direction, api, client_id)
+        return [
+            (one, message(one))
+            for one in found
+            if (one.direction, one.api, one.client_id) == wanted
+        ]
+
+    # --- the broker
+
+    def die_at(self, point: str, portion: int) -> float:
+        """Start the broker with this fail point, feed until it is dead, and start it again; the
+        seconds from its death until all is billed."""
+        self.broker.stop()
+        self.broker.fail_at(point)
+        self.start_broker()
+        with ThreadPoolExecutor(1) as feeder:
+            fed = feeder.submit(self.feed, portion)
+            assert self.broker.wait_for_death(DEADLINE_S) == -9
+            died = time.monotonic()
+            assert last_death(self.broker).startswith(point)
+            self.broker.fail_at(None)
+            self.start_broker()
+            fed.result(DEADLINE_S)
+        self.wait_until_billed()
+        return time.monotonic() - died
+
+    def start_broker(self) -> None:
+        self.broker.start()
+        self.proxy.target = self.broker.address
+
+    def __enter__(self) -> Pipeline:
+        self.proxy.__enter__()
+        self.start_broker()
+        asyncio.run(_create_topics(self.proxy.address))
+        for worker in self.workers:
+            worker.start()
+        self.wait(self._all_work, "all workers have purchases to bill")
+        return self
+
+    def _all_work(self) -> bool:
+        self.feed(20)
+        self.wait_until_billed()
+        return all(worker.counts["committed"] for worker in self.workers)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for worker in self.workers:
+            worker.stop()
+        self.broker.kill()
+        self.proxy.__exit__(kind, error, traceback)
+
+
+async def _create_topics(address: str) -> None:
+    async with Admin(address) as admin:
+        await admin.create_topics(
+            [NewTopic(name, PARTITIONS, 1) for name in (PURCHASES, INVOICES, SHIPMENTS)]
+        )
+
+
+async def _feed(address: str, portion: list[Purchase]) -> None:
+    async with Producer(address, client_id="feeder") as producer:
+        sent = [
+            await producer.send(PURCHASES, key=one.customer.encode(), value=one.encode())
+            for one in portion
+        ]
+        await asyncio.gather(*sent)
+
+
+async def _billed(address: str) -> int:
+    try:
+        async with Admin(address, request_timeout_ms=2_000) as admin:
+            offsets = await admin.list_group_offsets(GROUP)
+    except KafkaError:
+        return -1
+    return sum(one.offset for one in offsets.values() if one is not None)

@@ -1,0 +1,98 @@
+"""A fail point is in the table or an error, springs at its count, and never without the switch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.internal.transaction_log import (
+    TransactionLogKey,
+    TransactionLogValue,
+    TransactionState,
+    encode_transaction_log_key,
+    encode_transaction_log_value,
+)
+from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.record import NewRecord
+from oncelog_server.coordination.routing import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog_server.faults.points import FAIL_POINTS, Step
+from oncelog_server.faults.steps import steps_of
+from oncelog_server.faults.trap import Trap, UnknownFailPoint
+from tests.broker import Oncelog
+
+
+@pytest.mark.parametrize("cell", [f"C{number}" for number in range(15)])
+def test_every_cell_of_the_crash_matrix_has_a_fail_point(cell: str) -> None:
+    assert any(cell in point.cell.split(", ") for point in FAIL_POINTS.values())
+
+
+@pytest.mark.parametrize(
+    "text", ["before-lunch", "before-prepare:0", "before-prepare:", "before-prepare:x", ""]
+)
+def test_an_unknown_point_or_count_is_an_error_that_says_what_there_is(text: str) -> None:
+    with pytest.raises(UnknownFailPoint, match="ONCELOG_FAIL_AT"):
+        Trap.parse(text)
+
+
+def test_a_near_miss_gets_a_hint() -> None:
+    with pytest.raises(UnknownFailPoint, match="did you mean before-prepare"):
+        Trap.parse("before-prepair")
+
+
+def test_it_springs_the_nth_time_and_once() -> None:
+    sprung: list[tuple[str, int]] = []
+    trap = Trap("after-data", 3, lambda name, count: sprung.append((name, count)))
+    for _ in range(5):
+        trap.reached("after-data")
+        trap.reached("before-data")
+    assert sprung == [("after-data", 3)]
+
+
+@pytest.mark.parametrize(
+    ("state", "step"),
+    [
+        (TransactionState.EMPTY, Step.INITIALISE),
+        (TransactionState.ONGOING, Step.ADD_PARTITIONS),
+        (TransactionState.PREPARE_ABORT, Step.PREPARE),
+        (TransactionState.COMPLETE_COMMIT, Step.COMPLETE),
+    ],
+)
+def test_a_transaction_record_is_the_step_of_its_state(state: TransactionState, step: Step) -> None:
+    value = TransactionLogValue(transaction_status=state, transaction_partitions=[])
+    record = NewRecord(
+        0,
+        encode_transaction_log_key(TransactionLogKey("t")),
+        encode_transaction_log_value(value),
+    )
+    # Many transactions decided by one batch are one step.
+    assert steps_of(TRANSACTION_STATE, bytes(build_batch([record, record]))) == [step]
+
+
+def test_a_batch_is_data_or_a_groups_offsets_by_its_topic() -> None:
+    batch = bytes(
+        build_batch(
+            [NewRecord(0, b"k", b"v")],
+            producer_id=1,
+            producer_epoch=0,
+            base_sequence=0,
+            is_transactional=True,
+        )
+    )
+    assert steps_of("t", batch * 2) == [Step.DATA] * 2
+    assert steps_of(CONSUMER_OFFSETS, batch) == [Step.TXN_OFFSETS]
+
+
+@pytest.mark.parametrize("variable", ["ONCELOG_FAIL_AT", "ONCELOG_SYNC_JOURNAL"])
+def test_the_variable_alone_starts_nothing(tmp_path: Path, variable: str) -> None:
+    """By accident nobody breaks a broker: the switch has to be given too."""
+    broker = Oncelog(tmp_path, environment={variable: "before-prepare"})
+    assert broker.spawn().wait(20) == 2
+    assert "--allow-faults" in broker.said()
+
+
+def test_an_unknown_point_starts_nothing(tmp_path: Path) -> None:
+    broker = Oncelog(tmp_path)
+    broker.fail_at("before-lunch")
+    assert broker.spawn().wait(20) == 2
+    assert "no such fail point" in broker.said()
