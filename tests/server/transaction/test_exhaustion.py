@@ -1,0 +1,59 @@
+"""Epochs to their end and ids by the hundred thousand (reliability brief, 6.5 and 6.11)."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH
+from tests.server.transaction.driver import P0, Driver
+
+
+def test_e10_thirty_two_thousand_instances_of_one_producer_rotate_its_id_once() -> None:
+    driver = Driver()
+    seen = set()
+    ids = []
+    for _ in range(LAST_PRODUCER_EPOCH + 2):
+        answer = driver.init().value
+        assert answer.code is ErrorCode.NONE
+        assert (answer.producer_id, answer.producer_epoch) not in seen
+        seen.add((answer.producer_id, answer.producer_epoch))
+        if answer.producer_id not in ids:
+            ids.append(answer.producer_id)
+        del driver.log[:]
+        driver.committed = 0
+    assert ids == [1_000, 1_001]
+    assert driver.metadata.producer_epoch == 0
+    assert max(epoch for _, epoch in seen) == LAST_PRODUCER_EPOCH
+
+
+def test_e2_every_transaction_takes_an_epoch_until_there_are_no_more() -> None:
+    driver = Driver()
+    producer = (lambda one: (one.producer_id, one.producer_epoch))(driver.init().value)
+    seen = {producer}
+    while producer[0] == 1_000:
+        driver.add(*producer, P0)
+        answer = driver.end(*producer, committed=True).value
+        assert answer.code is ErrorCode.NONE
+        producer = answer.producer_id, answer.producer_epoch
+        assert producer not in seen
+        seen.add(producer)
+        del driver.log[:], driver.markers[:]
+        driver.committed = 0
+    assert len(seen) == LAST_PRODUCER_EPOCH + 2
+    assert producer == (1_001, 0)
+
+
+def test_d10_h61_an_idle_transactional_id_takes_less_than_a_kibibyte() -> None:
+    driver, count = Driver(), 5_000
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(count):
+            driver.init(transactional_id=f"client-application-{number:08d}")
+            del driver.log[:]
+            driver.committed = 0
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (after - before) / count < 1_024
