@@ -102,10 +102,7 @@ class Upkeep:
         )
 
     def _abort_overdue(self) -> None:
-        aborted = self._transactions.abort_overdue(ABORTS_PER_TURN)
-        for transactional_id in aborted:
-            log.info("transaction timed out, aborted", transactional_id=transactional_id)
-        if len(aborted) == ABORTS_PER_TURN:
+        if len(self._transactions.abort_overdue(ABORTS_PER_TURN)) == ABORTS_PER_TURN:
             # There may be more; whoever else waits for the loop comes first.
             self._timers.call_soon(self._abort_overdue)
 

@@ -113,7 +113,7 @@ async def test_w1_open_far_beyond_the_longest_time_out_and_over_three_crashes(
 
             async def timed_out(times: int = number + 1) -> bool:
                 said = broker.log.read_text(errors="replace")
-                return said.count("transaction timed out") >= times
+                return said.count('"event":"transaction aborted"') >= times
 
             await eventually(timed_out)
         restart(broker)

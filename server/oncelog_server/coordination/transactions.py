@@ -25,8 +25,9 @@ from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.add_partitions import AddPartitions, decide_add_partitions
+from oncelog_server.transaction.caller import Caller
 from oncelog_server.transaction.end_txn import EndTxn, decide_end_txn
-from oncelog_server.transaction.fences import Fences
+from oncelog_server.transaction.fences import FenceCause, Fences, Reason, fence_for
 from oncelog_server.transaction.fencing import abort_overdue
 from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
@@ -195,6 +196,10 @@ class TransactionCoordinator:
         )
         return self._run(index, shard, command.transactional_id, decision)
 
+    def abort_older(self, producer_ids: frozenset[int], caller: Caller | None) -> Answer:
+        """Another producer commits offsets of their input partitions (KIP-447, early draft)."""
+        return self._groups.abort_older(producer_ids, caller)
+
     def _outdated(self, shard: TransactionShard, command: AddPartitions | EndTxn) -> Answer:
         live = shard.get(command.transactional_id)
         if live is not None:
@@ -216,6 +221,27 @@ class TransactionCoordinator:
             shard.refuse_outdated(
                 live, producer_id, producer_epoch, self._wall_ms(), for_good=False
             )
+
+    def ended_by_marker(self, producer_id: int, producer_epoch: int, caller: Caller) -> None:
+        """Somebody has aborted a transaction in one partition, past the coordinator, which may not
+        know of it (KIP-664)."""
+        owners = (
+            live
+            for _, shard in self.runtime.shards()
+            for live in shard.transactions.values()
+            if live.metadata.producer_id == producer_id
+        )
+        live = next(owners, None)
+        fence = fence_for(
+            "" if live is None else live.metadata.transactional_id,
+            (producer_id, producer_epoch),
+            None if live is None else live.client,
+            Reason(FenceCause.OPERATOR, caller),
+            aborted=True,
+            wall_ms=self._wall_ms(),
+        )
+        # Nobody is refused for that: the producer keeps its epoch.
+        self.fences.tell(fence)
 
     def abort_overdue(self, at_most: int) -> list[str]:
         """Abort transactions that are past their time-out; their ids, less those

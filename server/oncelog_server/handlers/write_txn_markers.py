@@ -17,6 +17,7 @@ from oncelog_protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from oncelog_server.deferred import Deferred
+from oncelog_server.links.client_ids import is_broker
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.security.authorizer import CLUSTER, Operation
@@ -50,7 +51,10 @@ def handle(
             transaction_version=marker.transaction_version,
             partitions=tuple(partitions),
         )
-        node.local_markers.send(work, partitions, writing.settler(index))
+        settled = writing.settler(index)
+        if not (work.committed or is_broker(context.client_id)):
+            settled.ended = _Ended(node, context, work)
+        node.local_markers.send(work, partitions, settled)
     return writing.response.value if writing.response.done else writing.response
 
 
@@ -108,12 +112,38 @@ class _Writing:
         )
 
 
+class _Ended:
+    """Tells of the transactions that somebody ends past their coordinator: an operator."""
+
+    def __init__(self, node: Node, context: RequestContext, work: MarkerWork) -> None:
+        self._node = node
+        self._context = context
+        self._work = work
+        self._opened = {one for one in work.partitions if self._is_open(one)}
+
+    def _is_open(self, name: TopicPartition) -> bool:
+        partition = self._node.partitions.get(name)
+        return partition is not None and any(
+            one.producer_id == self._work.producer_id
+            for one in partition.log.producers.ongoing_transactions()
+        )
+
+    def __call__(self, partition: TopicPartition) -> None:
+        if partition in self._opened:
+            self._node.transactions.ended_by_marker(
+                self._work.producer_id, self._work.producer_epoch, self._context
+            )
+
+
 class _Settler:
     """Called with the outcome of each partition of one marker."""
 
     def __init__(self, writing: _Writing, index: int) -> None:
         self._writing = writing
         self._index = index
+        self.ended: _Ended | None = None
 
     def __call__(self, partition: TopicPartition, code: ErrorCode) -> None:
+        if self.ended is not None and code is ErrorCode.NONE:
+            self.ended(partition)
         self._writing.settle(self._index, partition, code)

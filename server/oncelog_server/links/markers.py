@@ -19,6 +19,7 @@ from oncelog_protocol.messages.write_txn_markers import (
 from oncelog_protocol.requests import Requests
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.coordination.marker_delivery import MarkerSender, MarkerSettled
+from oncelog_server.links.client_ids import markers_client_id
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.markers import MarkerWork
 
@@ -50,7 +51,7 @@ class RemoteMarkers:
         if link is None or (link.host, link.port) != (endpoint.host, endpoint.port):
             if link is not None:
                 link.close()
-            link = MarkerLink(endpoint.host, endpoint.port, f"broker-{self._broker_id}-markers")
+            link = MarkerLink(endpoint.host, endpoint.port, markers_client_id(self._broker_id))
             self._links[broker_id] = link
         return link
 

@@ -1,0 +1,172 @@
+"""Why was I refused? The code is Kafka's; `oncelog transactions describe` and the log of events say
+which producer, when, and by whom."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from tests.broker import Oncelog
+from tests.client.cli.conftest import CommandLine
+from tests.conformance.hanging import VERIFICATION, hanging
+from tests.conformance.transacting import add_partitions, commit_offset, last_stable_offset
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import (
+    Identity,
+    batch,
+    end_transaction,
+    find_coordinator,
+    new_identity,
+    produce,
+)
+
+QUICK = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A broker, its command line, and what it logged."""
+
+    process: Oncelog
+    call: CommandLine
+
+    def events(self, transactional_id: str) -> list[dict[str, Any]]:
+        lines = self.process.log.read_text().splitlines()
+        events = [json.loads(line) for line in lines if line.startswith("{")]
+        return [one for one in events if one.get("transactional_id") == transactional_id]
+
+    def refused(self, transactional_id: str) -> list[dict[str, Any]]:
+        (row,) = self.call.json("transactions", "describe", transactional_id)
+        listed: list[dict[str, Any]] = row["refused"]
+        return listed
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with Oncelog(tmp_path_factory.mktemp("oncelog"), QUICK) as process:
+        yield Broker(process, CommandLine(process.address))
+
+
+@pytest.fixture
+def topic(broker: Broker, name: str) -> str:
+    broker.call.create(name)
+    return name
+
+
+@pytest.fixture
+def wire(broker: Broker) -> Iterator[Wire]:
+    with Wire(broker.process.address, "the-old-one") as connection:
+        yield connection
+
+
+def opened(wire: Wire, topic: str, timeout_ms: int = 60_000) -> Identity:
+    who = new_identity(wire, topic, timeout_ms=timeout_ms)
+    assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+    return who
+
+
+def is_refused(wire: Wire, who: Identity) -> None:
+    """Three times, of which one is an event."""
+    for _ in range(3):
+        ended = end_transaction(wire, who, commit=True)
+        assert ErrorCode(ended.error_code) is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_transaction_that_timed_out(broker: Broker, wire: Wire, topic: str) -> None:
+    before_ms = time.time() * 1000
+    who = opened(wire, topic, timeout_ms=200)
+    wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the abort marker")
+    is_refused(wire, who)
+    (fence,) = broker.refused(topic)
+    assert before_ms < fence.pop("since_ms") < before_ms + 60_000
+    assert fence == {
+        "refused_producer_id": who.producer_id,
+        "up_to_epoch": who.producer_epoch,
+        "cause": "timed out",
+        "by_client_id": None,
+        "by_client_address": None,
+        "refusals": 3,
+    }
+    aborted, refused = broker.events(topic)
+    assert (aborted["event"], refused["event"]) == ("transaction aborted", "producer refused")
+    assert {aborted["cause"], refused["cause"]} == {"timed out"}
+    assert (refused["client_id"], refused["client_address"]) == ("the-old-one", "/127.0.0.1")
+    assert "by_client_id" not in refused
+
+
+def test_a_newer_instance(broker: Broker, wire: Wire, topic: str) -> None:
+    who = opened(wire, topic)
+    with Wire(broker.process.address, "the-new-one") as newer:
+        new_identity(newer, topic)
+    written = produce(wire, topic, batch(who, 1), who=who)
+    assert written.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert "the-new-one at /127.0.0.1: newer instance" in (written.error_message or "")
+    is_refused(wire, who)
+    (fence,) = broker.refused(topic)
+    assert (fence["cause"], fence["by_client_id"]) == ("newer instance", "the-new-one")
+    assert (fence["by_client_address"], fence["refusals"]) == ("/127.0.0.1", 4)
+    assert [one["event"] for one in broker.events(topic)] == [
+        "transaction aborted",
+        "producer refused",
+    ]
+    text = broker.call.text("transactions", "describe", topic)
+    assert "newer instance" in text
+    assert "the-new-one" in text
+
+
+def test_a_restart_of_an_idle_producer_is_no_event(broker: Broker, wire: Wire, topic: str) -> None:
+    for _ in range(3):
+        new_identity(wire, topic)
+    assert broker.events(topic) == []
+    assert [one["refusals"] for one in broker.refused(topic)] == [0, 0]
+
+
+def test_an_operator(broker: Broker, wire: Wire, topic: str) -> None:
+    who = opened(wire, topic)
+    broker.call.text("transactions", "force-terminate", topic)
+    is_refused(wire, who)
+    (fence,) = broker.refused(topic)
+    assert (fence["cause"], fence["by_client_address"]) == ("operator", "/127.0.0.1")
+    assert [one["cause"] for one in broker.events(topic)] == ["operator", "operator"]
+
+
+def test_a_newer_generation(broker: Broker, wire: Wire, topic: str) -> None:
+    """KIP-447: the group has gone on without the member whose offsets these are."""
+    find_coordinator(wire, topic, key_type=0)
+    who = new_identity(wire, topic)
+    assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
+    member = {"generation_id_or_member_epoch": 3, "member_id": "gone"}
+    for _ in range(2):
+        code = commit_offset(wire, who, topic, 1, **member)
+        assert ErrorCode(code).name == "ILLEGAL_GENERATION"
+    (fence,) = broker.refused(topic)
+    assert (fence["cause"], fence["refusals"]) == ("newer generation", 2)
+    assert [one["event"] for one in broker.events(topic)] == ["producer refused"]
+    # It is not fenced: it may abort, join again and go on.
+    assert end_transaction(wire, who, commit=False).error_code == ErrorCode.NONE
+
+
+def test_l12_an_abort_past_the_coordinator_is_an_event(
+    tmp_path_factory: pytest.TempPathFactory, name: str
+) -> None:
+    settings = {**QUICK, VERIFICATION: "false"}
+    with Oncelog(tmp_path_factory.mktemp("trusting"), settings) as process:
+        broker = Broker(process, CommandLine(process.address))
+        broker.call.create(name)
+        with Wire(process.address) as wire:
+            hanging(wire, name)
+        place = ("--topic", name, "--partition", "0", "--start-offset", "0")
+        broker.call.text("transactions", "abort", *place)
+        (event,) = broker.events(name)
+        assert (event["event"], event["cause"]) == ("transaction aborted", "operator")
+        assert event["by_client_address"] == "/127.0.0.1"
