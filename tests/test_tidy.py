@@ -33,6 +33,7 @@ BANNED_CLASS = re.compile(r"(Manager|Helper|Helpers|Util|Utils|Misc)$")
 MAY_OPEN = {
     "oncelog_client.cli": "reads and writes the files the user names",
     "oncelog_server.config": "reads server.properties",
+    "oncelog_server.faults.sync_journal": "writes what was synced, for tests of power loss",
     "oncelog_server.serve": "the process: data directory and lock",
     "oncelog_server.storage.data_directory": "keeps a second process out",
     "oncelog_server.storage.os_files": "is the disk",
