@@ -1,39 +1,82 @@
-"""`python -m tests.simulation --seed 7` or `--seeds 1000 --processes 2`."""
+"""`python -m tests.simulation --seed 7`, or `--seeds 1000 --processes 2`: exit code 1 where a seed
+failed."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable, Iterator
+from multiprocessing import get_context
+
 import click
 
-from tests.simulation.run import run_seed
+from tests.simulation.report import Figures, failure_lines, one_line
+from tests.simulation.run import Verdict, run_seed
+from tests.simulation.shrinking import shrink
+
+# After so many failures the rest is not worth its time.
+ENOUGH_FAILURES = 5
+SHOWN_EVERY = 200
 
 
 @click.command()
-@click.option("--seed", type=int)
-@click.option("--seeds", type=int)
+@click.option("--seed", type=int, help="One world, and what it was like.")
+@click.option("--seeds", type=int, default=0, help="As many worlds, from --first on.")
 @click.option("--first", type=int, default=0)
-@click.option("--without", default="")
-@click.option("--stop", is_flag=True)
-def main(seed: int | None, seeds: int | None, first: int, without: str, stop: bool) -> None:
-    left_out = {int(one) for one in without.split(",") if one}
-    for one in [seed] if seed is not None else range(first, first + (seeds or 1)):
-        verdict = run_seed(one, without=left_out)
-        print(
-            verdict.seed,
-            hex(verdict.trace),
-            verdict.transactions,
-            verdict.committed,
-            f"{verdict.simulated_s:.1f} s sim, {verdict.seconds:.2f} s cpu",
-            verdict.steps,
-            "FAILED" if verdict.failed else "",
-        )
+@click.option("--processes", type=int, default=1)
+@click.option("--without", default="", help="Numbers of faults to leave out, with --seed.")
+@click.option("--shrink/--no-shrink", "shrinks", default=True)
+@click.option("--quiet", is_flag=True, help="No figures at the end.")
+def main(
+    seed: int | None,
+    seeds: int,
+    first: int,
+    processes: int,
+    without: str,
+    shrinks: bool,
+    quiet: bool,
+) -> None:
+    if seed is not None:
+        left_out = [int(one) for one in without.split(",") if one]
+        sys.exit(_one(seed, left_out))
+    sys.exit(_many(range(first, first + (seeds or 100)), processes, shrinks, quiet))
+
+
+def _one(seed: int, without: list[int]) -> int:
+    verdict = run_seed(seed, without=without)
+    click.echo(one_line(verdict))
+    if verdict.failed:
+        click.echo("\n".join(failure_lines(verdict, without)))
+    return int(verdict.failed)
+
+
+def _many(seeds: Iterable[int], processes: int, shrinks: bool, quiet: bool) -> int:
+    figures = Figures()
+    failures = 0
+    for verdict in _verdicts(seeds, processes):
+        figures.add(verdict)
         if verdict.failed:
-            print(verdict.options)
-            print("\n".join(verdict.faults))
-            print("\n".join(verdict.events))
-            for v in verdict.violations[:6]:
-                print("VIOLATION", v[:500], "...", v[-1500:] if len(v) > 500 else "")
-            if stop:
+            failures += 1
+            left_out = shrink(verdict.seed) if shrinks else []
+            if left_out:
+                verdict = run_seed(verdict.seed, without=left_out)
+            click.echo("\n".join(failure_lines(verdict, left_out)))
+            if failures >= ENOUGH_FAILURES:
                 break
+        if figures.seeds % SHOWN_EVERY == 0:
+            click.echo(f"{figures.seeds} seeds, {failures} failed", err=True)
+    if not quiet:
+        click.echo("\n".join(figures.lines()))
+    return int(failures > 0)
 
 
-main()
+def _verdicts(seeds: Iterable[int], processes: int) -> Iterator[Verdict]:
+    if processes == 1:
+        yield from map(run_seed, seeds)
+        return
+    # A fresh interpreter each, so that nothing of this one is in it.
+    with get_context("spawn").Pool(processes, maxtasksperchild=500) as pool:
+        yield from pool.imap_unordered(run_seed, seeds, chunksize=4)
+
+
+if __name__ == "__main__":
+    main()

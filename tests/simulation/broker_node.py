@@ -36,6 +36,8 @@ class BrokerNode:
         self.process: Process | None = None
         self._broker: Broker | None = None
         self.starts = 0
+        # Sees what the broker held when it was killed.
+        self.on_death: Callable[[Broker], None] = lambda broker: None
 
     @property
     def is_up(self) -> bool:
@@ -76,7 +78,9 @@ class BrokerNode:
         return await self.process.run(self.broker.stop())
 
     def _gone(self) -> None:
-        self._broker = None
+        broker, self._broker = self._broker, None
+        if broker is not None:
+            self.on_death(broker)
 
     def kill(self) -> None:
         if self.process is not None:

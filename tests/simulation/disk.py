@@ -67,7 +67,8 @@ class SimDisk:
         self._durable = Namespace()
         # Changes of names that no directory's fsync has made durable, oldest first.
         self._journal: list[NameChange] = []
-        # Paths that stand no check any more, unless they were written again.
+        # Snapshots that stand no check any more, unless they were written again: only the newest of
+        # a log is ever read.
         self.damaged: set[str] = set()
         # Synced with their directory, which itself has no name yet that lasts.
         self._stranded: list[NameChange] = []
@@ -217,7 +218,8 @@ class SimDisk:
         """At rest, in the cache and on the platter: a bit is flipped, the end cut, the file
         gone."""
         inode = self.names.files[path]
-        self.damaged.add(path)
+        if path.endswith(SNAPSHOT_SUFFIX):
+            self.damaged.add(path)
         if how == "remove":
             self.change("unlink", path)
         elif how == "cut":

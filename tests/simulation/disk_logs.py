@@ -8,8 +8,8 @@ from tests.simulation.disk import SimDisk
 
 
 def logs_on(disk: SimDisk, broker: Broker | None = None) -> dict[TopicPartition, PartitionLog]:
-    """With the high watermarks and log starts of a broker that is up. Files that the world has
-    damaged, and that nobody has had to read since, are left out."""
+    """With the high watermarks and log starts of a broker that is up. Snapshots that the world
+    has damaged are left out."""
     image = disk.image()
     logs = partitions_in({path: data for path, data in image.items() if path not in disk.damaged})
     if broker is not None:

@@ -10,18 +10,19 @@ from oncelog_client import Consumer
 from oncelog_protocol.internal.transaction_log import TransactionState
 from oncelog_server.broker import Broker
 from tests.simulation.checking.anomalies import check_history
+from tests.simulation.checking.copies import check_copies
 from tests.simulation.checking.history import Outcome, Poll
 from tests.simulation.checking.invariants import check_files, check_settled
 from tests.simulation.checking.live import LiveBroker, check_live
 from tests.simulation.checking.promises import check_reads
 from tests.simulation.disk_logs import logs_on
 from tests.simulation.live_view import broker_view
+from tests.simulation.observation import observe_events, observe_files
 from tests.simulation.process import CURRENT
 from tests.simulation.workloads.client import BROKER
 from tests.simulation.workloads.copy import GROUP
 from tests.simulation.workloads.reading import by_key
 from tests.simulation.world import World
-
 
 AT_REST: Final = (
     TransactionState.EMPTY,
@@ -45,6 +46,7 @@ class Judgement:
         before = _view(world.node.broker)
         self._compare_memory(before)
         self._look_at_logs_of_events()
+        observe_events(world)
         await self._stop()
         world.node.kill()
         if not await world.node.start():
@@ -177,6 +179,7 @@ class Judgement:
         logs = logs_on(world.node.disk, world.node.broker)
         for violation in (*check_files(logs), *check_settled(logs)):
             world.violate(str(violation))
+        observe_files(world, logs)
         reads: dict[tuple[str, int], list[tuple[int, bytes | None]]] = {}
         for operation in world.recorder.history.operations:
             for step in operation.steps:
@@ -197,6 +200,28 @@ class Judgement:
                 world.violate(str(anomaly))
         if world.amounts:
             self._check_money()
+        if "copy" in world.options.workloads:
+            self._check_copies()
+
+    def _check_copies(self) -> None:
+        """Each input below the group's offset has one committed copy, the others none (I13)."""
+        world = self._world
+        logs = logs_on(world.node.disk, world.node.broker)
+        inputs = {
+            one.partition: [record.offset for record in logs[one].committed_records()]
+            for one in world.input_partitions
+        }
+        outputs = [
+            world.copied_from[int(record.value or b"-1")]
+            for one in world.output_partitions
+            for record in logs[one].committed_records()
+        ]
+        committed = {
+            int(key.rpartition("-")[2]): offset
+            for (_, key), offset in world.recorder.history.final_offsets.items()
+        }
+        for violation in check_copies(inputs, outputs, committed):
+            world.violate(str(violation))
 
     def _check_money(self) -> None:
         """Every transfer took as much as it gave."""

@@ -76,7 +76,7 @@ def draw_options(rng: Random) -> Options:
         kinds += [kind for kind in POWER_KINDS if rng.random() < 0.7]
     return Options(
         scheduling=scheduling,
-        step_us=rng.choice((0, 1, 5, 20)),
+        step_us=rng.choice((1, 5, 20)),
         flush_on_ack=flush_on_ack,
         latency_us=(low, low + rng.choice((50, 500, 3_000))),
         segmentation=rng.choice((0.0, 0.1, 0.5)),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
+import traceback
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from random import Random
+from typing import Final
 
 from tests.simulation.client_time import simulated_client_time
 from tests.simulation.faults import Fault, draw_faults
@@ -17,6 +19,8 @@ from tests.simulation.log_capture import LogCapture, captured
 from tests.simulation.loop import SimLoop
 from tests.simulation.options import Options, draw_options
 from tests.simulation.world import World
+
+FEW_COMMITS: Final = 10
 
 
 @dataclass(slots=True)
@@ -40,6 +44,11 @@ class Verdict:
     @property
     def failed(self) -> bool:
         return bool(self.violations)
+
+    @property
+    def is_vacuous(self) -> bool:
+        """So little was committed that the seed says nothing."""
+        return self.committed < FEW_COMMITS
 
 
 def options_of(seed: int) -> Options:
@@ -66,8 +75,6 @@ def run_seed(seed: int, *, without: Collection[int] = ()) -> Verdict:
             try:
                 loop.run_until_complete(_whole(world, faults))
             except Exception as error:
-                import traceback
-
                 world.violate("".join(traceback.format_exception(error)))
         verdict = Verdict(
             seed,

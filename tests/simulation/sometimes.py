@@ -7,7 +7,7 @@ from collections import Counter
 
 
 class Sometimes:
-    """`met(name)` in passing; names are those of STATES."""
+    """`met(name)` in passing."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from oncelog_client import TopicPartition
+from oncelog_server.broker import Broker
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.config import Settings, load_settings
 from tests.simulation.broker_node import BrokerNode
@@ -20,6 +21,7 @@ from tests.simulation.faults import Fault, Faults
 from tests.simulation.log_capture import LogCapture
 from tests.simulation.loop import SimLoop
 from tests.simulation.net import SimNet
+from tests.simulation.observation import observe_death
 from tests.simulation.options import Options
 from tests.simulation.process import Process
 from tests.simulation.recorder import Recorder
@@ -53,6 +55,8 @@ class World:
         self.inflicted: Counter[str] = Counter()
         self.violations: list[str] = []
         self.amounts: dict[int, int] = {}
+        # Of each copy: the partition and offset of what it was made from.
+        self.copied_from: dict[int, tuple[int, int]] = {}
         self.clients: list[Client] = []
         self.is_late = False
         self.is_healed = False
@@ -61,11 +65,13 @@ class World:
         self._processes: list[Process] = []
         self._work: list[asyncio.Task[Any]] = []
         self._restarting = False
+        self._is_stopping = False
         self.net = loop.network = SimNet(loop, self.rng("net"))
         self.net_process = self.new_process("network")
         self._make_weather()
         self.node = BrokerNode(loop, self.rng("broker"), _settings(options), self.new_process)
         self.node.clock = type(self.node.clock)(loop, options.drift_ppm)
+        self.node.on_death = self._broker_died
 
     def _make_weather(self) -> None:
         options, weather = self.options, self.net.weather
@@ -124,6 +130,10 @@ class World:
     def violate(self, what: str) -> None:
         self.violations.append(f"{self.loop.now_us / 1e6:.4f} s: {what}")
 
+    def _broker_died(self, broker: Broker) -> None:
+        if not self._is_stopping:
+            observe_death(self, broker)
+
     # Its course.
 
     def after(self, delay_us: int, then: Callable[[], None]) -> None:
@@ -147,12 +157,17 @@ class World:
         if stop:
             # A paused one cannot stop.
             self.node.resume()
-            if await self.node.stop():
-                self.sometimes.met("clean stop")
-            self.node.kill()
+            await self.stop()
         await asyncio.sleep(delay_us / 1e6)
         await self._start_until_up()
         self._restarting = False
+
+    async def stop(self) -> None:
+        """Cleanly, and then the process ends."""
+        await self.node.stop()
+        self._is_stopping = True
+        self.node.kill()
+        self._is_stopping = False
 
     async def _start_until_up(self) -> None:
         for attempt in range(200):

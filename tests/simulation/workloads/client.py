@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from oncelog_client import KafkaError
 
 if TYPE_CHECKING:
-    from tests.simulation.world import World
-
     from tests.simulation.process import Process
+    from tests.simulation.world import World
 
 BROKER: Final = "broker:9092"
 # A client that gives up on a call asks again after this long.
@@ -58,7 +57,8 @@ class Client:
         while not self.is_done:
             try:
                 await self.work()
-            except KafkaError:
+            except KafkaError as error:
+                self.world.sometimes.met(f"client met {error.code.name}")
                 await asyncio.sleep(PAUSE_S)
 
     async def work(self) -> None:

@@ -73,6 +73,8 @@ class Copy(TransactionalClient):
             await producer.init_transactions()
             await consumer.start()
             await consumer.subscribe("in", self._moved)
+            inputs = map(str, self.world.input_partitions)
+            self.world.recorder.assigned(self.me, inputs, subscribed=True)
             while not self.is_done:
                 self._records = await consumer.poll(timeout_ms=100, max_records=5)
                 if not self._records:
@@ -101,7 +103,9 @@ class Copy(TransactionalClient):
         self._moved.keys.clear()
         offsets: dict[TopicPartition, int] = {}
         for record in self._records:
-            value = int(record.value or b"-1")
+            # A value of its own for each attempt, so that histories can tell them apart.
+            value = self.world.recorder.next_value()
+            self.world.copied_from[value] = (record.partition, record.offset)
             await self.send(producer, attempt, "out", record.partition, value)
             offsets[record.topic_partition] = record.offset + 1
         attempt.group_offsets = {(GROUP, str(one)): offset for one, offset in offsets.items()}

@@ -65,9 +65,11 @@ class TransactionalClient(Client):
             if self.rng.random() < ABORT_PROBABILITY:
                 return await self._abort(producer, attempt)
             return await self._commit(producer, attempt)
-        except (AbortableError, RetriableError):
+        except (AbortableError, RetriableError) as error:
+            self.world.sometimes.met(f"transaction to be aborted: {error.code.name}")
             return await self._abort(producer, attempt)
-        except KafkaError:
+        except KafkaError as error:
+            self.world.sometimes.met(f"transaction lost: {error.code.name}")
             attempt.failed()
             return False
 
