@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from oncelog_client import (
+    AbortableError,
     Admin,
     FencedInGroupError,
     GroupCommitError,
@@ -124,6 +126,86 @@ async def test_a_newer_generation_refuses_everything_of_the_older_one(
             await producer.send(topic, b"goes on")
             await producer.commit_transaction()
     assert await read_values(oncelog, topic, committed=True) == [b"goes on"] * 2
+
+
+async def begun(
+    producer: Producer, topic: str, group: str, offset: int, *inputs: TopicPartition
+) -> None:
+    """A transaction with a record and, for each input partition, an offset."""
+    await producer.begin_transaction()
+    await producer.send(topic, b"%d" % offset)
+    await producer.flush()
+    offsets = {one: OffsetAndMetadata(offset) for one in inputs}
+    await producer.send_offsets_to_transaction(offsets, group)
+
+
+@pytest_asyncio.fixture
+async def inputs(admin: Admin, name: str) -> list[TopicPartition]:
+    await admin.create_topics([NewTopic(f"{name}-in", 2, 1)])
+    return [TopicPartition(f"{name}-in", number) for number in range(2)]
+
+
+@pytest.mark.parametrize("in_group", [False, True])
+async def test_of_two_producers_that_commit_one_input_partition_the_older_gives_way(
+    oncelog: str, topic: str, name: str, inputs: list[TopicPartition], in_group: bool
+) -> None:
+    async with (
+        Producer(oncelog, transactional_id=f"{name}-older") as older,
+        Producer(oncelog, transactional_id=f"{name}-newer") as newer,
+        Admin(oncelog) as admin,
+    ):
+        if in_group:
+            await older.init_transactions(inputs, name, 1)
+        else:
+            await older.init_transactions()
+        await newer.init_transactions()
+        await begun(older, topic, name, 5, *inputs)
+        await begun(newer, topic, name, 7, inputs[1])
+        with pytest.raises(AbortableError) as refused:
+            await older.commit_transaction()
+        if in_group:
+            assert isinstance(refused.value, FencedInGroupError)
+            assert refused.value.code is ErrorCode.CONCURRENT_PRODUCER_COMMIT
+            await older.init_transactions(inputs[:1], name, 1)
+        else:
+            await older.abort_transaction()
+        await newer.commit_transaction()
+        assert await read_values(oncelog, topic, committed=True) == [b"7"]
+        offsets = await admin.list_group_offsets(name, require_stable=True)
+        assert {one: offset.offset for one, offset in offsets.items()} == {inputs[1]: 7}
+        # Nobody's fault for ever.
+        await begun(older, topic, name, 8, inputs[0])
+        await older.commit_transaction()
+
+
+async def test_other_partitions_and_offsets_that_are_not_pending_are_left_alone(
+    oncelog: str, topic: str, name: str, inputs: list[TopicPartition]
+) -> None:
+    async with (
+        Producer(oncelog, transactional_id=f"{name}-a") as first,
+        Producer(oncelog, transactional_id=f"{name}-b") as second,
+    ):
+        await first.init_transactions()
+        await second.init_transactions()
+        await begun(first, topic, name, 1, inputs[0])
+        await begun(second, topic, name, 2, inputs[1])
+        await first.commit_transaction()
+        # The first has a transaction, and no offsets in it yet: an ordinary rebalance.
+        await first.begin_transaction()
+        await first.send(topic, b"3")
+        await first.flush()
+        await second.send_offsets_to_transaction({inputs[0]: OffsetAndMetadata(3)}, name)
+        await second.commit_transaction()
+        await first.commit_transaction()
+    values = await read_values(oncelog, topic, committed=True)
+    assert sorted(value or b"" for value in values) == [b"1", b"2", b"3"]
+
+
+async def test_switched_off_it_is_not_announced_and_not_served(tmp_path: Path, name: str) -> None:
+    with Oncelog(tmp_path, QUICK | {"group.transactions.enable": "false"}) as broker:
+        async with Producer(broker.address, transactional_id=name) as producer:
+            with pytest.raises(UnsupportedVersionError):
+                await producer.init_transactions([IN0], name, 1)
 
 
 async def test_against_a_broker_without_the_feature_nothing_is_done_silently(

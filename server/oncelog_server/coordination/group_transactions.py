@@ -10,8 +10,13 @@ from typing import Final
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.runtime import ShardRuntime
 from oncelog_server.coordination.shard import Decision
-from oncelog_server.deferred import Deferred, then_ask
+from oncelog_server.deferred import Deferred, gather, then, then_ask
 from oncelog_server.refusal import Refused
+from oncelog_server.transaction.caller import Caller
+from oncelog_server.transaction.concurrent_commit import (
+    decide_concurrent_commit,
+    transactions_of,
+)
 from oncelog_server.transaction.end_txn import EndTxn
 from oncelog_server.transaction.group_commit import decide_group_commit
 from oncelog_server.transaction.group_init import (
@@ -22,7 +27,7 @@ from oncelog_server.transaction.group_init import (
 from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.init_producer_id import InitProducerId
 from oncelog_server.transaction.metadata import NO_PRODUCER_ID
-from oncelog_server.transaction.results import FENCED, TransactionResult
+from oncelog_server.transaction.results import FENCED, SUCCESS, TransactionResult
 from oncelog_server.transaction.shard import TransactionShard
 from oncelog_server.transaction.states import State
 
@@ -132,6 +137,18 @@ class GroupTransactions:
         ids = [one.transactional_id for one in command.members]
         return self._run(index, shard, decision, [*ids, command.transactional_id])
 
+    # --- offsets of one input partition by two producers
+
+    def abort_older(self, producer_ids: frozenset[int], caller: Caller | None) -> Answer:
+        """Abort what these have open; the worst of the answers (see `concurrent_commit`). One that
+        has nothing open here has been decided before, or is another broker's."""
+        answers = []
+        for index, shard in self._runtime.shards():
+            for live in transactions_of(shard, producer_ids):
+                decision = decide_concurrent_commit(shard, live, caller, wall_ms=self._wall_ms())
+                answers.append(self._run(index, shard, decision, [live.metadata.transactional_id]))
+        return then(gather(answers), _worst)
+
     # --- running
 
     def _run(
@@ -156,6 +173,12 @@ class GroupTransactions:
             # Not where it has been given up or loaded anew meanwhile.
             if self._runtime.shard(index) is shard:
                 self._finish_all(index, shard, ids)
+
+
+def _worst(results: list[TransactionResult]) -> TransactionResult:
+    refused = [one for one in results if one.code is not ErrorCode.NONE]
+    final = [one for one in refused if one.code is not ErrorCode.CONCURRENT_TRANSACTIONS]
+    return next(iter((*final, *refused)), SUCCESS)
 
 
 def _is_here(shard: TransactionShard, transactional_id: str) -> bool:

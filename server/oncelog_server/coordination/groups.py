@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.coordination.routing import CONSUMER_OFFSETS, partition_for
@@ -83,6 +84,15 @@ class GroupCoordinator:
         answer = self.runtime.run(index, decide(shard))
         self._arm(shard)
         return answer
+
+    def concurrent_producers(self, request: TxnOffsetCommitRequest) -> frozenset[int]:
+        """Producers that are about to commit offsets of the same input partitions for the same
+        group. Raises Refused."""
+        count = self._partition_count()
+        if count == 0:
+            raise Refused(ErrorCode.NOT_COORDINATOR)
+        shard = self.runtime.shard(partition_for(request.group_id, count))
+        return shard.concurrent_producers(request)
 
     def shards(self) -> list[GroupShard]:
         return [shard for _, shard in self.runtime.shards()]

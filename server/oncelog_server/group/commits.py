@@ -126,6 +126,26 @@ class Commits:
             on_failure=lambda code: _txn_answer(request, lambda _: append_error(code)),
         )
 
+    def concurrent_producers(self, request: TxnOffsetCommitRequest) -> frozenset[int]:
+        """Other producers whose transactions hold an offset for one of these partitions. None where
+        the commit would be refused."""
+        offsets = self._table.offsets
+        if not offsets.is_group_in_transaction(request.group_id):
+            return frozenset()
+        try:
+            self._check_txn_commit(request)
+        except Refused:
+            return frozenset()
+        found = {
+            producer_id
+            for topic in request.topics
+            for partition in topic.partitions
+            for producer_id in offsets.pending_producers(
+                request.group_id, topic.name, partition.partition_index
+            )
+        }
+        return frozenset(found - {request.producer_id})
+
     def _check_txn_commit(self, request: TxnOffsetCommitRequest) -> None:
         if not request.group_id or not fits_record(request.group_id):
             raise Refused(ErrorCode.INVALID_GROUP_ID)

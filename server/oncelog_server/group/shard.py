@@ -107,6 +107,10 @@ class GroupShard:
         """TxnOffsetCommit v0-6; the records belong to the request's transaction."""
         return self._commits.txn_offset_commit(request, self._seen(caller))
 
+    def concurrent_producers(self, request: TxnOffsetCommitRequest) -> frozenset[int]:
+        """Whom a TxnOffsetCommit would meet: see `Commits`."""
+        return self._commits.concurrent_producers(request)
+
     def offset_delete(
         self, request: OffsetDeleteRequest, caller: Caller
     ) -> Decision[OffsetDeleteResponse]:

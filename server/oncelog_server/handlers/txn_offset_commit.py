@@ -64,7 +64,12 @@ def handle(
     adds = context.api_version >= ADDS_GROUP_SINCE
     added: TransactionResult | Deferred[TransactionResult] = SUCCESS
     try:
-        if adds or node.settings.transaction_partition_verification_enable:
+        if (
+            adds
+            or node.settings.transaction_partition_verification_enable
+            # The group's transaction coordinator knows whether a newer generation has come.
+            or request.transaction_group_id is not None
+        ):
             added = _add_group(node, context, request, verify_only=not adds)
     except Refused as error:
         added = TransactionResult(error.code)
@@ -135,14 +140,37 @@ class _Commit:
             code = code_for_version(API, self._context.api_version, added.code)
             return all_with(self._request.topics, code)
         node = self._node
-        asking = caller(node, self._context)
         try:
-            answer = node.groups.run(
-                self._request.group_id,
-                lambda shard: shard.txn_offset_commit(self._request, asking),
-            )
+            if node.settings.group_transactions_enable:
+                others = node.groups.concurrent_producers(self._request)
+                if others:
+                    aborted = node.transactions.abort_older(others, self._context)
+                    return then_ask(aborted, self._stage_alone)
+            return self._stage()
         except Refused as refused:
             return all_with(self._request.topics, refused.code)
+
+    def _stage_alone(self, aborted: TransactionResult) -> Codes | Deferred[Codes]:
+        """Once the older transactions over the same input partitions are aborted."""
+        code = aborted.code
+        if code is ErrorCode.NONE:
+            try:
+                return self._stage()
+            except Refused as refused:
+                code = refused.code
+        elif (
+            code is ErrorCode.CONCURRENT_PRODUCER_COMMIT and not self._request.transaction_group_id
+        ):
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        return all_with(self._request.topics, code)
+
+    def _stage(self) -> Codes | Deferred[Codes]:
+        """Raises Refused."""
+        asking = caller(self._node, self._context)
+        answer = self._node.groups.run(
+            self._request.group_id,
+            lambda shard: shard.txn_offset_commit(self._request, asking),
+        )
         return then(answer, self._answered)
 
     def _answered(self, found: TxnOffsetCommitResponse) -> Codes:

@@ -57,7 +57,14 @@ def decide_add_partitions(
     ):
         return Decision(UNKNOWN_PRODUCER)
     if not metadata.is_held_by(command.producer_id, command.producer_epoch):
-        return Decision(shard.refuse(live, command.producer_id, command.producer_epoch))
+        return Decision(
+            shard.refuse(
+                live,
+                command.producer_id,
+                command.producer_epoch,
+                in_group=command.group_id is not None,
+            )
+        )
     ongoing = metadata.state is State.ONGOING
     if ongoing and metadata.next_producer_epoch >= 0:
         # Kept open by a newer instance, which may only end it (KIP-939).

@@ -1,5 +1,6 @@
-"""Two producers that commit offsets of one input partition for one group (KIP-447, early draft,
-"Compatibility fencing"): the older one's transaction is aborted, so that the newer one may go on."""
+"""Two producers commit offsets of one input partition for one group (KIP-447, early draft,
+"Compatibility fencing"): the older one's transaction is aborted, so that the newer one may go
+on."""
 
 from __future__ import annotations
 

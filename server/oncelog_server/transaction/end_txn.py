@@ -64,7 +64,12 @@ def decide_end_txn(
     verdict = verdict_on(live, command)
     if isinstance(verdict, TransactionResult):
         if verdict is FENCED:
-            verdict = shard.refuse(live, command.producer_id, command.producer_epoch)
+            verdict = shard.refuse(
+                live,
+                command.producer_id,
+                command.producer_epoch,
+                in_group=command.group_id is not None,
+            )
         return Decision(verdict)
     target = target_of(live.metadata, command, verdict, wall_ms, new_producer_id)
     answer: Deferred[TransactionResult] = Deferred()

@@ -38,7 +38,7 @@ from oncelog_server.transaction.fences import (
 from oncelog_server.transaction.groups import TransactionGroups
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.metadata import TransactionMetadata, from_value, to_record
-from oncelog_server.transaction.results import FENCED, TransactionResult
+from oncelog_server.transaction.results import CONCURRENT_COMMIT, FENCED, TransactionResult
 from oncelog_server.transaction.states import COMPLETED
 
 R = TypeVar("R")
@@ -156,9 +156,15 @@ class TransactionShard:
         producer_id: int,
         producer_epoch: int,
         result: TransactionResult = FENCED,
+        *,
+        in_group: bool = False,
     ) -> TransactionResult:
-        """The answer to a producer that has been cut off."""
+        """The answer to a producer that has been cut off. `in_group`: it knows codes of ours."""
         message = self.fences.refuse(live.fences, producer_id, producer_epoch)
+        if in_group:
+            fence = fence_of(live.fences, producer_id, producer_epoch)
+            if fence is not None and fence.cause is FenceCause.CONCURRENT_COMMIT:
+                result = CONCURRENT_COMMIT
         return replace(result, message=message)
 
     def refuse_outdated(

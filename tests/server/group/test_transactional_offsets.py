@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from oncelog_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.states import GroupState
 from tests.server.group.driver import GROUP, Driver
@@ -171,3 +176,24 @@ def test_two_groups_in_one_transaction_end_together() -> None:
     driver.end_transaction(7, committed=True)
     assert driver.fetch("t", 0, group="a", require_stable=True) == (1, 0)
     assert driver.fetch("t", 0, group="b", require_stable=True) == (2, 0)
+
+
+def test_another_producer_with_an_offset_of_the_same_partition_is_known() -> None:
+    driver = Driver()
+    driver.txn_commit(7, ("t", 0, 10), ("t", 1, 10))
+
+    def others(producer_id: int, partition: int, generation_id: int = -1) -> frozenset[int]:
+        rows = [TxnOffsetCommitRequestPartition(partition, 20)]
+        return driver.shard.concurrent_producers(
+            TxnOffsetCommitRequest(
+                "t", GROUP, producer_id, 0, generation_id,
+                topics=[TxnOffsetCommitRequestTopic("t", partitions=rows)],
+            )
+        )  # fmt: skip
+
+    assert others(8, 1) == {7}
+    assert others(8, 2) == others(7, 1) == frozenset()
+    # A commit that is refused is nobody's competitor.
+    assert others(8, 1, generation_id=5) == frozenset()
+    driver.end_transaction(7, committed=True)
+    assert others(8, 1) == frozenset()
