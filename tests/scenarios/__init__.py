@@ -1,0 +1,1 @@
+"""Which test shows which scenario: read from the tests' names."""

@@ -1,0 +1,60 @@
+"""docs/scenarios.md, from the table and the tests' names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tests.scenarios.rows import FAMILIES, Row
+
+MOST_TESTS = 4
+
+INTRODUCTION = """\
+# Scenarios
+
+What can go wrong with a transaction, and the tests that show what happens then. Generated from the
+names of the tests by `python -m tests.scenarios > docs/scenarios.md`; not to be edited.
+
+Every row has a name that stays. TC is the transaction coordinator, PL a partition's leader, GC the
+group's coordinator; T a transaction's timeout, A the interval of the scan for overdue ones. V1 is a
+client that adds its partitions by itself, V2 one with an epoch for each transaction (KIP-890). One
+broker is all three at once: where a row says that one of them dies, the test kills the process.
+"""
+
+
+def page(rows: Sequence[Row], tests: Mapping[str, Sequence[str]]) -> str:
+    """The whole page."""
+    parts = [INTRODUCTION, _summary(rows, tests)]
+    for family, title in FAMILIES.items():
+        of_family = [row for row in rows if row.family == family]
+        lines = [f"## {title}", "", "| | scenario | shown by |", "|---|---|---|"]
+        lines += [f"| {row.id} | {row.title} | {_shown(row, tests[row.id])} |" for row in of_family]
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def _summary(rows: Sequence[Row], tests: Mapping[str, Sequence[str]]) -> str:
+    covered = [row for row in rows if tests[row.id]]
+    missing = open_rows(rows, tests)
+    later = [row for row in rows if row.needs and not tests[row.id]]
+    lines = [f"{len(rows)} scenarios, {len(covered)} of them shown by tests."]
+    if missing:
+        lines += ["", f"Open: {', '.join(row.id for row in missing)}."]
+    reasons = sorted({row.needs for row in later})
+    for reason in reasons:
+        names = [row.id for row in later if row.needs == reason]
+        lines += ["", f"Open because they need {reason}: {', '.join(names)}."]
+    return "\n".join(lines) + "\n"
+
+
+def open_rows(rows: Sequence[Row], tests: Mapping[str, Sequence[str]]) -> list[Row]:
+    """What one broker can have and no test shows."""
+    return [row for row in rows if not row.needs and not tests[row.id]]
+
+
+def _shown(row: Row, names: Sequence[str]) -> str:
+    if not names:
+        return f"open: needs {row.needs}" if row.needs else "open"
+    shown = [f"`{name.removeprefix('tests/')}`" for name in names[:MOST_TESTS]]
+    if len(names) > MOST_TESTS:
+        shown.append(f"and {len(names) - MOST_TESTS} more")
+    return "<br>".join(shown)
