@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from tests.conformance.clients import Client
 from tests.conformance.conftest import Target
 from tests.conformance.differences import COMMIT_AFTER_ABORT, Difference
@@ -74,65 +73,6 @@ def test_an_end_without_a_transaction(wire: Wire, topic: str) -> None:
     for one in (stranger, unknown):
         answer = end_transaction(wire, one, commit=True)
         assert answer.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-
-
-FENCED_BY_VERSION = [
-    ("end", 1, ErrorCode.INVALID_PRODUCER_EPOCH),
-    ("end", 2, ErrorCode.PRODUCER_FENCED),
-    ("end", 5, ErrorCode.PRODUCER_FENCED),
-    ("add-partitions", 1, ErrorCode.INVALID_PRODUCER_EPOCH),
-    ("add-partitions", 2, ErrorCode.PRODUCER_FENCED),
-    ("add-offsets", 1, ErrorCode.INVALID_PRODUCER_EPOCH),
-    ("add-offsets", 2, ErrorCode.PRODUCER_FENCED),
-    ("init", 3, ErrorCode.INVALID_PRODUCER_EPOCH),
-    ("init", 4, ErrorCode.PRODUCER_FENCED),
-    ("produce", 9, ErrorCode.INVALID_PRODUCER_EPOCH),
-    ("produce", 12, ErrorCode.INVALID_PRODUCER_EPOCH),
-    ("commit-offset", 3, ErrorCode.INVALID_PRODUCER_EPOCH),
-    ("commit-offset", 5, ErrorCode.INVALID_PRODUCER_EPOCH),
-]
-
-
-def act(wire: Wire, what: str, version: int, who: Identity, topic: str) -> int:
-    """The error code this identity gets for one request."""
-    if what == "end":
-        return end_transaction(wire, who, commit=True, version=version).error_code
-    if what == "add-partitions":
-        return add_partitions(wire, who, (topic, 0), version=version)[0]
-    if what == "add-offsets":
-        request = AddOffsetsToTxnRequest(
-            transactional_id=topic,
-            producer_id=who.producer_id,
-            producer_epoch=who.producer_epoch,
-            group_id=topic,
-        )
-        code: int = wire.call(request, version).error_code
-        return code
-    if what == "init":
-        return init_producer_id(wire, topic, version=version, current=who).error_code
-    if what == "produce":
-        return produce(wire, topic, batch(who, 0), who=who, version=version).error_code
-    return commit_offset(wire, who, topic, 1, version=version)
-
-
-@pytest.mark.parametrize(("what", "version", "code"), FENCED_BY_VERSION)
-def test_what_a_zombie_is_told(
-    wire: Wire, topic: str, what: str, version: int, code: ErrorCode
-) -> None:
-    """KIP-588: PRODUCER_FENCED where the version knows it, INVALID_PRODUCER_EPOCH elsewhere."""
-    find_coordinator(wire, topic, key_type=0)
-    zombie = new_identity(wire, topic)
-    heir = new_identity(wire, topic)
-    heir = new_identity(wire, topic)
-    assert heir == zombie.aged(2)
-    busy = what != "init"  # Kafka would abort an open transaction before it looks at the epoch
-    if busy:
-        assert produce(wire, topic, batch(heir, 0), who=heir).error_code == ErrorCode.NONE
-    if what == "commit-offset":
-        assert commit_offset(wire, heir, topic, 5) == ErrorCode.NONE
-    assert ErrorCode(act(wire, what, version, zombie, topic)).name == code.name
-    ended = end_transaction(wire, heir, commit=True)
-    assert ended.error_code == (ErrorCode.NONE if busy else ErrorCode.INVALID_TXN_STATE)
 
 
 def test_a_producer_may_ask_for_its_next_epoch(wire: Wire, topic: str) -> None:

@@ -25,10 +25,6 @@ KNOWN_SINCE: Final[dict[tuple[ApiKey, ErrorCode], tuple[int, ErrorCode]]] = {
     ),
     (ApiKey.PRODUCE, ErrorCode.TRANSACTION_ABORTABLE): (11, ErrorCode.INVALID_TXN_STATE),
     (ApiKey.TXN_OFFSET_COMMIT, ErrorCode.TRANSACTION_ABORTABLE): (4, ErrorCode.INVALID_TXN_STATE),
-    (ApiKey.ADD_PARTITIONS_TO_TXN, ErrorCode.TRANSACTION_ABORTABLE): (
-        5,
-        ErrorCode.INVALID_TXN_STATE,
-    ),
 }
 
 

@@ -26,7 +26,6 @@ ROWS = [
     (COMMIT, ErrorCode.PRODUCER_FENCED, None, 47),
     (PRODUCE, ErrorCode.TRANSACTION_ABORTABLE, 11, 48),
     (COMMIT, ErrorCode.TRANSACTION_ABORTABLE, 4, 48),
-    (ADD, ErrorCode.TRANSACTION_ABORTABLE, 5, 48),
 ]
 CELLS = [
     pytest.param(api, version, code, code if since is not None and version >= since else older,

@@ -1,0 +1,222 @@
+"""The table of errors by version, row by row (KIP-588, KIP-890; exactly-once brief, section 7)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from oncelog_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from tests.conformance.conftest import Target
+from tests.conformance.transacting import add_partitions, commit_offset, last_stable_offset
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import (
+    BUSY,
+    Identity,
+    batch,
+    end_transaction,
+    find_coordinator,
+    init_producer_id,
+    new_identity,
+    produce,
+)
+
+FENCED, EPOCH = "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"
+ABORTABLE, STATE = "TRANSACTION_ABORTABLE", "INVALID_TXN_STATE"
+UNKNOWN = "INVALID_PRODUCER_ID_MAPPING"
+# Kafka 4.3.1 does not advertise these.
+NEWER = {("init", 6), ("commit-offset", 6)}
+
+
+class Row(NamedTuple):
+    """What an API tells in which of its versions, as clients call it."""
+
+    api: str
+    versions: range
+    code: str
+
+
+ZOMBIE = [
+    Row("end", range(0, 2), EPOCH),
+    Row("end", range(2, 6), FENCED),
+    Row("add-partitions", range(0, 2), EPOCH),
+    Row("add-partitions", range(2, 4), FENCED),
+    Row("add-offsets", range(0, 2), EPOCH),
+    Row("add-offsets", range(2, 5), FENCED),
+    Row("init", range(3, 4), EPOCH),
+    Row("init", range(4, 7), FENCED),
+    Row("produce", range(3, 13), EPOCH),
+    Row("commit-offset", range(0, 6), EPOCH),
+]
+OUTSIDE = [
+    Row("produce", range(3, 11), STATE),
+    Row("produce", range(11, 12), ABORTABLE),
+    Row("commit-offset", range(0, 4), STATE),
+    Row("commit-offset", range(4, 5), ABORTABLE),
+]
+# Whoever is not the producer of the id, or names an id that does not exist.
+STRANGER = [
+    Row("end", range(0, 6), UNKNOWN),
+    Row("add-partitions", range(0, 4), UNKNOWN),
+    Row("add-offsets", range(0, 5), UNKNOWN),
+    Row("produce", range(3, 13), UNKNOWN),
+    Row("commit-offset", range(0, 6), UNKNOWN),
+]
+# An id that does not exist, in the place of its first producer.
+HALF_NAMED = [Row("init", range(3, 7), "INVALID_REQUEST")]
+
+
+def cells(rows: list[Row]) -> list[Any]:
+    return [
+        pytest.param(row.api, version, row.code, id=f"{row.api}-v{version}-{row.code}")
+        for row in rows
+        for version in row.versions
+    ]
+
+
+def spoken(target: Target, api: str, version: int) -> None:
+    if target.name == "kafka" and (api, version) in NEWER:
+        pytest.skip(f"Apache Kafka 4.3.1 has no {api} v{version}")
+
+
+def act(wire: Wire, api: str, version: int, who: Identity, topic: str) -> int:
+    """The error code this identity gets for one request."""
+    if api == "end":
+        return end_transaction(wire, who, commit=True, version=version).error_code
+    if api == "add-partitions":
+        return add_partitions(wire, who, (topic, 0), version=version)[0]
+    if api == "add-offsets":
+        request = AddOffsetsToTxnRequest(
+            transactional_id=who.transactional_id or "",
+            producer_id=who.producer_id,
+            producer_epoch=who.producer_epoch,
+            group_id=topic,
+        )
+        code: int = wire.call(request, version).error_code
+        return code
+    if api == "init":
+        return init_producer_id(wire, topic, version=version, current=who).error_code
+    if api == "produce":
+        return produce(wire, topic, batch(who, 0), who=who, version=version).error_code
+    return commit_offset(wire, who, topic, 1, version=version)
+
+
+@pytest.mark.parametrize(("api", "version", "code"), cells(ZOMBIE))
+def test_what_a_zombie_is_told(
+    target: Target, wire: Wire, topic: str, api: str, version: int, code: str
+) -> None:
+    """KIP-588: PRODUCER_FENCED where the version knows it, INVALID_PRODUCER_EPOCH elsewhere."""
+    spoken(target, api, version)
+    find_coordinator(wire, topic, key_type=0)
+    zombie = new_identity(wire, topic)
+    heir = new_identity(wire, topic)
+    heir = new_identity(wire, topic)
+    assert heir == zombie.aged(2)
+    busy = api != "init"  # Kafka would abort an open transaction before it looks at the epoch
+    if busy:
+        assert produce(wire, topic, batch(heir, 0), who=heir).error_code == ErrorCode.NONE
+    if api == "commit-offset":
+        assert commit_offset(wire, heir, topic, 5) == ErrorCode.NONE
+    assert ErrorCode(act(wire, api, version, zombie, topic)).name == code
+    ended = end_transaction(wire, heir, commit=True)
+    assert ended.error_code == (ErrorCode.NONE if busy else ErrorCode.INVALID_TXN_STATE)
+
+
+@pytest.mark.parametrize(("api", "version", "code"), cells(OUTSIDE))
+def test_o5_z3_what_is_told_outside_of_any_transaction(
+    wire: Wire, topic: str, api: str, version: int, code: str
+) -> None:
+    """KIP-890 part 1, by clients that add their partitions themselves, and did not."""
+    find_coordinator(wire, topic, key_type=0)
+    who = new_identity(wire, topic, version=2)
+    assert ErrorCode(act(wire, api, version, who, topic)).name == code
+    assert last_stable_offset(wire, topic) == (0, 0)
+
+
+@pytest.mark.parametrize("exists", [True, False])
+@pytest.mark.parametrize(("api", "version", "code"), cells(STRANGER))
+def test_z16_what_a_stranger_is_told(
+    wire: Wire, topic: str, api: str, version: int, code: str, exists: bool
+) -> None:
+    """INVALID_PRODUCER_ID_MAPPING, and nothing of the id's own producer is touched."""
+    find_coordinator(wire, topic, key_type=0)
+    who = new_identity(wire, topic)
+    name = topic if exists else f"{topic}-none"
+    find_coordinator(wire, name)
+    stranger = Identity(who.producer_id + 7, 0, name)
+    assert ErrorCode(act(wire, api, version, stranger, topic)).name == code
+    assert last_stable_offset(wire, topic) == (0, 0)
+
+
+@pytest.mark.parametrize(("api", "version", "code"), cells(HALF_NAMED))
+def test_z10_half_a_name_is_refused(
+    target: Target, wire: Wire, topic: str, api: str, version: int, code: str
+) -> None:
+    """A producer id without an epoch, and the other way round."""
+    spoken(target, api, version)
+    who = new_identity(wire, topic)
+    for half in (Identity(who.producer_id, -1, topic), Identity(-1, 0, topic)):
+        assert ErrorCode(act(wire, api, version, half, topic)).name == code
+    assert new_identity(wire, topic) == who.aged(1)
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+def test_z9_by_version_who_may_have_the_next_epoch(wire: Wire, topic: str, version: int) -> None:
+    """KIP-360: the current one, the same answer to its retry, and nobody else."""
+    fenced = FENCED if version >= 4 else EPOCH
+    who = new_identity(wire, topic)
+    bumped = new_identity(wire, topic, current=who, version=version)
+    assert bumped == who.aged(1)
+    assert new_identity(wire, topic, current=who, version=version) == bumped
+    newest = new_identity(wire, topic, current=bumped, version=version)
+    for stranger in (who, Identity(who.producer_id + 7, 0, topic)):
+        answer = init_producer_id(wire, topic, current=stranger, version=version)
+        assert ErrorCode(answer.error_code).name == fenced
+    assert new_identity(wire, topic, current=bumped, version=version) == newest
+
+
+@pytest.mark.parametrize("version", range(0, 7))
+@pytest.mark.parametrize("timeout_ms", [0, -1, 900_001, 2**31 - 1])
+def test_t2_by_version_a_time_out_out_of_bounds(
+    target: Target, wire: Wire, topic: str, version: int, timeout_ms: int
+) -> None:
+    spoken(target, "init", version)
+    find_coordinator(wire, topic)
+    codes: list[int] = []
+
+    def answered() -> bool:
+        answer = init_producer_id(wire, topic, timeout_ms=timeout_ms, version=version)
+        codes.append(answer.error_code)
+        return codes[-1] not in BUSY
+
+    wait_until(answered, "an answer to InitProducerId")
+    assert ErrorCode(codes[-1]).name == "INVALID_TRANSACTION_TIMEOUT"
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_what_a_leader_is_told_of_a_partition_that_is_not_in_the_transaction(
+    wire: Wire, topic: str, version: int
+) -> None:
+    """AddPartitionsToTxn by brokers, only to verify: the leader finds the words for its client."""
+    who = new_identity(wire, topic)
+    assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
+    codes = []
+    for partition in (0, 1):
+        one = AddPartitionsToTxnTransaction(
+            topic,
+            who.producer_id,
+            who.producer_epoch,
+            True,
+            [AddPartitionsToTxnTopic(topic, [partition])],
+        )
+        answer = wire.call(AddPartitionsToTxnRequest(transactions=[one]), version)
+        results = answer.results_by_transaction[0].topic_results[0].results_by_partition
+        codes.append(ErrorCode(results[0].partition_error_code).name)
+    assert codes == ["NONE", ABORTABLE]
