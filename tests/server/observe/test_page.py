@@ -1,0 +1,69 @@
+"""The whole page, out of the parts of a broker without a network."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+
+from oncelog_server.fetching.sessions import FetchSessions
+from oncelog_server.observe import metrics
+from oncelog_server.observe.exposition import slices
+from oncelog_server.observe.page import Page, ProcessFigures
+from tests.server.coordination.world import DATA, World
+from tests.server.handlers.nodes import StillClock, broker
+from tests.server.observe.scraping import scraped
+
+
+class Counted:
+    """Three requests, and two connections that are open of five."""
+
+    accepted = 5
+
+    def counts(self) -> list[tuple[str, int, int]]:
+        return [("Produce", 12, 2), ("Produce", 13, 1)]
+
+    def by_listener(self) -> list[tuple[str, int]]:
+        return [("PLAINTEXT", 2), ("INTERNAL", 0)]
+
+
+@pytest.fixture
+async def page() -> AsyncIterator[Page]:
+    world = World()
+    world.produce(world.producer(), DATA[0], 0)
+    async with broker() as node:
+        node.clock = StillClock()
+        node.transactions, node.groups = world.transactions, world.groups
+        node.fetch_sessions = FetchSessions(10, lambda: 1)
+        for partition in world.partitions.values():
+            node.partitions.add(partition)
+        yield Page(node, Counted(), Counted(), 1_000, lambda: ProcessFigures(2_000, 0.5))
+
+
+async def test_every_metric_of_the_table_is_on_the_page_once_with_its_sentence(page: Page) -> None:
+    text = "".join(page.lines())
+    assert sorted(re.findall(r"^# HELP (\S+)", text, re.MULTILINE)) == sorted(
+        metric.name for metric in metrics.METRICS
+    )
+    for metric in metrics.METRICS:
+        assert metric.head() in text
+
+
+async def test_figures_of_others_are_those_they_gave(page: Page) -> None:
+    found = scraped(page.lines())
+    assert found.value(metrics.REQUESTS.name, request="Produce", version="12") == 2
+    assert found.value(metrics.CONNECTIONS.name, listener="INTERNAL") == 0
+    assert found.value(metrics.CONNECTIONS_MADE.name) == 5
+    assert found.value(metrics.RESIDENT_BYTES.name) == 2_000
+    assert found.value(metrics.START_TIME.name) == 1
+    assert found.value(metrics.ACTIVE_CONTROLLER.name) == 1
+
+
+async def test_a_scrape_changes_nothing(page: Page) -> None:
+    first = list(page.lines())
+    assert list(page.lines()) == first
+
+
+async def test_the_slices_are_the_page(page: Page) -> None:
+    assert b"".join(slices(page.lines())).decode() == "".join(page.lines())
