@@ -1,0 +1,55 @@
+"""Kafka's dump tool over the records that are our own: it says that it does not know them, passes
+over them, and reads everything around them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from oncelog_client import Admin, NewTopic, Producer, TopicPartition, TransactionGroup
+from tests.broker import Oncelog
+from tests.client.conftest import QUICK
+from tests.conformance.test_dump import dump
+from tests.kafka.driver import JavaDriver
+
+GROUP = "dumped-group"
+
+
+async def write(address: str) -> None:
+    """A group commit of two, an id that leaves the group, and a producer without one."""
+    group = TransactionGroup(GROUP, 3, frozenset({TopicPartition("in", 0)}))
+    async with Admin(address) as admin:
+        await admin.create_topics([NewTopic("out", 1, 1)])
+        parent = await admin.init_producer("parent", group)
+        async with Producer(address, transactional_id="member") as producer:
+            await producer.init_transactions([], GROUP, 3)
+            await producer.begin_transaction()
+            await producer.send("out", b"v")
+            member = await producer.hand_over_transaction()
+        assert member is not None
+        async with Producer(address, transactional_id="parent") as producer:
+            await producer.adopt_transactions(parent, group)
+            await producer.begin_transaction()
+            await producer.send("out", b"v")
+            await producer.hand_over_transaction()
+        await admin.commit_group(GROUP, parent, [member])
+        await admin.fence_producers(["member"])
+    async with Producer(address, transactional_id="plain") as producer:
+        await producer.init_transactions()
+
+
+def test_kafkas_dump_tool_passes_over_the_records_of_groups(
+    tmp_path: Path, java_driver: JavaDriver
+) -> None:
+    with Oncelog(tmp_path, QUICK | {"transaction.state.log.num.partitions": "1"}) as broker:
+        asyncio.run(write(broker.address))
+        log = broker.data / "__transaction_state-0" / "00000000000000000000.log"
+        printed = dump(java_driver, log, options=("--transaction-log-decoder",))
+    # Two members of the group, and the tombstone of the one that left.
+    assert printed.count("Unknown record type 10000") == 3
+    assert printed.count("skipping") == 3
+    for transactional_id in ("parent", "member", "plain"):
+        assert f'"transactionalId":"{transactional_id}"' in printed
+    # What both decided by one batch, with a tag of ours that it does not know.
+    assert printed.count('"transactionStatus":2') == 2
+    assert printed.count('"transactionStatus":4') == 2
