@@ -9,7 +9,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
     --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test demo demo-failures bench torture image-test pins clean
+.PHONY: help setup run check test demo demo-failures bench torture image-test mutants explore pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -40,6 +40,12 @@ bench: $(READY)  ## oncelog beside Apache Kafka, 40 min (Java 17, Maven, cc); RO
 
 torture: $(READY)  ## KILLS=20 times kill -9 of the broker in a transactional copy loop, audited
 	$(BIN)/python -m tests.torture --kills $(KILLS)
+
+mutants: $(READY)  ## 28 named defects, one at a time, and which test finds each; ONLY="M3 M7"
+	$(BIN)/python -m tests.mutants $(if $(ONLY),--only "$(ONLY)")
+
+explore: $(READY)  ## every order of the steps of two producers and a coordinator: over a million states
+	$(BIN)/python -m tests.exploration
 
 image-test: $(READY)  ## build the image, run it with podman-compose, kill it, count what is left
 	$(BIN)/python -m tests.image

@@ -88,7 +88,7 @@ class Cursor:
 def read_transitions(log: PartitionLog) -> list[Transition]:
     """Every record of a transactional id; other kinds of records are passed over."""
     return [
-        _transition(record.key, record.value, record.offset, batch.leader_epoch)
+        transition_of(record.key, record.value, record.offset, batch.leader_epoch)
         for batch in log.batches
         if not batch.is_control
         for record in batch.records
@@ -96,7 +96,7 @@ def read_transitions(log: PartitionLog) -> list[Transition]:
     ]
 
 
-def _transition(key: bytes, value: bytes | None, offset: int, leader_epoch: int) -> Transition:
+def transition_of(key: bytes, value: bytes | None, offset: int, leader_epoch: int) -> Transition:
     transactional_id = Cursor(key, 2).text()
     if value is None:
         return Transition(transactional_id, offset, leader_epoch, None)

@@ -1,0 +1,184 @@
+"""What must hold in every world that can be reached, told from the logs alone (I2 to I7, I11)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from oncelog_server.coordination.shard import CoordinatorRecord
+from tests.exploration.coordinator_model import Appended
+from tests.exploration.partition_model import Entry, Ghost
+from tests.exploration.steps import commit, deliver_marker, time_out
+from tests.exploration.world_model import Budget, WorldModel
+from tests.simulation.checking.decisions import FOLLOWING, PREPARES
+from tests.simulation.checking.internal_records import ONGOING, Transition, transition_of
+
+
+class Reading(NamedTuple):
+    """What a partition's log says. `outcomes`: of the transactions that are closed; `unstable`:
+    the first offset of an open one, or the end."""
+
+    wrong: tuple[str, ...]
+    outcomes: tuple[tuple[Ghost, bool], ...]
+    unstable: int
+
+
+@lru_cache(maxsize=1 << 16)
+def read_log(log: tuple[Entry, ...]) -> Reading:
+    """I3, I4, I11 of one partition."""
+    wrong: list[str] = []
+    outcomes: list[tuple[Ghost, bool]] = []
+    opened: dict[int, tuple[int, Entry]] = {}
+    newest: dict[int, int] = {}
+    coordinators: dict[int, int] = {}
+    sequences: set[tuple[int, int, int]] = set()
+    for offset, entry in enumerate(log):
+        producer_id = entry.producer_id
+        if entry.epoch < newest.get(producer_id, -1):
+            wrong.append(f"I11: epoch {entry.epoch} at {offset}")
+        newest[producer_id] = entry.epoch
+        if entry.committed is not None:
+            if entry.coordinator_epoch < coordinators.get(producer_id, -1):
+                wrong.append(f"I11: coordinator epoch {entry.coordinator_epoch} at {offset}")
+            coordinators[producer_id] = entry.coordinator_epoch
+            first = opened.pop(producer_id, None)
+            if first is not None and first[1].ghost is not None:
+                outcomes.append((first[1].ghost, entry.committed))
+            continue
+        who = (producer_id, entry.epoch, entry.sequence)
+        if who in sequences:
+            wrong.append(f"I3: {who} at {offset}")
+        sequences.add(who)
+        _, first_entry = opened.setdefault(producer_id, (offset, entry))
+        if (first_entry.ghost, first_entry.epoch) != (entry.ghost, entry.epoch):
+            wrong.append(f"I4: {entry.ghost} at {offset} in the transaction of {first_entry.ghost}")
+    unstable = min((first for first, _ in opened.values()), default=len(log))
+    return Reading(tuple(wrong), tuple(outcomes), unstable)
+
+
+@lru_cache(maxsize=1 << 14)
+def _read(record: CoordinatorRecord) -> Transition:
+    return transition_of(record.key, record.value, 0, 0)
+
+
+@lru_cache(maxsize=1 << 16)
+def read_transactions(log: tuple[Appended, ...]) -> tuple[tuple[str, ...], tuple[Transition, ...]]:
+    """The order of states (I7) and of epochs (I11), and the records."""
+    wrong: list[str] = []
+    states: dict[str, int | None] = {}
+    epochs: dict[int, int] = {}
+    found = []
+    for appended in log:
+        transition = _read(appended.record)._replace(leader_epoch=appended.coordinator_epoch)
+        name = transition.transactional_id
+        if transition.state not in FOLLOWING[states.get(name)]:
+            wrong.append(f"I7: {transition.state} after {states.get(name)} of {name}")
+        states[name] = transition.state
+        if transition.epoch < epochs.get(transition.producer_id, -1):
+            wrong.append(f"I11: epoch {transition.epoch} of {name}")
+        epochs[transition.producer_id] = transition.epoch
+        found.append(transition)
+    return tuple(wrong), tuple(found)
+
+
+def check(world: WorldModel) -> Iterator[str]:
+    """Everything that does not hold; the cached readings make most of it cheap."""
+    yield from world.violations
+    coordinator = world.coordinator
+    wrong, transitions = read_transactions(coordinator.log[: coordinator.committed])
+    yield from wrong
+    outcomes: dict[Ghost, bool] = {}
+    for index, partition in enumerate(world.partitions):
+        reading = read_log(partition.log)
+        yield from reading.wrong
+        if partition.last_stable_offset() != reading.unstable:
+            yield f"I2: LSO {partition.last_stable_offset()}, the log says {reading.unstable}"
+        for ghost, committed in reading.outcomes:
+            if committed and (ghost, True) not in world.asked:
+                yield f"I7: {ghost} is committed, and its client never asked for that"
+            if outcomes.setdefault(ghost, committed) != committed:
+                yield f"I5: {ghost} is torn"
+        yield from _known(index, partition.log, transitions)
+    for answered in world.answered:
+        told = outcomes.get(answered.ended.ghost, answered.ended.committed)
+        if told != answered.ended.committed:
+            yield f"I7: {answered} was answered"
+        if not _is_decided(answered.ended.producer, answered.ended.committed, transitions):
+            yield f"I9: {answered} was answered and is not in the log"
+
+
+@lru_cache(maxsize=1 << 16)
+def _known(
+    index: int, log: tuple[Entry, ...], transitions: tuple[Transition, ...]
+) -> tuple[str, ...]:
+    """I6: markers were decided; KIP-890: records are of transactions that the coordinator knows."""
+    wrong = []
+    for offset, entry in enumerate(log):
+        who, name = (entry.producer_id, entry.epoch), ("a", index)
+        known = any(
+            (transition.producer_id, transition.epoch) == who
+            and name in transition.partitions
+            and (
+                transition.state == ONGOING
+                if entry.committed is None
+                else PREPARES.get(transition.state or 0) == entry.committed
+                and transition.leader_epoch <= entry.coordinator_epoch
+            )
+            for transition in transitions
+        )
+        if not known:
+            wrong.append(f"I6: {entry} at {offset} of {index}")
+    return tuple(wrong)
+
+
+def _is_decided(
+    producer: tuple[int, int], committed: bool, transitions: tuple[Transition, ...]
+) -> bool:
+    """The decision of that producer's epoch, or of the next one (KIP-890)."""
+    producer_id, epoch = producer
+    return any(
+        PREPARES.get(transition.state or 0) == committed
+        and transition.producer_id == producer_id
+        and transition.epoch in (epoch, epoch + 1)
+        for transition in transitions
+    )
+
+
+class Endings:
+    """Where nothing more goes wrong, everything is decided and nobody is held back (I8)."""
+
+    def __init__(self) -> None:
+        self._sound: set[int] = set()
+
+    def check(self, world: WorldModel) -> list[str]:
+        """What remains undone, by the shortest way on; many worlds meet on it."""
+        healed = world.clone()
+        healed.budget = Budget(0, 0, 0, 0, 0)
+        way: list[int] = []
+        quiet = 0
+        while quiet < 2:
+            key = healed.key()
+            if key in self._sound:
+                self._sound.update(way)
+                return []
+            way.append(key)
+            if healed.coordinator.waiting:
+                commit(healed)
+            elif healed.owed:
+                deliver_marker(healed, 0, is_answered=True)
+            else:
+                quiet += 1
+                time_out(healed)
+        found = [*check(healed), *_unfinished(healed)]
+        if not found:
+            self._sound.update(way)
+        return found
+
+
+def _unfinished(world: WorldModel) -> Iterator[str]:
+    if world.coordinator.shard.prepared or world.coordinator.shard.ongoing:
+        yield "I8: a transaction is not decided in the end"
+    for index, partition in enumerate(world.partitions):
+        if partition.last_stable_offset() != len(partition.log):
+            yield f"I8: readers of {index} are held back for ever"

@@ -1,0 +1,121 @@
+"""The transaction coordinator: the real shard over a log whose records are committed one by one."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import NamedTuple
+
+from oncelog_server.coordination.shard import CoordinatorRecord, Decision
+from oncelog_server.transaction.markers import MarkerWork
+from oncelog_server.transaction.metadata import TransactionMetadata
+from oncelog_server.transaction.results import TransactionResult
+from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
+from tests.exploration.partition_model import slots_copied
+
+WALL_MS = 1_000
+NOW_MS = 1_000
+TIMEOUT_MS = 60_000
+MAX_TIMEOUT_MS = 900_000
+
+
+class Appended(NamedTuple):
+    """A record of the log, and the epoch of the coordinator that wrote it."""
+
+    record: CoordinatorRecord
+    coordinator_epoch: int
+
+
+class Waiting(NamedTuple):
+    """A decision in the log that is not committed yet, and who is to be told what then.
+
+    `client` is None for decisions of the coordinator's own (time-outs, COMPLETE).
+    """
+
+    transactional_id: str
+    client: int | None
+    request: object
+    response: TransactionResult | None
+
+    @property
+    def asked(self) -> object:
+        """The request alone, of one that is parked."""
+        return getattr(self.request, "request", self.request)
+
+
+class CoordinatorModel:
+    """`committed`: how many records of `log` are below the high watermark."""
+
+    __slots__ = ("committed", "epoch", "log", "shard", "waiting")
+
+    def __init__(self) -> None:
+        self.log: tuple[Appended, ...] = ()
+        self.committed = 0
+        self.epoch = 0
+        self.shard = TransactionShard(0, max_timeout_ms=MAX_TIMEOUT_MS)
+        self.waiting: tuple[Waiting, ...] = ()
+
+    def clone(self) -> CoordinatorModel:
+        twin = CoordinatorModel.__new__(CoordinatorModel)
+        twin.log, twin.committed, twin.epoch = self.log, self.committed, self.epoch
+        twin.waiting = self.waiting
+        twin.shard = _clone_shard(self.shard)
+        return twin
+
+    def append(self, decision: Decision[TransactionResult] | Decision[None], who: Waiting) -> None:
+        assert len(decision.records) == 1
+        self.log += (Appended(decision.records[0], self.epoch),)
+        self.waiting += (who,)
+
+    def commit_next(self) -> Waiting:
+        """The high watermark passes one record: it is replayed."""
+        appended = self.log[self.committed]
+        self.shard.replay(appended.record, offset=self.committed, transaction=None)
+        self.committed += 1
+        first, *rest = self.waiting
+        self.waiting = tuple(rest)
+        return first
+
+    def restart(self, kept: int) -> list[MarkerWork]:
+        """Another process with the next epoch, which finds `kept` of the records that were not
+        committed; the markers that it owes."""
+        self.log = self.log[: self.committed + kept]
+        self.committed = len(self.log)
+        self.waiting = ()
+        self.epoch += 1
+        self.shard = TransactionShard(self.epoch, max_timeout_ms=MAX_TIMEOUT_MS)
+        for offset, appended in enumerate(self.log):
+            self.shard.replay(appended.record, offset=offset, transaction=None)
+        self.shard.on_loaded(now_ms=NOW_MS, wall_ms=WALL_MS)
+        works = [self.shard.marker_work(name) for name in self.shard.prepared]
+        return [work for work in works if work is not None]
+
+    def metadata(self, transactional_id: str) -> TransactionMetadata | None:
+        live = self.shard.get(transactional_id)
+        return None if live is None else live.metadata
+
+    def key(self) -> tuple[object, ...]:
+        lives = tuple(
+            (name, live.metadata, live.pending, live.deadline_ms, tuple(sorted(live.markers_left)))
+            for name, live in sorted(self.shard.transactions.items())
+        )
+        # Not the number of a question: whether its guard still holds is what counts.
+        waiting = tuple((one.client, one.transactional_id, one.asked) for one in self.waiting)
+        return (self.log, self.committed, self.epoch, waiting, lives)
+
+
+def _clone_shard(shard: TransactionShard) -> TransactionShard:
+    twin = copy(shard)
+    twin.transactions = {name: _clone_live(live) for name, live in shard.transactions.items()}
+    twin.prepared = {name: twin.transactions[name] for name in shard.prepared}
+    twin.ongoing = {name: twin.transactions[name] for name in shard.ongoing}
+    twin._decided = dict(shard._decided)
+    return twin
+
+
+def _clone_live(live: LiveTransaction) -> LiveTransaction:
+    twin = slots_copied(live)
+    # Who waits is known to the model: the answer follows from the decision.
+    twin.waiting = []
+    if live.markers_left:
+        twin.markers_left = set(live.markers_left)
+    return twin

@@ -1,0 +1,124 @@
+"""A data partition: the real producer state and verification guards over a log of entries.
+
+What is appended is committed at once; the log of the coordinator is where durability has steps.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+from oncelog_protocol.records.batch import BatchHeader
+from oncelog_server.log.producers import Producers
+from oncelog_server.partition.verification import VerificationGuard, VerificationGuards
+
+T = TypeVar("T")
+
+_TRANSACTIONAL = 16
+_NOW_MS = 1
+
+
+class Ghost(NamedTuple):
+    """Which transaction of which client something belongs to: known to the world, to no broker."""
+
+    client: int
+    number: int
+
+
+class Entry(NamedTuple):
+    """A record of a transaction, or a marker (`committed` is not None)."""
+
+    producer_id: int
+    epoch: int
+    sequence: int = -1
+    ghost: Ghost | None = None
+    committed: bool | None = None
+    coordinator_epoch: int = -1
+
+
+class PartitionModel:
+    """`opened`: first entry of the open transaction of each producer, by the log alone."""
+
+    __slots__ = ("guards", "log", "producers")
+
+    def __init__(self) -> None:
+        self.log: tuple[Entry, ...] = ()
+        self.producers = Producers(1 << 40)
+        self.guards = VerificationGuards()
+
+    def clone(self, guards: dict[int, VerificationGuard]) -> PartitionModel:
+        """`guards`: id of an old guard -> its copy, which whoever holds one needs too."""
+        twin = PartitionModel.__new__(PartitionModel)
+        twin.log = self.log
+        twin.producers = _clone_producers(self.producers)
+        twin.guards = VerificationGuards()
+        for producer_id, guard in self.guards._by_producer_id.items():
+            twin.guards._by_producer_id[producer_id] = guards.setdefault(id(guard), copy_of(guard))
+        return twin
+
+    def append(self, producer: tuple[int, int], sequence: int, ghost: Ghost) -> bool:
+        """False for a batch that was there already. Raises AppendError."""
+        header = BatchHeader(
+            0, 70, 0, 2, 0, _TRANSACTIONAL, 0, 0, 0, producer[0], producer[1], sequence, 1
+        )
+        if self.producers.check_data(header, from_client=True) is not None:
+            return False
+        self.producers.data_appended(header, len(self.log), 0, 0, _NOW_MS)
+        self.log += (Entry(*producer, sequence, ghost),)
+        self.producers.on_high_watermark(len(self.log))
+        return True
+
+    def append_marker(
+        self, producer: tuple[int, int], committed: bool, coordinator_epoch: int, version: int
+    ) -> None:
+        """Raises AppendError."""
+        self.producers.check_marker(*producer, coordinator_epoch, version)
+        offset = len(self.log)
+        completed = self.producers.completed_by(producer[0], offset=offset, committed=committed)
+        self.log += (Entry(*producer, committed=committed, coordinator_epoch=coordinator_epoch),)
+        self.producers.marker_appended(
+            *producer, coordinator_epoch, completed, timestamp=0, now_ms=_NOW_MS
+        )
+        self.guards.clear(producer[0])
+        self.producers.on_high_watermark(len(self.log))
+
+    def has_open_transaction(self, producer: tuple[int, int]) -> bool:
+        entry = self.producers.entry(producer[0])
+        return (
+            entry is not None
+            and entry.producer_epoch == producer[1]
+            and entry.current_txn_first_offset >= 0
+        )
+
+    def last_stable_offset(self) -> int:
+        unstable = self.producers.first_unstable_offset(len(self.log))
+        return len(self.log) if unstable is None else unstable
+
+    def key(self) -> tuple[object, ...]:
+        """The producer state follows from the log, except for who is being asked about."""
+        asked = self.guards._by_producer_id
+        return (self.log, tuple((one, guard.asking) for one, guard in sorted(asked.items())))
+
+
+def copy_of(guard: VerificationGuard) -> VerificationGuard:
+    twin = VerificationGuard()
+    twin.asking = guard.asking
+    return twin
+
+
+def _clone_producers(producers: Producers) -> Producers:
+    twin = Producers.__new__(Producers)
+    for name, value in vars(producers).items():
+        setattr(twin, name, dict(value) if isinstance(value, dict) else value)
+    for producer_id, entry in producers._entries.items():
+        other = twin._entries[producer_id] = slots_copied(entry)
+        other.batches = list(entry.batches)
+    return twin
+
+
+def slots_copied(one: T) -> T:
+    """Faster than copy.copy, for a class of slots only."""
+    kind = type(one)
+    twin = kind.__new__(kind)
+    for name in kind.__slots__:  # type: ignore[attr-defined]  # T has them
+        setattr(twin, name, getattr(one, name))
+    return twin

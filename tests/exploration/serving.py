@@ -1,0 +1,159 @@
+"""A request at the broker: the real decisions, and what the client is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.coordination.shard import Decision
+from oncelog_server.deferred import Deferred
+from oncelog_server.log.errors import AppendError
+from oncelog_server.transaction.add_partitions import AddPartitions, decide_add_partitions
+from oncelog_server.transaction.end_txn import EndTxn, decide_end_txn
+from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
+from oncelog_server.transaction.results import SUCCESS, TransactionResult
+from tests.exploration.clients import Add, ClientModel, End, Init, Produce
+from tests.exploration.coordinator_model import NOW_MS, TIMEOUT_MS, WALL_MS, Waiting
+from tests.exploration.world_model import PARTITIONS, Answered, Parked, WorldModel
+
+# The client sends the same again; after any other error it stops for good.
+RETRIED = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+    }
+)
+
+
+def serve(world: WorldModel, index: int, request: object, *, listens: bool) -> None:
+    """`listens`: whether the client gets the answer."""
+    client = world.clients[index]
+    asker = index if listens else None
+    if isinstance(request, Produce):
+        produce(world, client, asker, request)
+        return
+    decision = decide(world, client, request)
+    if not decision.records:
+        assert isinstance(decision.response, TransactionResult)
+        answer(world, asker, request, decision.response)
+        return
+    response = None if isinstance(decision.response, Deferred) else decision.response
+    who = Waiting(client.transactional_id, asker, request, response)
+    world.coordinator.append(decision, who)
+
+
+def decide(world: WorldModel, client: ClientModel, request: object) -> Decision[TransactionResult]:
+    shard, name = world.coordinator.shard, client.transactional_id
+
+    def new_producer_id() -> int:
+        world.next_producer_id += 1
+        return world.next_producer_id - 1
+
+    if isinstance(request, Init):
+        command = InitProducerId(name, TIMEOUT_MS)
+        return decide_init_producer_id(
+            shard, command, wall_ms=WALL_MS, new_producer_id=new_producer_id
+        )
+    if isinstance(request, Add):
+        return ask_to_add(world, client, request.producer, request.partition)
+    assert isinstance(request, End)
+    end = EndTxn(name, *request.producer, request.committed, client.version == 2)
+    decision = decide_end_txn(shard, end, wall_ms=WALL_MS, new_producer_id=new_producer_id)
+    live = shard.get(name)
+    if live is not None:
+        live.waiting.clear()  # whom to tell, and what, the model knows
+    return decision
+
+
+def ask_to_add(
+    world: WorldModel,
+    client: ClientModel,
+    producer: tuple[int, int],
+    partition: int,
+    *,
+    verify_only: bool = False,
+) -> Decision[TransactionResult]:
+    command = AddPartitions(
+        client.transactional_id,
+        *producer,
+        frozenset([PARTITIONS[partition]]),
+        2 if client.version == 2 else 0,
+        verify_only=verify_only,
+    )
+    return decide_add_partitions(world.coordinator.shard, command, now_ms=NOW_MS, wall_ms=WALL_MS)
+
+
+def produce(world: WorldModel, client: ClientModel, asker: int | None, request: Produce) -> None:
+    """KIP-890: before the first record of a transaction the coordinator is asked."""
+    partition = world.partitions[request.partition]
+    if partition.has_open_transaction(request.producer):
+        append(world, asker, request, SUCCESS)
+        return
+    world.questions += 1
+    number = world.questions
+    guards = world.changing(request.partition).guards
+    world.guards = {**world.guards, number: guards.begin(request.producer[0])}
+    decision = ask_to_add(
+        world, client, request.producer, request.partition, verify_only=client.version == 1
+    )
+    parked = Waiting(client.transactional_id, asker, Parked(request, number), SUCCESS)
+    if decision.records:
+        world.coordinator.append(decision, parked)
+    else:
+        assert isinstance(decision.response, TransactionResult)
+        append_parked(world, parked, decision.response)
+
+
+def append_parked(world: WorldModel, waiting: Waiting, response: TransactionResult) -> None:
+    """The coordinator has answered: append, if the guard of the question still holds."""
+    parked = waiting.request
+    assert isinstance(parked, Parked)
+    request = parked.request
+    guards = world.changing(request.partition).guards
+    guard = world.guards[parked.guard]
+    world.guards = {n: one for n, one in world.guards.items() if n != parked.guard}
+    if response.code is ErrorCode.NONE and not guards.holds(request.producer[0], guard):
+        response = TransactionResult(ErrorCode.TRANSACTION_ABORTABLE)
+    append(world, waiting.client, request, response)
+    guards.end(request.producer[0], guard)
+
+
+def append(
+    world: WorldModel, asker: int | None, request: Produce, response: TransactionResult
+) -> None:
+    if response.code is ErrorCode.NONE:
+        try:
+            world.changing(request.partition).append(
+                request.producer, request.sequence, request.ghost
+            )
+        except AppendError as refused:
+            response = TransactionResult(ErrorCode(refused.code))
+    answer(world, asker, request, response)
+
+
+def answer(world: WorldModel, asker: int | None, request: Any, response: TransactionResult) -> None:
+    """What the client learns, if it still listens."""
+    if asker is None:
+        return
+    clients = list(world.clients)
+    client = clients[asker]
+    if response.code is ErrorCode.NONE:
+        producer = (response.producer_id, response.producer_epoch)
+        clients[asker] = client.told(request, producer)
+        if isinstance(request, End):
+            world.answered += (Answered(request, asker),)
+        if isinstance(request, Init) or (isinstance(request, End) and client.version == 2):
+            hand(world, producer, asker)
+    elif response.code not in RETRIED:
+        clients[asker] = client._replace(is_fenced=True, outstanding=None)
+    world.clients = tuple(clients)
+
+
+def hand(world: WorldModel, producer: tuple[int, int], asker: int) -> None:
+    """I10."""
+    owner = dict(world.handed).setdefault(producer, asker)
+    if owner != asker:
+        world.violations.append(f"I10: {producer} went to clients {owner} and {asker}")
+    if (producer, asker) not in world.handed:
+        world.handed += ((producer, asker),)

@@ -1,0 +1,46 @@
+"""A short exploration at each test run; `make explore` has the long one."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_server.log.producers import Producers
+from tests.exploration.exploring import Exploration
+from tests.exploration.starts import BEFORE_890, world
+from tests.exploration.world_model import Budget
+
+
+@pytest.mark.parametrize("start", ["fresh", "ready", "open"])
+@pytest.mark.parametrize("same_id", [True, False], ids=["one-id", "two-ids"])
+@pytest.mark.parametrize("version", [1, 2], ids=["V1", "V2"])
+def test_no_order_of_a_few_steps_violates_anything(version: int, same_id: bool, start: str) -> None:
+    exploration = Exploration(depth=7 if same_id else 4, most_states=100_000)
+    budget = BEFORE_890 if version == 1 else Budget()
+    exploration.run(world(version, same_id=same_id, start=start, budget=budget))
+    assert exploration.violations == []
+    assert exploration.is_complete
+    assert exploration.states > 300
+
+
+def test_r7v1_the_known_exposure_of_old_clients_is_met() -> None:
+    """KAFKA-17754: before KIP-890 an EndTxn that the network held back ends the next transaction.
+    That this is found shows what the exploration can find; with KIP-890 `make explore` passes."""
+    exploration = Exploration(depth=12, most_states=100_000)
+    exploration.run(world(1, same_id=True, start="open", budget=Budget()))
+    ((wrong, path), *_) = exploration.violations
+    assert wrong.startswith("I7")
+    assert path[-1].name == "release"
+
+
+def test_every_kind_of_step_is_taken() -> None:
+    exploration = Exploration(depth=6, most_states=100_000)
+    exploration.run(world(2, same_id=True, start="open"))
+    assert len(exploration.by_step) == 9
+
+
+def test_a_broken_core_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no batch is ever refused, a repeated one is there twice (I3)."""
+    monkeypatch.setattr(Producers, "check_data", lambda *_, **__: None)
+    exploration = Exploration(depth=8, most_states=100_000)
+    exploration.run(world(2, same_id=True, start="open"))
+    assert exploration.violations

@@ -1,0 +1,128 @@
+"""Two producers, two partitions, one coordinator, and the state that everything that can happen
+next changes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from oncelog_server.partition.verification import VerificationGuard
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.markers import MarkerWork
+from tests.exploration.clients import ClientModel, End, Produce, Request
+from tests.exploration.coordinator_model import CoordinatorModel
+from tests.exploration.partition_model import Ghost, PartitionModel
+
+PARTITIONS = (TopicPartition("a", 0), TopicPartition("a", 1))
+
+
+class Held(NamedTuple):
+    """A request that its client has given up and the network still has."""
+
+    client: int
+    request: Request
+
+
+class Owed(NamedTuple):
+    """A marker on its way. `retried`: sent again once the others of this attempt are settled."""
+
+    work: MarkerWork
+    partition: int
+
+
+class Parked(NamedTuple):
+    """A Produce that waits until its partition is in the transaction; `guard` names that in
+    `WorldModel.guards`."""
+
+    request: Produce
+    guard: int
+
+
+class Answered(NamedTuple):
+    """An EndTxn that succeeded, as the client saw it."""
+
+    ended: End
+    client: int
+
+
+class Budget(NamedTuple):
+    """How often what makes the number of orders explode may still happen."""
+
+    transactions: int = 2
+    restarts: int = 1
+    losses: int = 1
+    timeouts: int = 1
+    holds: int = 1
+
+
+class WorldModel:
+    """Mutable: a step is made in a clone. `violations`: what the last step has shown.
+
+    Partitions are shared with the clone until `changing` asks for one.
+    """
+
+    def __init__(self, clients: tuple[ClientModel, ...], budget: Budget) -> None:
+        self.clients = clients
+        self.budget = budget
+        self.coordinator = CoordinatorModel()
+        self.partitions = [PartitionModel(), PartitionModel()]
+        self.held: tuple[Held, ...] = ()
+        self.owed: tuple[Owed, ...] = ()
+        # Markers whose answers did not come: the coordinator sends them again.
+        self.again: tuple[Owed, ...] = ()
+        self.answered: tuple[Answered, ...] = ()
+        # Every EndTxn that was ever sent.
+        self.asked: frozenset[tuple[Ghost, bool]] = frozenset()
+        # Of (producer id, epoch): to which client they went.
+        self.handed: tuple[tuple[tuple[int, int], int], ...] = ()
+        self.guards: dict[int, VerificationGuard] = {}
+        self.questions = 0
+        self.next_producer_id = 100
+        self.violations: list[str] = []
+        self._owned = [True, True]
+
+    def clone(self) -> WorldModel:
+        twin = WorldModel.__new__(WorldModel)
+        twin.__dict__.update(self.__dict__)
+        twin.coordinator = self.coordinator.clone()
+        twin.partitions = list(self.partitions)
+        twin.violations = []
+        twin._owned = [False, False]
+        return twin
+
+    def changing(self, index: int) -> PartitionModel:
+        """That partition, which is about to change here and nowhere else."""
+        if not self._owned[index]:
+            copies: dict[int, VerificationGuard] = {}
+            self.partitions[index] = self.partitions[index].clone(copies)
+            self.guards = {
+                number: copies.get(id(guard), guard) for number, guard in self.guards.items()
+            }
+            self._owned[index] = True
+        return self.partitions[index]
+
+    def key(self) -> int:
+        """Equal for worlds in which the same can happen from here on."""
+        return hash(
+            (
+                self.clients,
+                self.budget,
+                self.coordinator.key(),
+                self.partitions[0].key(),
+                self.partitions[1].key(),
+                self.held,
+                self.owed,
+                self.again,
+                self.answered,
+                self.asked,
+                self.handed,
+                self.next_producer_id,
+                tuple(self._holds(one.request) for one in self.coordinator.waiting),
+            )
+        )
+
+    def _holds(self, request: object) -> bool | None:
+        if not isinstance(request, Parked):
+            return None
+        partition = self.partitions[request.request.partition]
+        producer_id = request.request.producer[0]
+        return partition.guards.holds(producer_id, self.guards[request.guard])
