@@ -153,6 +153,9 @@ async def test_a_frame_does_not_age_while_the_broker_does_not_read_it(world: Wor
 async def test_n3_who_is_silent_too_long_is_closed(world: World) -> None:
     reader, writer = await world.connect()
     assert await echoes(reader, writer)
+    async with asyncio.timeout(DEADLINE_S):
+        while any(connection.heard for connection in world.listener.connections):
+            await asyncio.sleep(0.01)  # until a sweep has seen it
     world.clock.ms += IDLE_MS + 1
     assert await closed(reader)
     writer.close()

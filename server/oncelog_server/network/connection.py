@@ -17,6 +17,7 @@ from oncelog_server.deferred import Deferred
 from oncelog_server.network.frame_reader import FrameReader, SharedBuffer
 from oncelog_server.network.outbox import Outbox, Part
 from oncelog_server.network.request_context import Peer
+from oncelog_server.network.turn import Turn
 from oncelog_server.security.authorizer import ANONYMOUS
 
 log = structlog.get_logger("oncelog.network")
@@ -44,6 +45,7 @@ class Server(Protocol):
     """What a connection needs of the broker behind it."""
 
     shared_buffer: SharedBuffer
+    turn: Turn
     max_request_bytes: int
     # SO_SNDBUF; -1 leaves it to the system.
     send_buffer_bytes: int
@@ -81,9 +83,12 @@ class Connection(asyncio.BufferedProtocol):
         # Frames that arrived behind a parked request.
         self._backlog = bytearray()
         self._write_paused = False
+        self._poll: select.poll | None = None
         self._reading = True
         self._draining = False
         self.last_active_ms = 0
+        # Whether anything was read since `last_active_ms` was set: a clock is not read for each.
+        self.heard = False
         self.frame_started_ms: int | None = None
 
     # --- life
@@ -100,7 +105,7 @@ class Connection(asyncio.BufferedProtocol):
         name = transport.get_extra_info("peername")
         address = f"/{name[0]}" if isinstance(name, tuple) else "/unknown"
         self.peer = Peer(ANONYMOUS, address, self._listener, self._has_hung_up)
-        self._outbox = Outbox(self._transport, self._loop)
+        self._outbox = Outbox(self._transport, self._loop, self._server.turn)
         self.last_active_ms = self._server.monotonic_ms()
         if not self._server.connection_opened(self):
             self._transport.abort()
@@ -127,7 +132,14 @@ class Connection(asyncio.BufferedProtocol):
         """Take no more requests; close once what is owed is answered (a clean stop)."""
         self._draining = True
         self._pause_reading()
-        if self._transport is not None and not self._owed:
+        if not self._owed:
+            self._close_written()
+
+    def _close_written(self) -> None:
+        """Close once what was answered has left."""
+        if self._transport is not None:
+            assert self._outbox is not None
+            self._outbox.flush()
             self._transport.close()
 
     def _address(self) -> str:
@@ -142,9 +154,10 @@ class Connection(asyncio.BufferedProtocol):
         sock = transport.get_extra_info("socket")
         if sock is None or not _HUNG_UP:
             return False
-        poll = select.poll()
-        poll.register(sock.fileno(), _HUNG_UP)
-        return bool(poll.poll(0))
+        if self._poll is None:
+            self._poll = select.poll()
+            self._poll.register(sock.fileno(), _HUNG_UP)
+        return bool(self._poll.poll(0))
 
     @property
     def held_bytes(self) -> int:
@@ -156,16 +169,35 @@ class Connection(asyncio.BufferedProtocol):
         return self._frames.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        now_ms = self._server.monotonic_ms()
-        self.last_active_ms = now_ms
+        self.heard = True
+        frame = self._frames.whole(nbytes)
+        if frame is not None:
+            if self._owed or self._is_held:
+                self._handle((frame,))
+            else:
+                self._handle_alone(frame)
+            return
         self._handle(self._frames.received(nbytes))
         if not (self._frames.is_within_frame and self._reading):
             self.frame_started_ms = None
         elif self.frame_started_ms is None:
-            self.frame_started_ms = now_ms
+            self.frame_started_ms = self._server.monotonic_ms()
 
     def eof_received(self) -> bool:
         return False
+
+    def _handle_alone(self, frame: memoryview) -> None:
+        """Serve one frame with nothing before or behind it: `_handle` without its bookkeeping."""
+        assert self.peer is not None
+        try:
+            answer = self._server.serve(frame, self.peer)
+        except Exception as error:
+            self._failed(error)
+            return
+        if type(answer) is list:
+            self._send(answer)
+        elif isinstance(answer, Deferred):
+            self._owe(answer)
 
     def _handle(self, frames: Iterable[memoryview]) -> None:
         """Serve frames until one parks the connection, or its turn is over; put the rest aside."""
@@ -192,18 +224,23 @@ class Connection(asyncio.BufferedProtocol):
                 if not left % _COUNTED and (not left or sum(map(len, ready)) > TURN_BYTES):
                     held = True
                     self._loop.call_soon(self._resume)
-        except ProtocolError as error:
+        except Exception as error:
             self._send(ready)
-            self.close(str(error)[:200])
-            return
-        except Exception:
-            # A defect of ours: the client finds out by the closed connection, the operator by this
-            # line.
-            log.exception("request failed", peer=self._address())
-            self.close("a request failed")
+            self._failed(error)
             return
         if ready:
             self._send(ready)
+
+    def _failed(self, error: Exception) -> None:
+        if self._outbox is not None:
+            self._outbox.flush()
+        if isinstance(error, ProtocolError):
+            self.close(str(error)[:200])
+            return
+        # A defect of ours: the client finds out by the closed connection, the operator by this
+        # line.
+        log.error("request failed", peer=self._address(), exc_info=error)
+        self.close("a request failed")
 
     @property
     def _is_held(self) -> bool:
@@ -269,8 +306,8 @@ class Connection(asyncio.BufferedProtocol):
         if ready:
             self._send(ready)
         if self._draining:
-            if not owed and self._transport is not None:
-                self._transport.close()
+            if not owed:
+                self._close_written()
         elif self._parked is None and (self._backlog or not self._reading):
             # Not from inside the core that has just completed the answer.
             self._loop.call_soon(self._resume)

@@ -73,6 +73,15 @@ class FrameReader:
         self._frame = grown
         return grown
 
+    def whole(self, count: int) -> memoryview | None:
+        """The frame, where the `count` bytes read are one and nothing else, as they mostly are.
+        None, and nothing has changed, where they are not."""
+        if count > _LENGTH.size and self._frame is None and not self._head:
+            (size,) = _LENGTH.unpack_from(self._shared.bytes)
+            if size == count - _LENGTH.size <= self._limit:
+                return self._shared.view[_LENGTH.size : count]
+        return None
+
     def received(self, count: int) -> Iterator[memoryview]:
         """Frames in order; each view is valid until the next one is asked for, unless the frame had
         a buffer of its own. Raises ProtocolError for a length that no frame may have."""

@@ -17,6 +17,7 @@ from oncelog_server.clock import Clock
 from oncelog_server.network.connection import Answer, Connection
 from oncelog_server.network.frame_reader import SharedBuffer
 from oncelog_server.network.request_context import Peer
+from oncelog_server.network.turn import Turn
 
 if TYPE_CHECKING:
     from oncelog_server.config import Settings
@@ -71,7 +72,8 @@ class Listener:
     """All sockets of one broker."""
 
     def __init__(self, requests: Requests, limits: Limits, clock: Clock) -> None:
-        self._requests = requests
+        self.serve = requests.serve
+        self.turn = Turn(asyncio.get_running_loop())
         self._limits = limits
         self._clock = clock
         self.shared_buffer = SharedBuffer()
@@ -121,9 +123,6 @@ class Listener:
         open_now = Counter(one.peer.listener for one in self.connections if one.peer is not None)
         return [(name, open_now[name]) for name in self._names]
 
-    def serve(self, frame: memoryview, peer: Peer) -> Answer:
-        return self._requests.serve(frame, peer)
-
     def monotonic_ms(self) -> int:
         return self._clock.monotonic_ms()
 
@@ -164,6 +163,9 @@ class Listener:
             started = connection.frame_started_ms
             if started is not None and now_ms - started > FRAME_DEADLINE_MS:
                 connection.close("a request was not complete in time")
+            elif connection.heard:
+                connection.heard = False
+                connection.last_active_ms = now_ms
             elif 0 <= self._limits.max_idle_ms < now_ms - connection.last_active_ms:
                 connection.close("idle")
         bound = self._limits.queued_max_request_bytes

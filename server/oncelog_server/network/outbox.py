@@ -18,12 +18,15 @@ from contextlib import suppress
 from typing import Final, cast
 
 from oncelog_server.log.results import FileRange
+from oncelog_server.network.turn import Turn
 from oncelog_server.storage.files import Buffer, StorageError
 
 # Below this one read and one joined write are cheaper than two system calls (performance brief,
 # section 2).
 SENDFILE_BYTES: Final = 64 << 10
 HAS_SENDFILE: Final = sys.platform == "linux"
+# Above this an answer is worth a wake-up of its own.
+HELD_BYTES: Final = 4 << 10
 # How long to look away when the transport is not drained yet and gives no event for it.
 LOOK_AGAIN_S: Final = 0.001
 
@@ -34,9 +37,14 @@ class Outbox:
     """`resumed` is called when everything has been handed to the system after a time when it had
     not."""
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, turn: Turn
+    ) -> None:
         self._transport = transport
         self._loop = loop
+        self._turn = turn
+        # Answers that leave at the end of the turn.
+        self._held: list[bytes] = []
         self._queue: deque[Part] = deque()
         self._descriptor = -1
         self._sending: _Sending | None = None
@@ -59,12 +67,34 @@ class Outbox:
     def send(self, parts: list[Part]) -> None:
         if self._closed:
             return
-        if not self._queue and self._sending is None and not any(map(_is_range, parts)):
-            self._write(b"".join(cast("list[Buffer]", parts)))
-            return
+        if not self._queue and self._sending is None:
+            first = parts[0]
+            if len(parts) == 1 and type(first) is bytes:
+                self._write_in_turn(first)
+                return
+            if not any(map(_is_range, parts)):
+                self._write_in_turn(b"".join(cast("list[Buffer]", parts)))
+                return
+            self.flush()
         self._queue.extend(parts)
         if self._sending is None:
             self._pump()
+
+    def _write_in_turn(self, data: bytes) -> None:
+        held = self._held
+        if held:
+            held.append(data)
+        elif len(data) > HELD_BYTES or self._turn.may_write():
+            self._write(data)
+        else:
+            held.append(data)
+            self._turn.hold(self)
+
+    def flush(self) -> None:
+        """Write what waits for the end of the turn."""
+        if self._held and not self._closed:
+            held, self._held = self._held, []
+            self._write(held[0] if len(held) == 1 else b"".join(held))
 
     def _write(self, data: bytes) -> None:
         """Hand it to the system now if it takes it; uvloop alone would wait for the end of the
@@ -86,6 +116,7 @@ class Outbox:
     def close(self) -> None:
         """Forget what was not written and give the descriptor back."""
         self._closed = True
+        self._held.clear()
         self._queue.clear()
         self._sending = None
         if self._watching:

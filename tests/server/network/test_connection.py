@@ -13,6 +13,7 @@ from oncelog_server.deferred import Deferred
 from oncelog_server.network.connection import Answer, Connection, Parts
 from oncelog_server.network.frame_reader import SharedBuffer
 from oncelog_server.network.request_context import Peer
+from oncelog_server.network.turn import Turn
 
 DEADLINE_S = 10
 
@@ -23,6 +24,7 @@ class Scripted:
 
     def __init__(self) -> None:
         self.shared_buffer = SharedBuffer()
+        self.turn = Turn(asyncio.get_running_loop())
         self.max_request_bytes = 1 << 20
         self.send_buffer_bytes = 102_400
         self.served: list[bytes] = []

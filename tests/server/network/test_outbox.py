@@ -12,6 +12,7 @@ from pathlib import Path
 
 from oncelog_server.log.results import FileRange
 from oncelog_server.network.outbox import SENDFILE_BYTES, Outbox, Part
+from oncelog_server.network.turn import Turn
 from oncelog_server.storage.files import File
 from oncelog_server.storage.os_files import OsFiles
 
@@ -26,7 +27,8 @@ class Sender(asyncio.Protocol):
         self.lost = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.outbox = Outbox(transport, asyncio.get_running_loop())  # type: ignore[arg-type]
+        loop = asyncio.get_running_loop()
+        self.outbox = Outbox(transport, loop, Turn(loop))  # type: ignore[arg-type]
         self.ready.set()
 
     def connection_lost(self, error: Exception | None) -> None:

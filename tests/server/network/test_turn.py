@@ -1,0 +1,53 @@
+"""When small answers are written: alone at once, many at the end of the loop's turn."""
+
+from __future__ import annotations
+
+import asyncio
+
+from oncelog_server.network.turn import Turn
+
+
+class Answers:
+    def __init__(self) -> None:
+        self.flushed = 0
+
+    def flush(self) -> None:
+        self.flushed += 1
+
+
+async def a_turn() -> None:
+    """Over once everything scheduled until now has run."""
+    over = asyncio.Event()
+    asyncio.get_running_loop().call_soon(over.set)
+    await over.wait()
+
+
+async def test_a_single_answer_in_each_turn_leaves_at_once() -> None:
+    turn = Turn(asyncio.get_running_loop())
+    for _ in range(3):
+        assert turn.may_write()
+        await a_turn()
+
+
+async def test_of_several_answers_only_the_first_leaves_before_the_end_of_the_turn() -> None:
+    turn, second, third = Turn(asyncio.get_running_loop()), Answers(), Answers()
+    assert turn.may_write()
+    for one in (second, third):
+        assert not turn.may_write()
+        turn.hold(one)
+    assert (second.flushed, third.flushed) == (0, 0)
+    await a_turn()
+    assert (second.flushed, third.flushed) == (1, 1)
+
+
+async def test_after_a_turn_with_several_answers_the_first_waits_too() -> None:
+    """So that none of many clients is always ahead of the others."""
+    turn, one = Turn(asyncio.get_running_loop()), Answers()
+    assert turn.may_write()
+    assert not turn.may_write()
+    await a_turn()
+    assert not turn.may_write()
+    turn.hold(one)
+    await a_turn()
+    assert one.flushed == 1
+    assert turn.may_write(), "alone again"
