@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Awaitable, Callable, Iterable
 from enum import IntEnum
@@ -80,7 +81,8 @@ class Cluster:
         self._failures: dict[Address, tuple[int, float]] = {}
         self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
         self._refreshing = asyncio.Lock()
-        self._refreshed_ms = -1.0
+        self._soon = False
+        self._refreshed_ms = -math.inf
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -254,11 +256,16 @@ class Cluster:
             callback()
 
     def refresh_soon(self) -> None:
-        """Ask for fresh metadata in the background: something was not where it was said to be."""
-        if not self._refreshing.locked() and not self._closed:
-            self.spawn(self._refresh_quietly())
+        """Ask for fresh metadata in the background: something was not where it was said to be. Once
+        per `retry_backoff_ms`: what is wrong may be wrong in the answer, too."""
+        if not (self._soon or self._refreshing.locked() or self._closed):
+            self._soon = True
+            wait_ms = self._refreshed_ms + self.backoff.initial_ms - monotonic_ms()
+            self.spawn(self._refresh_quietly(max(wait_ms, 0)))
 
-    async def _refresh_quietly(self) -> None:
+    async def _refresh_quietly(self, wait_ms: float) -> None:
+        await asyncio.sleep(wait_ms / 1000)
+        self._soon = False
         try:
             await self.refresh()
         except KafkaError:
@@ -266,8 +273,7 @@ class Cluster:
 
     async def _refresh_regularly(self) -> None:
         while True:
-            await asyncio.sleep(self.config.metadata_max_age_ms / 1000)
-            await self._refresh_quietly()
+            await self._refresh_quietly(self.config.metadata_max_age_ms)
 
     def watch(self, topics: Iterable[str]) -> None:
         """Topics that every refresh asks for from now on."""

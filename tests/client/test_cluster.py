@@ -9,6 +9,7 @@ from typing import Any
 
 from oncelog_client.cluster import Cluster
 from oncelog_client.config import producer_config
+from oncelog_protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
 
 DEADLINE_S = 5.0
 
@@ -31,4 +32,25 @@ async def test_a_failed_opening_by_another_is_told_as_well() -> None:
         assert cluster.ready_connection(1, "", told.set) is None
     async with asyncio.timeout(DEADLINE_S):
         await told.wait()
+    await cluster.close()
+
+
+async def test_metadata_that_stay_wrong_are_not_asked_for_in_a_loop() -> None:
+    """A partition without a leader had the sender refresh as fast as the broker could answer."""
+    cluster = Cluster(
+        producer_config("127.0.0.1:9", {"retry_backoff_ms": 60_000}), auto_create=False
+    )
+    asked = 0
+
+    async def answer(*_: object) -> MetadataResponse:
+        nonlocal asked
+        asked += 1
+        return MetadataResponse(brokers=[MetadataResponseBroker(1, "127.0.0.1", 9)])
+
+    cluster.call_any = answer  # type: ignore[assignment]
+    cluster.on_metadata.append(cluster.refresh_soon)
+    cluster.refresh_soon()
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert asked == 1
     await cluster.close()
