@@ -276,7 +276,8 @@ def _settings(options: Options) -> Settings:
         oncelog_flush_on_ack=options.flush_on_ack,
         log_segment_bytes=options.segment_bytes,
         transaction_state_log_segment_bytes=max(options.segment_bytes, 300),
-        offsets_topic_segment_bytes=max(options.segment_bytes, 300),
+        # A group's metadata must fit into one.
+        offsets_topic_segment_bytes=max(options.segment_bytes, 2_000),
         log_index_interval_bytes=options.index_interval_bytes,
         transaction_state_log_num_partitions=options.transaction_partitions,
         offsets_topic_num_partitions=options.offsets_partitions,
