@@ -95,7 +95,7 @@ def send_again(wire: Wire, topic: str, data: bytearray, who: Identity | None = N
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-def test_a_lost_answer(broker: Mortal, topic: str, transactional: bool) -> None:
+def test_r1_a_lost_answer(broker: Mortal, topic: str, transactional: bool) -> None:
     """The retry is told where the first try was written. No duplicates."""
     with Wire(broker.address) as wire:
         who = new_identity(wire, topic if transactional else None)
@@ -164,7 +164,7 @@ def test_the_coordinator_dies_during_a_transaction(broker: Mortal, topic: str) -
         wait_until(lambda: last_stable_offset(wire, topic) == (3, 3), "the marker")
 
 
-def test_the_leader_dies_with_the_answer(broker: Mortal, topic: str) -> None:
+def test_r10_the_leader_dies_with_the_answer(broker: Mortal, topic: str) -> None:
     """Sequences are remembered over the crash: the retry is a duplicate, a gap is refused."""
     with Wire(broker.address) as wire:
         who = new_identity(wire)
@@ -179,7 +179,7 @@ def test_the_leader_dies_with_the_answer(broker: Mortal, topic: str) -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_the_groups_coordinator_dies_during_a_transaction(
+def test_o7_the_groups_coordinator_dies_during_a_transaction(
     broker: Mortal, topic: str, commit: bool
 ) -> None:
     """Its offsets are pending before and after, and count when the transaction commits."""

@@ -50,7 +50,7 @@ def connect(target: Target) -> socket.socket:
 
 
 @pytest.mark.parametrize("kind", NONSENSE)
-def test_nonsense_closes_its_own_connection_alone(target: Target, kind: str) -> None:
+def test_h1_h4_nonsense_closes_its_own_connection_alone(target: Target, kind: str) -> None:
     """No answer, no harm: the connection is closed and the next client is served."""
     with Wire(target.address) as bystander, connect(target) as nonsense:
         nonsense.sendall(NONSENSE[kind])
@@ -81,7 +81,7 @@ def test_a_request_in_single_bytes(target: Target) -> None:
     assert struct.unpack_from(">i", answer, 4) == (77,)
 
 
-def test_a_client_that_hangs_up_in_the_middle(target: Target, topic: str) -> None:
+def test_h11_a_client_that_hangs_up_in_the_middle(target: Target, topic: str) -> None:
     """Gone before its answer: the broker writes the batch and serves on."""
     with Wire(target.address) as wire:
         for _ in range(50):
@@ -103,7 +103,9 @@ def many_descriptors() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_five_thousand_idle_connections(target: Target, many_descriptors: None, topic: str) -> None:
+def test_h65_five_thousand_idle_connections(
+    target: Target, many_descriptors: None, topic: str
+) -> None:
     """They cost memory and nothing else: clients are served, and their end is noticed."""
     idle: list[socket.socket] = []
     try:

@@ -96,7 +96,7 @@ def test_topics_that_cannot_be(
 
 
 @pytest.mark.parametrize("bad", ["", ".", "..", "a b", "ä", "a/b", "x" * 250])
-def test_names_that_cannot_be(wire: Wire, bad: str) -> None:
+def test_h25_names_that_cannot_be(wire: Wire, bad: str) -> None:
     (result,) = wire.call(CreateTopicsRequest([new(bad)])).topics
     assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert result.error_message.startswith("Topic name is invalid: ")

@@ -16,7 +16,9 @@ from tests.conformance.wire import Wire
 from tests.conformance.writing import batch, new_identity, produce, records, topic_id
 
 
-def test_a_repeated_batch_is_answered_with_its_first_offset(wire: Wire, topic: str) -> None:
+def test_r1_r2_r3_a_repeated_batch_is_answered_with_its_first_offset(
+    wire: Wire, topic: str
+) -> None:
     """Any of the last five batches: success, the original offset, nothing appended."""
     who = new_identity(wire)
     offsets = [produce(wire, topic, batch(who, at * 2, 2)).base_offset for at in range(7)]
@@ -27,7 +29,7 @@ def test_a_repeated_batch_is_answered_with_its_first_offset(wire: Wire, topic: s
     assert produce(wire, topic, batch(who, 14)).base_offset == 14
 
 
-def test_a_batch_out_of_order_is_refused(wire: Wire, topic: str) -> None:
+def test_r4_a_batch_out_of_order_is_refused(wire: Wire, topic: str) -> None:
     """A gap, and a batch older than the last five: OUT_OF_ORDER_SEQUENCE_NUMBER."""
     who = new_identity(wire)
     for at in range(7):
@@ -38,7 +40,7 @@ def test_a_batch_out_of_order_is_refused(wire: Wire, topic: str) -> None:
     assert produce(wire, topic, batch(who, 7)).base_offset == 7
 
 
-def test_the_sequence_starts_again_with_a_new_epoch(wire: Wire, topic: str) -> None:
+def test_r4_the_sequence_starts_again_with_a_new_epoch(wire: Wire, topic: str) -> None:
     """A higher epoch begins at 0; the old one is fenced with INVALID_PRODUCER_EPOCH."""
     who = new_identity(wire)
     produce(wire, topic, batch(who, 0))
@@ -49,7 +51,7 @@ def test_the_sequence_starts_again_with_a_new_epoch(wire: Wire, topic: str) -> N
     assert produce(wire, topic, batch(who, 1)).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_the_sequence_wraps(wire: Wire, topic: str) -> None:
+def test_e8_the_sequence_wraps(wire: Wire, topic: str) -> None:
     """2^31 - 1 is followed by 0."""
     who = new_identity(wire)
     largest = (1 << 31) - 1
@@ -94,7 +96,9 @@ BAD_BATCHES = {
 
 
 @pytest.mark.parametrize("kind", BAD_BATCHES)
-def test_a_bad_batch_is_refused_and_nothing_else_happens(wire: Wire, topic: str, kind: str) -> None:
+def test_h40_h41_h42_h50_a_bad_batch_is_refused_and_nothing_else_happens(
+    wire: Wire, topic: str, kind: str
+) -> None:
     """Its own error code; the connection, the partition and the next batch are fine."""
     data, code = BAD_BATCHES[kind]
     refused = produce(wire, topic, bytearray(data))
@@ -131,7 +135,7 @@ def test_an_unknown_topic_id(wire: Wire, topic: str) -> None:
         assert code == (ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-def test_required_acks_are_none_one_or_all(wire: Wire, topic: str) -> None:
+def test_h52_required_acks_are_none_one_or_all(wire: Wire, topic: str) -> None:
     """acks=2 is INVALID_REQUIRED_ACKS; acks=0 has no answer, and the next one is in its place."""
     refused = produce(wire, topic, build_batch(records()), acks=2)
     assert refused.error_code == ErrorCode.INVALID_REQUIRED_ACKS

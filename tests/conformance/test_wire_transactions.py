@@ -102,7 +102,7 @@ def test_an_empty_transactional_id(wire: Wire) -> None:
     assert init_producer_id(wire, "").error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_one_bad_partition_and_nothing_is_added(wire: Wire, topic: str) -> None:
+def test_r18_one_bad_partition_and_nothing_is_added(wire: Wire, topic: str) -> None:
     """The others are told OPERATION_NOT_ATTEMPTED."""
     who = new_identity(wire, topic, version=2)
     codes = add_partitions(wire, who, (topic, 0), (f"{topic}-no", 0))

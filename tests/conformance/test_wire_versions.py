@@ -64,7 +64,7 @@ def test_every_version_is_answered(target: Target, key: int) -> None:
             assert isinstance(wire.call(request, version), api.response), version
 
 
-def test_a_version_of_the_future_is_told_the_versions(wire: Wire) -> None:
+def test_h10_a_version_of_the_future_is_told_the_versions(wire: Wire) -> None:
     """KIP-511: ApiVersions alone is answered, in version 0 with UNSUPPORTED_VERSION."""
     header = struct.pack(">hhihB", ApiKey.API_VERSIONS, 99, 7, -1, 0)
     wire.socket.sendall(struct.pack(">i", len(header) + 5) + header + b"other")
@@ -80,7 +80,7 @@ def test_a_version_of_the_future_is_told_the_versions(wire: Wire) -> None:
     ("key", "version"),
     [(ApiKey.METADATA, 99), (ApiKey.PRODUCE, 2), (ApiKey.FETCH, 3), (999, 0), (-1, 0)],
 )
-def test_what_is_not_spoken_closes_the_connection(wire: Wire, key: int, version: int) -> None:
+def test_h10_what_is_not_spoken_closes_the_connection(wire: Wire, key: int, version: int) -> None:
     """There is no answer that such a client could read."""
     header = struct.pack(">hhih", key, version, 1, -1)
     wire.socket.sendall(struct.pack(">i", len(header)) + header + bytes(20))

@@ -120,7 +120,7 @@ def restarted(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_damaged_file_beside_the_log_is_rebuilt(restarted: Restarted, kind: str) -> None:
+def test_s7_a_damaged_file_beside_the_log_is_rebuilt(restarted: Restarted, kind: str) -> None:
     """Clients see what they saw before; an open transaction still holds readers back (S5, S7)."""
     before = restarted.before[kind]
     assert before.committed != before.values
@@ -129,7 +129,7 @@ def test_a_damaged_file_beside_the_log_is_rebuilt(restarted: Restarted, kind: st
     assert restarted.log_lines
 
 
-def test_producers_are_known_though_their_snapshots_are_damaged(restarted: Restarted) -> None:
+def test_s4_s6_producers_are_known_though_their_snapshots_are_damaged(restarted: Restarted) -> None:
     """What the open transaction's producer sends again is a duplicate, not a new record."""
     with Wire(restarted.broker.address) as wire:
         who = Identity(*_producer_of_last_batch(wire, "snapshot"), "open")
@@ -158,7 +158,7 @@ def assert_said(broker: Oncelog, path: Path, position: int) -> None:
     assert (told[-1]["level"], told[-1]["position"]) == ("error", position)
 
 
-def test_below_the_recovery_point_the_partition_goes_offline(broker: Oncelog) -> None:
+def test_s3d_below_the_recovery_point_the_partition_goes_offline(broker: Oncelog) -> None:
     """After a kill, and again at the starts after it: nothing is cut, nobody else suffers."""
     with Wire(broker.address) as wire:
         create(wire, "bad", "sound", flush_messages=1)
@@ -177,7 +177,9 @@ def test_below_the_recovery_point_the_partition_goes_offline(broker: Oncelog) ->
     assert path.read_bytes() == whole
 
 
-def test_above_the_recovery_point_the_log_is_cut_and_the_broker_says_so(broker: Oncelog) -> None:
+def test_s3d_above_the_recovery_point_the_log_is_cut_and_the_broker_says_so(
+    broker: Oncelog,
+) -> None:
     """As Kafka does; valid batches behind the cut are worth a word."""
     with Wire(broker.address) as wire:
         create(wire, "bad", "sound")
@@ -194,7 +196,7 @@ def test_above_the_recovery_point_the_log_is_cut_and_the_broker_says_so(broker: 
 
 
 @pytest.mark.parametrize("at", ["the last segment", "an older segment"])
-def test_a_header_damaged_after_a_clean_stop_is_never_skipped(broker: Oncelog, at: str) -> None:
+def test_s3c_a_header_damaged_after_a_clean_stop_is_never_skipped(broker: Oncelog, at: str) -> None:
     """The broker that trusts its files finds it when it walks there, and names the place."""
     with Wire(broker.address) as wire:
         create(wire, "bad", "sound", segment_bytes=SEGMENT_BYTES)
@@ -214,7 +216,7 @@ def test_a_header_damaged_after_a_clean_stop_is_never_skipped(broker: Oncelog, a
     assert_said(broker, path, positions[0])
 
 
-def test_a_body_damaged_after_a_clean_stop_is_found_by_the_readers_crc(broker: Oncelog) -> None:
+def test_s3c_a_body_damaged_after_a_clean_stop_is_found_by_the_readers_crc(broker: Oncelog) -> None:
     """S3c: as in Kafka, who reads checks. The batch goes out as it is, not shortened."""
     with Wire(broker.address) as wire:
         create(wire, "bad")

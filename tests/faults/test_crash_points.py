@@ -160,7 +160,7 @@ def parameters(version: int) -> list[tuple[str, str]]:
     ("version", "cell", "point"),
     [(version, *one) for version in (1, 2) for one in parameters(version)],
 )
-def test_c0_to_c14_a_transaction_is_all_or_nothing(
+def test_c0_to_c14_ca_cb_cc_ce_cg_o12_a_transaction_is_all_or_nothing(
     tmp_path: Path, version: int, cell: str, point: str, commit: bool
 ) -> None:
     """Whichever step it died at: the retry gets the result that was asked for, on all partitions,

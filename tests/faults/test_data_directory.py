@@ -63,7 +63,7 @@ def _rewrite(path: Path, old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["clean stop", "kill"])
-def test_unreadable_checkpoints_cost_time_and_no_record(broker: Oncelog, how: str) -> None:
+def test_s8_unreadable_checkpoints_cost_time_and_no_record(broker: Oncelog, how: str) -> None:
     """S8: what they said is found out from the logs, and the operator hears of it."""
     with Wire(broker.address) as wire:
         create(wire, "t")
@@ -82,7 +82,7 @@ def test_unreadable_checkpoints_cost_time_and_no_record(broker: Oncelog, how: st
 
 
 @pytest.mark.parametrize("how", ["clean stop", "kill"])
-def test_checkpoints_that_contradict_the_log(broker: Oncelog, how: str) -> None:
+def test_s8_checkpoints_that_contradict_the_log(broker: Oncelog, how: str) -> None:
     """A damaged digit, or records that are gone. Nobody can know below which point: nobody is
     served, nothing is deleted. But a log that ends below its start after a crash may have lost its
     end to a power failure: as in Kafka it begins anew there, and the operator hears of it."""

@@ -42,7 +42,7 @@ def limit_descriptors(broker: Oncelog, more: int | None) -> None:
     resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_accepting_waits_for_descriptors_and_others_go_on(broker: Oncelog) -> None:
+def test_d5_accepting_waits_for_descriptors_and_others_go_on(broker: Oncelog) -> None:
     """D5: 100 clients too many cost no time, and nobody who is connected notices."""
     with Wire(broker.address) as wire, ExitStack() as crowd:
         create(wire, "t")
@@ -62,7 +62,7 @@ def test_accepting_waits_for_descriptors_and_others_go_on(broker: Oncelog) -> No
     events(broker)
 
 
-def test_a_segment_that_cannot_be_made_is_refused_until_it_can(broker: Oncelog) -> None:
+def test_d6_a_segment_that_cannot_be_made_is_refused_until_it_can(broker: Oncelog) -> None:
     """D6: the partition says 56, the process lives, and the log goes on where it was."""
     sent: list[bytes] = []
     with Wire(broker.address) as wire:

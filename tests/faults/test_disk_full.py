@@ -135,7 +135,7 @@ def produce_until_refused(wire: Wire, topic: str) -> list[bytes]:
 
 
 @BOTH
-def test_what_was_acknowledged_is_there_and_the_rest_is_refused(
+def test_d1_d7_what_was_acknowledged_is_there_and_the_rest_is_refused(
     broker: Oncelog, disk: Disk
 ) -> None:
     """D1: readers go on, the log ends at a batch, there is one line about it; with room again
@@ -178,7 +178,7 @@ def end(wire: Wire, who: Identity, *, commit: bool) -> tuple[ErrorCode, Identity
 
 @BOTH
 @pytest.mark.parametrize("through", ["no crash", "kill"])
-def test_transactions_that_were_decided_are_finished(
+def test_d2_d3_transactions_that_were_decided_are_finished(
     broker: Oncelog, disk: Disk, through: str
 ) -> None:
     """D2, D3: a decision that cannot be written is not taken, one that is gets all its markers;

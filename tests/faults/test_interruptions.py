@@ -111,7 +111,7 @@ time.sleep(60)
 """
 
 
-def test_the_transaction_of_a_killed_client_is_aborted_at_its_timeout(
+def test_t1_n3_the_transaction_of_a_killed_client_is_aborted_at_its_timeout(
     broker: Oncelog, wire: Wire
 ) -> None:
     """Nobody else has to do anything: readers get past it, and never see its records."""
@@ -135,7 +135,7 @@ def test_the_transaction_of_a_killed_client_is_aborted_at_its_timeout(
     assert [(one["transactional_id"], one["cause"]) for one in told] == [("killed", "timed out")]
 
 
-def test_an_open_transaction_keeps_its_deadline_over_a_crash(tmp_path: Path) -> None:
+def test_s12_t5_an_open_transaction_keeps_its_deadline_over_a_crash(tmp_path: Path) -> None:
     """S12: the coordinator that comes back counts from the transaction's start."""
     broker = Oncelog(tmp_path, QUICK)
     broker.start()

@@ -15,7 +15,7 @@ from tests.faults.driving import QUICK, create, end_offset, events, last_stable_
 REMAINING = (1, 11, 60, 61, 100, -1)
 
 
-def test_the_last_batch_cut_at_some_lengths(tmp_path: Path) -> None:
+def test_s1_the_last_batch_cut_at_some_lengths(tmp_path: Path) -> None:
     """Nothing before it is touched; sent again it is no duplicate; readers see it once, when it is
     committed."""
     broker = Oncelog(tmp_path, QUICK)

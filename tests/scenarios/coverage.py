@@ -1,7 +1,8 @@
 """Finds the scenarios in the names of the tests.
 
-A name begins with the ids of what it shows: `test_l4_l5_…`, `test_c0_to_c14_…`. The first word that
-is no id ends them.
+A name begins with the ids of what it shows: `test_l4_l5_…`, `test_c0_to_c14_…`, in small or capital
+letters. The first word that is no id ends them; those of invariants (I1) and mutants (M1) are none
+of ours.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from tests.scenarios.rows import Row
 TESTS: Final = Path(__file__).resolve().parent.parent
 # What looks like an id: one that is in no table is a slip of the pen.
 _ID_LIKE: Final = re.compile(r"[zterxlogsdknbwh]\d+[a-z]?|r7v1|c\d+|c[a-k]|v[123]m")
+
+_OTHERS: Final = re.compile(r"[im]\d+")
 
 
 class UnknownScenario(Exception):
@@ -47,7 +50,7 @@ def _test_names(path: Path) -> Iterator[str]:
 
 def tokens(name: str) -> list[str]:
     """The ids at the front of a test's name; `c0_to_c14` are fifteen."""
-    words = name.removeprefix("test_").split("_")
+    words = name.removeprefix("test_").lower().split("_")
     found: list[str] = []
     position = 0
     while position < len(words):
@@ -61,7 +64,7 @@ def tokens(name: str) -> list[str]:
             position += 1
         elif _ID_LIKE.fullmatch(word):
             found.append(word)
-        else:
+        elif not _OTHERS.fullmatch(word):
             break
         position += 1
     return found

@@ -27,4 +27,5 @@ def test_ids_are_read_from_the_front_of_a_name() -> None:
     assert tokens("test_l4_l5_the_list_of_s1") == ["l4", "l5"]
     assert tokens("test_c9_to_c11_markers") == ["c9", "c10", "c11"]
     assert tokens("test_r7v1_ca_v2m_mixed") == ["r7v1", "ca", "v2m"]
+    assert tokens("test_R12_M19_a_guard") == ["r12"]
     assert tokens("test_a_marker_to_c1") == []

@@ -58,7 +58,7 @@ def damage(path: Path, position: int) -> None:
     (path / FIRST_SEGMENT).write_bytes(data)
 
 
-async def test_S3_a_corrupt_log_stays_offline_at_every_start_and_loses_nothing(
+async def test_S3d_a_corrupt_log_stays_offline_at_every_start_and_loses_nothing(
     tmp_path: Path,
 ) -> None:
     await written(tmp_path)

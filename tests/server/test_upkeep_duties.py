@@ -160,7 +160,7 @@ def test_checkpoints_say_how_far_each_log_is_on_disk_and_where_it_begins(tmp_pat
     assert kept.directory.log_start_offsets() == {A0: 3}
 
 
-def test_S3_a_partition_that_could_not_be_opened_keeps_its_recovery_point(tmp_path: Path) -> None:
+def test_S3d_a_partition_that_could_not_be_opened_keeps_its_recovery_point(tmp_path: Path) -> None:
     kept = Kept(tmp_path)
     offline = TopicPartition("offline", 0)
     kept.upkeep.checkpoint()

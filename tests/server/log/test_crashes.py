@@ -48,7 +48,7 @@ def run_until(operation: int, torn_bytes: int) -> tuple[Driver, list[int]]:
     raise StopIteration
 
 
-def test_a_kill_at_any_change_of_the_disk_loses_nothing_acknowledged() -> None:
+def test_s9_a_kill_at_any_change_of_the_disk_loses_nothing_acknowledged() -> None:
     reached = 0
     for operation in range(500):
         for torn_bytes in (0, 40):
@@ -71,7 +71,7 @@ def test_a_kill_at_any_change_of_the_disk_loses_nothing_acknowledged() -> None:
     raise AssertionError("the scenario does not end")
 
 
-def test_recovery_may_be_killed_at_any_change_and_done_again() -> None:
+def test_s11_recovery_may_be_killed_at_any_change_and_done_again() -> None:
     driver = busy()
     for path in list(driver.files.nodes):
         if path.endswith((".snapshot", ".txnindex")):
@@ -98,7 +98,9 @@ def test_recovery_may_be_killed_at_any_change_and_done_again() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_after_a_power_loss_the_log_is_a_prefix_and_keeps_what_was_flushed(seed: int) -> None:
+def test_s9_s17_after_a_power_loss_the_log_is_a_prefix_and_keeps_what_was_flushed(
+    seed: int,
+) -> None:
     random = Random(seed)
     driver = Driver()
     outcome: list[object] = []

@@ -30,7 +30,7 @@ def test_a_failed_append_changes_nothing_and_may_be_tried_again(driver: Driver) 
     check_invariants(driver.log, driver.files)
 
 
-def test_a_failed_marker_leaves_its_transaction_open(driver: Driver) -> None:
+def test_d3_a_failed_marker_leaves_its_transaction_open(driver: Driver) -> None:
     driver.files.fail_append(match=".log")
     with pytest.raises(StorageError):
         driver.mark(2, committed=False)
@@ -41,7 +41,7 @@ def test_a_failed_marker_leaves_its_transaction_open(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("room", range(0, 400, 7))
-def test_a_full_disk_ends_the_log_at_a_batch(room: int) -> None:
+def test_d1_a_full_disk_ends_the_log_at_a_batch(room: int) -> None:
     driver = Driver(LogConfig(segment_bytes=500))
     used = sum(len(node.data) for node in driver.files.nodes.values())
     driver.files.capacity = used + 1000 + room
@@ -62,7 +62,7 @@ def test_a_full_disk_ends_the_log_at_a_batch(room: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [".index", ".timeindex", "txn-index-checkpoint"])
-def test_a_roll_that_fails_leaves_the_old_segment_in_use(driver: Driver, kind: str) -> None:
+def test_d6_a_roll_that_fails_leaves_the_old_segment_in_use(driver: Driver, kind: str) -> None:
     driver.files.fail_append(match=kind)
     for n in range(400):
         try:
@@ -77,7 +77,7 @@ def test_a_roll_that_fails_leaves_the_old_segment_in_use(driver: Driver, kind: s
     check_invariants(driver.log, driver.files)
 
 
-def test_a_snapshot_that_cannot_be_written_costs_nothing_but_time(driver: Driver) -> None:
+def test_d4_a_snapshot_that_cannot_be_written_costs_nothing_but_time(driver: Driver) -> None:
     driver.files.fail_append(match=".snapshot")
     driver.log.roll(driver.now_ms)
     assert len(driver.log.segments) == 2
@@ -86,7 +86,7 @@ def test_a_snapshot_that_cannot_be_written_costs_nothing_but_time(driver: Driver
     check_invariants(driver.log, driver.files)
 
 
-def test_after_a_failed_fsync_nothing_is_promised_any_more(driver: Driver) -> None:
+def test_s16_after_a_failed_fsync_nothing_is_promised_any_more(driver: Driver) -> None:
     outcome: list[StorageError | None] = []
     driver.files.fail_sync()
     driver.log.flush(outcome.append)
@@ -104,7 +104,7 @@ def test_after_a_failed_fsync_nothing_is_promised_any_more(driver: Driver) -> No
     check_invariants(driver.log, driver.files)
 
 
-def test_a_read_that_fails_harms_that_read_alone(driver: Driver) -> None:
+def test_d9_a_read_that_fails_harms_that_read_alone(driver: Driver) -> None:
     answer = driver.log.read(0, 1000, limit=MANY)
     assert answer.records is not None
     driver.files.fail_reads(".log")

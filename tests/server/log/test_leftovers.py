@@ -55,7 +55,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_leftovers_are_resolved(case: str) -> None:
+def test_s18_leftovers_are_resolved(case: str) -> None:
     before, after = CASES[case]
     files = disk_with(*before)
     files.nodes[f"{DIRECTORY}/stranger"] = Node()
@@ -64,7 +64,7 @@ def test_leftovers_are_resolved(case: str) -> None:
     assert files.list(DIRECTORY) == [*sorted(after), "stranger"]
 
 
-def test_a_swap_takes_the_place_of_all_segments_it_was_made_from() -> None:
+def test_s18_a_swap_takes_the_place_of_all_segments_it_was_made_from() -> None:
     files = disk_with(name(0, "log"), name(0, "index"), name(2, "log"), name(4, "log"))
     merged = batch(2, base_offset=0) + batch(2, base_offset=2)
     files.nodes[f"{DIRECTORY}/{name(0, 'log.swap')}"] = Node(bytearray(merged))
@@ -77,7 +77,7 @@ def test_a_swap_takes_the_place_of_all_segments_it_was_made_from() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_sweeping_may_be_killed_anywhere_and_done_again(case: str) -> None:
+def test_s9_s18_sweeping_may_be_killed_anywhere_and_done_again(case: str) -> None:
     before, after = CASES[case]
     for operation in range(20):
         files = disk_with(*before)

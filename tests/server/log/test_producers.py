@@ -37,7 +37,7 @@ def sent(driver: Driver, count: int = 7) -> Driver:
 
 
 @pytest.mark.parametrize("back", range(1, 6))
-def test_one_of_the_last_five_batches_is_answered_with_its_first_place(
+def test_r1_r2_one_of_the_last_five_batches_is_answered_with_its_first_place(
     driver: Driver, back: int
 ) -> None:
     sent(driver)
@@ -48,7 +48,7 @@ def test_one_of_the_last_five_batches_is_answered_with_its_first_place(
     assert driver.log.log_end_offset == 14
 
 
-def test_a_batch_before_the_last_five_is_out_of_order(driver: Driver) -> None:
+def test_r3_a_batch_before_the_last_five_is_out_of_order(driver: Driver) -> None:
     sent(driver)
     assert refused(lambda: driver.send(1, 2, 2)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert driver.log.log_end_offset == 14
@@ -61,12 +61,12 @@ def test_half_of_a_batch_is_not_its_repetition(driver: Driver) -> None:
     assert refused(lambda: driver.send(1, 12, 3)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_gap_is_out_of_order(driver: Driver) -> None:
+def test_r4_a_gap_is_out_of_order(driver: Driver) -> None:
     sent(driver)
     assert refused(lambda: driver.send(1, 15, 1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_new_epoch_begins_at_sequence_0(driver: Driver) -> None:
+def test_r4_a_new_epoch_begins_at_sequence_0(driver: Driver) -> None:
     sent(driver)
     out_of_order = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refused(lambda: driver.send(1, 14, 1, epoch=1)) == out_of_order
@@ -114,7 +114,7 @@ def test_e8_a_sequence_may_wrap_inside_a_batch(driver: Driver) -> None:
     assert driver.send(1, 5, 1).base_offset == 7
 
 
-def test_after_a_restart_a_repeated_batch_is_never_appended_again(driver: Driver) -> None:
+def test_r17_after_a_restart_a_repeated_batch_is_never_appended_again(driver: Driver) -> None:
     """The snapshot has the last batch alone."""
     sent(driver)
     driver.restart()
@@ -127,7 +127,7 @@ def test_after_a_restart_a_repeated_batch_is_never_appended_again(driver: Driver
     assert not driver.send(1, 14, 2).duplicate
 
 
-def test_after_a_kill_the_last_five_are_known_from_the_log(driver: Driver) -> None:
+def test_r10_r17_after_a_kill_the_last_five_are_known_from_the_log(driver: Driver) -> None:
     sent(driver)
     driver.kill()
     assert all(driver.send(1, n * 2, 2).duplicate for n in range(2, 7))

@@ -29,7 +29,7 @@ def active_path(driver: Driver) -> str:
     return driver.log.active.log.path
 
 
-def test_a_tail_torn_at_any_byte_is_cut_to_the_batch_before() -> None:
+def test_s1_a_tail_torn_at_any_byte_is_cut_to_the_batch_before() -> None:
     driver = busy()
     path = active_path(driver)
     before = driver.log.log_end_offset
@@ -48,7 +48,7 @@ def test_a_tail_torn_at_any_byte_is_cut_to_the_batch_before() -> None:
         check_invariants(log, disk)
 
 
-def test_any_byte_of_the_last_batch_flipped_cuts_it() -> None:
+def test_s2_any_byte_of_the_last_batch_flipped_cuts_it() -> None:
     driver = busy()
     path = active_path(driver)
     before = driver.log.log_end_offset
@@ -145,7 +145,9 @@ KINDS = [
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", ["missing", *SPOILS])
 @pytest.mark.parametrize("clean", [True, False])
-def test_any_file_but_the_log_may_be_lost_or_damaged(kind: str, how: str, clean: bool) -> None:
+def test_s4_s6_s7_s8_any_file_but_the_log_may_be_lost_or_damaged(
+    kind: str, how: str, clean: bool
+) -> None:
     driver = busy()
     point, _ = driver.stop()
     expected = timestamps_of(driver.log)
@@ -170,7 +172,7 @@ def test_any_file_but_the_log_may_be_lost_or_damaged(kind: str, how: str, clean:
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
-def test_an_index_of_another_segment_is_not_believed(suffix: str) -> None:
+def test_s7_an_index_of_another_segment_is_not_believed(suffix: str) -> None:
     driver = busy()
     point, _ = driver.stop()
     paths = sorted(path for path in driver.files.nodes if path.endswith(suffix))
@@ -182,7 +184,7 @@ def test_an_index_of_another_segment_is_not_believed(suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
-def test_every_byte_of_an_index_may_flip(suffix: str) -> None:
+def test_s7_l13_every_byte_of_an_index_may_flip(suffix: str) -> None:
     driver = busy()
     point, _ = driver.stop()
     whole = driver.files.after_kill()
@@ -199,7 +201,7 @@ def test_every_byte_of_an_index_may_flip(suffix: str) -> None:
             assert found == oracle.aborted(0, oracle.end_offset), (path, position)
 
 
-def test_without_snapshots_a_clean_start_still_knows_its_producers() -> None:
+def test_s5_without_snapshots_a_clean_start_still_knows_its_producers() -> None:
     driver = busy()
     driver.send(1, 18, 2)
     for path in [path for path in driver.files.nodes if path.endswith(".snapshot")]:
@@ -214,7 +216,7 @@ def test_without_snapshots_a_clean_start_still_knows_its_producers() -> None:
     check_invariants(driver.log, driver.files)
 
 
-def test_a_snapshot_from_beyond_the_end_is_removed() -> None:
+def test_s6_a_snapshot_from_beyond_the_end_is_removed() -> None:
     driver = busy()
     driver.log.take_snapshot()
     end = driver.log.log_end_offset
@@ -227,7 +229,7 @@ def test_a_snapshot_from_beyond_the_end_is_removed() -> None:
     check_invariants(log, driver.files)
 
 
-def test_a_producer_known_by_its_marker_alone_keeps_epoch_and_coordinator() -> None:
+def test_s9b_a_producer_known_by_its_marker_alone_keeps_epoch_and_coordinator() -> None:
     driver = Driver()
     driver.plain()
     driver.mark(9, epoch=4, coordinator_epoch=7)
@@ -252,7 +254,7 @@ def test_an_empty_open_transaction_of_a_snapshot_blocks_readers() -> None:
     assert driver.log.first_unstable_offset(3) is None
 
 
-def test_a_crash_between_an_abort_and_its_index_row_loses_no_row() -> None:
+def test_s10_d3_a_crash_between_an_abort_and_its_index_row_loses_no_row() -> None:
     driver = Driver()
     driver.send(1, 0, 2, transactional=True)
     driver.files.fail_append(match=".txnindex")

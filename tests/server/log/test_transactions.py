@@ -29,7 +29,7 @@ def unstable(driver: Driver, high_watermark: int = MANY) -> int | None:
     return driver.log.first_unstable_offset(high_watermark)
 
 
-def test_an_open_transaction_holds_readers_at_its_first_record(driver: Driver) -> None:
+def test_l1_an_open_transaction_holds_readers_at_its_first_record(driver: Driver) -> None:
     driver.plain(3)
     driver.send(1, 0, 2, transactional=True)
     driver.plain()
@@ -81,7 +81,7 @@ def test_a_batch_outside_of_the_producer_s_open_transaction_is_refused(driver: D
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_a_marker_without_records_leaves_nothing_but_its_epochs(
+def test_l7_a_marker_without_records_leaves_nothing_but_its_epochs(
     driver: Driver, committed: bool
 ) -> None:
     driver.plain()
@@ -96,7 +96,7 @@ def test_a_marker_without_records_leaves_nothing_but_its_epochs(
 
 
 @pytest.mark.parametrize(("version", "epoch"), [(0, 0), (1, 0), (2, 1)])
-def test_a_marker_sent_again_changes_nothing(driver: Driver, version: int, epoch: int) -> None:
+def test_r15_a_marker_sent_again_changes_nothing(driver: Driver, version: int, epoch: int) -> None:
     driver.send(1, 0, 1, transactional=True)
     for _ in range(3):
         driver.mark(1, epoch=epoch, committed=False, version=version, coordinator_epoch=2)
@@ -133,7 +133,7 @@ def test_the_last_epoch_may_end_a_transaction(driver: Driver) -> None:
     assert [row[:3] for row in driver.log.aborted_transactions(0, MANY)] == [(1, 0, 1)]
 
 
-def test_an_aborted_transaction_over_three_segments_is_named_in_each(driver: Driver) -> None:
+def test_l4_an_aborted_transaction_over_three_segments_is_named_in_each(driver: Driver) -> None:
     for n in range(3):
         driver.plain(2)
         driver.send(1, n, 1, transactional=True)
@@ -153,7 +153,7 @@ def test_an_aborted_transaction_over_three_segments_is_named_in_each(driver: Dri
         assert driver.log.aborted_transactions(11, MANY) == []
 
 
-def test_a_reader_who_stops_in_an_aborted_transaction_is_told_of_it(driver: Driver) -> None:
+def test_l5_a_reader_who_stops_in_an_aborted_transaction_is_told_of_it(driver: Driver) -> None:
     """The bound a read gives out covers every record in it, and little more (L5)."""
     for n in range(30):
         driver.send(1, n, 1, transactional=True, size=100)
@@ -175,7 +175,7 @@ def test_a_reader_who_stops_in_an_aborted_transaction_is_told_of_it(driver: Driv
     assert offset == driver.log.log_end_offset
 
 
-def test_records_deleted_below_an_open_transaction_move_its_start(driver: Driver) -> None:
+def test_l9_records_deleted_below_an_open_transaction_move_its_start(driver: Driver) -> None:
     driver.send(1, 0, 3, transactional=True)
     driver.plain(3)
     driver.log.delete_records_before(5, driver.now_ms)

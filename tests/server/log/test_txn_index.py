@@ -41,7 +41,7 @@ def test_a_reader_is_told_of_all_that_meet_its_range(
 
 
 @given(st.lists(st.integers(0, 9), min_size=8, max_size=40), st.data())
-def test_a_flipped_byte_changes_the_checksum_or_is_refused(
+def test_l13_a_flipped_byte_changes_the_checksum_or_is_refused(
     choices: list[int], data: st.DataObject
 ) -> None:
     rows = history(choices)

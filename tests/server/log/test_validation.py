@@ -95,7 +95,9 @@ BAD: dict[str, tuple[Callable[[], bytearray], ErrorCode]] = {
 
 @pytest.mark.parametrize("name", BAD)
 @pytest.mark.parametrize("view", [False, True])
-def test_a_bad_batch_is_refused_and_changes_nothing(name: str, view: bool) -> None:
+def test_h40_h41_h42_h43_h47_h48_a_bad_batch_is_refused_and_changes_nothing(
+    name: str, view: bool
+) -> None:
     driver = Driver(DEFAULT)
     driver.plain(2)
     size = driver.log.size_bytes
@@ -118,7 +120,7 @@ def test_a_base_offset_is_overwritten_whatever_it_was() -> None:
 
 
 @pytest.mark.parametrize("excess", [-1, 0, 1])
-def test_the_largest_batch_has_max_message_bytes(excess: int) -> None:
+def test_h50_the_largest_batch_has_max_message_bytes(excess: int) -> None:
     data = batch(1, size=500)
     driver = Driver(replace(DEFAULT, max_message_bytes=len(data) - excess))
     if excess <= 0:
@@ -156,7 +158,7 @@ def test_a_repeated_batch_has_the_log_append_time_of_the_first() -> None:
     assert driver.send(1, 0, 1).log_append_time_ms == NOW_MS
 
 
-def test_an_age_limit_looks_at_every_record() -> None:
+def test_k6_an_age_limit_looks_at_every_record() -> None:
     driver = Driver(replace(DEFAULT, message_timestamp_before_max_ms=1000))
     old = [NewRecord(NOW_MS - age, None, b"v") for age in (0, 1001, 5)]
     with pytest.raises(AppendError) as refused:
@@ -210,7 +212,7 @@ def test_records_are_looked_into_only_where_a_setting_asks_for_it() -> None:
     assert refused.value.code == ErrorCode.INVALID_RECORD
 
 
-def test_a_decompression_bomb_is_stopped() -> None:
+def test_h44_a_decompression_bomb_is_stopped() -> None:
     driver = Driver(replace(DEFAULT, validate_records=True))
     bomb = build_batch([NewRecord(NOW_MS, b"k", bytes(20 << 20))], compression=Compression.ZSTD)
     assert len(bomb) < 10_000
@@ -227,7 +229,7 @@ def test_what_a_coordinator_made_is_checked_for_its_size_alone() -> None:
     assert refused.value.code == ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_the_last_ms_that_a_record_may_be_ahead_is_accepted() -> None:
+def test_k6_the_last_ms_that_a_record_may_be_ahead_is_accepted() -> None:
     Driver(DEFAULT).plain(1, timestamp=NOW_MS + HOUR_MS)
 
 

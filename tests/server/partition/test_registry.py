@@ -32,7 +32,7 @@ def test_a_partition_is_found_until_it_is_removed() -> None:
     assert code_of(partitions, NAME) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_S3_what_could_not_be_opened_is_a_storage_error_and_no_unknown_topic() -> None:
+def test_S3d_what_could_not_be_opened_is_a_storage_error_and_no_unknown_topic() -> None:
     partitions = Partitions()
     partitions.add_offline(NAME, "corrupt")
     assert code_of(partitions, NAME) is ErrorCode.KAFKA_STORAGE_ERROR
