@@ -243,7 +243,9 @@ class Cluster:
             started_ms = monotonic_ms()
             names = None if self.all_topics else sorted(self._topics)
             request = MetadataRequest(
-                topics=None if names is None else [_by_name(name) for name in names],
+                topics=None
+                if names is None
+                else [MetadataRequestTopic(name=name) for name in names],
                 allow_auto_topic_creation=self._auto_create,
             )
             response = await self.call_any(request, MetadataResponse)
@@ -256,8 +258,7 @@ class Cluster:
             callback()
 
     def refresh_soon(self) -> None:
-        """Ask for fresh metadata in the background: something was not where it was said to be. Once
-        per `retry_backoff_ms`: what is wrong may be wrong in the answer, too."""
+        """Ask for fresh metadata in the background, but only once per `retry_backoff_ms`."""
         if not (self._soon or self._refreshing.locked() or self._closed):
             self._soon = True
             wait_ms = self._refreshed_ms + self.backoff.initial_ms - monotonic_ms()
@@ -397,7 +398,3 @@ class Cluster:
                     raise
                 raise TimedOutError(f"no success within {timeout_ms:g} ms") from None
             await asyncio.sleep(delay_ms / 1000)
-
-
-def _by_name(name: str) -> MetadataRequestTopic:
-    return MetadataRequestTopic(name=name)
