@@ -1,0 +1,167 @@
+"""What no producer may write: control batches, impossible producers, internal topics (reliability
+brief, 8.3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from oncelog_protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
+from tests.conformance.conftest import Target
+from tests.conformance.transacting import add_partitions, last_stable_offset
+from tests.conformance.wire import Wire
+from tests.conformance.writing import (
+    Identity,
+    batch,
+    end_transaction,
+    find_coordinator,
+    new_identity,
+    produce,
+    records,
+    topic_id,
+)
+from tests.faults.driving import end_offset
+
+INTERNAL = ("__consumer_offsets", "__transaction_state")
+
+
+def code(answer: int) -> str:
+    return ErrorCode(answer).name
+
+
+def untouched(wire: Wire, topic: str) -> None:
+    """Nothing is in the partition, and it takes the next batch."""
+    assert end_offset(wire, topic) == 0
+    request = DescribeProducersRequest([TopicRequest(topic, [0])])
+    assert wire.call(request, 0).topics[0].partitions[0].active_producers == []
+    assert produce(wire, topic, build_batch(records())).base_offset == 0
+
+
+def marker(who: Identity, *, committed: bool) -> bytearray:
+    """As only a coordinator writes it."""
+    return build_marker_batch(
+        EndTransactionMarker(committed, 0),
+        producer_id=who.producer_id,
+        producer_epoch=who.producer_epoch,
+        timestamp_ms=1,
+    )
+
+
+@pytest.mark.parametrize("version", [3, 9, 12])
+def test_h42_a_control_batch(wire: Wire, topic: str, version: int) -> None:
+    control = build_batch(records(), is_control=True)
+    refused = produce(wire, topic, control, version=version)
+    assert code(refused.error_code) == "INVALID_RECORD"
+    untouched(wire, topic)
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("version", [9, 12])
+def test_h42_a_marker_of_the_producers_own_transaction(
+    wire: Wire, topic: str, version: int, committed: bool
+) -> None:
+    """Its transaction stays as it is."""
+    who = new_identity(wire, topic)
+    assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
+    assert produce(wire, topic, batch(who, 0), who=who, version=9).error_code == ErrorCode.NONE
+    forged = marker(who, committed=committed)
+    refused = produce(wire, topic, forged, who=who, version=version)
+    assert code(refused.error_code) == "INVALID_RECORD"
+    assert last_stable_offset(wire, topic) == (0, 1)
+    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+
+
+def test_h42_a_marker_of_somebody_elses_transaction(wire: Wire, topic: str) -> None:
+    who, thief = new_identity(wire, topic), new_identity(wire, f"{topic}-thief")
+    assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+    forged = marker(who, committed=True)
+    named = Identity(who.producer_id, who.producer_epoch, thief.transactional_id)
+    for name in (named, None):
+        refused = produce(wire, topic, forged, who=name)
+        assert refused.error_code != ErrorCode.NONE
+    assert last_stable_offset(wire, topic) == (0, 1)
+    assert end_transaction(wire, who, commit=False).error_code == ErrorCode.NONE
+
+
+IMPOSSIBLE = {
+    "a producer without a sequence": build_batch(
+        records(), producer_id=5_000_000, producer_epoch=0, base_sequence=-1
+    ),
+    "a transaction without a producer": build_batch(records(), is_transactional=True),
+}
+
+
+@pytest.mark.parametrize("kind", IMPOSSIBLE)
+def test_h48_producers_that_cannot_be(wire: Wire, topic: str, kind: str) -> None:
+    refused = produce(wire, topic, bytearray(IMPOSSIBLE[kind]))
+    assert code(refused.error_code) in {"INVALID_RECORD", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"}
+    untouched(wire, topic)
+
+
+@pytest.mark.parametrize("version", [3, 9, 12])
+def test_h48_a_transactional_batch_under_no_name(wire: Wire, topic: str, version: int) -> None:
+    who = new_identity(wire, topic)
+    refused = produce(wire, topic, batch(who, 0), who=None, version=version)
+    assert code(refused.error_code) == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+    untouched(wire, topic)
+
+
+@pytest.mark.parametrize("client_id", ["wire", "__admin_client"])
+@pytest.mark.parametrize("internal", INTERNAL)
+def test_h51_internal_topics_are_closed_whatever_a_client_calls_itself(
+    target: Target, topic: str, client_id: str, internal: str
+) -> None:
+    """Kafka opens them to whoever says that it is `__admin_client`; it is no credential."""
+    if target.name == "kafka" and client_id == "__admin_client":
+        pytest.skip("Apache Kafka would take it, and believe it")
+    with Wire(target.address, client_id) as wire:
+        find_coordinator(wire, topic, key_type=0)
+        find_coordinator(wire, topic)
+        before = [end_offset(wire, internal, partition) for partition in range(50)]
+        for acks in (-1, 1):
+            refused = produce(wire, internal, build_batch(records()), acks=acks)
+            assert code(refused.error_code) == "INVALID_TOPIC_EXCEPTION"
+        place = TopicProduceData(
+            topic_id=topic_id(wire, internal),
+            partition_data=[PartitionProduceData(0, build_batch(records()))],
+        )
+        answer = wire.call(ProduceRequest(None, -1, 1_000, [place]), 13)
+        told = answer.responses[0].partition_responses[0].error_code
+        assert code(told) == "INVALID_TOPIC_EXCEPTION"
+        assert [end_offset(wire, internal, partition) for partition in range(50)] == before
+
+
+@pytest.mark.parametrize("internal", INTERNAL)
+def test_h51_nor_are_they_part_of_a_clients_transaction(
+    wire: Wire, topic: str, internal: str
+) -> None:
+    find_coordinator(wire, topic, key_type=0)
+    who = new_identity(wire, topic)
+    told = [code(one) for one in add_partitions(wire, who, (internal, 0), (topic, 0))]
+    assert told == ["TOPIC_AUTHORIZATION_FAILED", "OPERATION_NOT_ATTEMPTED"]
+    ended = end_transaction(wire, who, commit=True)
+    assert code(ended.error_code) == "INVALID_TXN_STATE"
+
+
+@pytest.mark.parametrize("acks", [2, -2, 32_767, -32_768])
+def test_h52_acks_that_do_not_exist(wire: Wire, topic: str, acks: int) -> None:
+    refused = produce(wire, topic, build_batch(records()), acks=acks)
+    assert code(refused.error_code) == "INVALID_REQUIRED_ACKS"
+    untouched(wire, topic)
+
+
+@pytest.mark.parametrize("timeout_ms", [-1, -(2**31), 2**31 - 1])
+def test_h52_a_time_out_that_makes_no_sense(wire: Wire, topic: str, timeout_ms: int) -> None:
+    """There is nobody to wait for: it does no harm."""
+    rows = [PartitionProduceData(0, build_batch(records()))]
+    topics = [TopicProduceData(name=topic, partition_data=rows)]
+    answer = wire.call(ProduceRequest(None, -1, timeout_ms, topics), 9)
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+    assert end_offset(wire, topic) == 1

@@ -1,0 +1,289 @@
+"""Zombies by hand: a producer that does not know that another one has taken its place (reliability
+brief, 6.1)."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from oncelog_protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from tests.broker import Oncelog
+from tests.conformance.conftest import QUICK, Target
+from tests.conformance.differences import COMMIT_AFTER_ABORT
+from tests.conformance.transacting import (
+    add_partitions,
+    commit_offset,
+    committed_offset,
+    last_stable_offset,
+)
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import (
+    Identity,
+    batch,
+    end_transaction,
+    find_coordinator,
+    init_producer_id,
+    new_identity,
+    produce,
+)
+from tests.faults.driving import create, end_offset, values
+
+STATE_TOPIC = "__transaction_state"
+STATE_PARTITIONS = 50
+
+
+def code(answer: int) -> str:
+    return ErrorCode(answer).name
+
+
+def recorded(wire: Wire) -> int:
+    """How many records the transaction log has."""
+    return sum(end_offset(wire, STATE_TOPIC, one) for one in range(STATE_PARTITIONS))
+
+
+@pytest.fixture
+def zombie(wire: Wire, topic: str) -> Identity:
+    """A producer with an open transaction in partition 0, which another one has aborted."""
+    find_coordinator(wire, topic, key_type=0)
+    who = new_identity(wire, topic)
+    assert produce(wire, topic, batch(who, 0, value=b"zombie"), who=who).error_code == 0
+    heir = new_identity(wire, topic)
+    assert heir.producer_epoch > who.producer_epoch
+    wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the abort marker")
+    return who
+
+
+def test_z1_a_newer_instance_waits_for_the_abort_and_the_old_one_cannot_commit(
+    wire: Wire, topic: str
+) -> None:
+    old = new_identity(wire, topic)
+    assert produce(wire, topic, batch(old, 0, value=b"old"), who=old).error_code == ErrorCode.NONE
+    assert code(init_producer_id(wire, topic).error_code) == "CONCURRENT_TRANSACTIONS"
+    heir = new_identity(wire, topic)
+    assert heir.producer_id == old.producer_id
+    assert heir.producer_epoch > old.producer_epoch
+    assert code(end_transaction(wire, old, commit=True).error_code) == "PRODUCER_FENCED"
+    assert produce(wire, topic, batch(heir, 0, value=b"heir"), who=heir).error_code == 0
+    assert end_transaction(wire, heir, commit=True).error_code == ErrorCode.NONE
+    wait_until(lambda: last_stable_offset(wire, topic) == (4, 4), "the commit marker")
+    assert values(wire, topic) == [b"heir"]
+
+
+@pytest.mark.parametrize("version", [9, 11, 12])
+def test_z2_a_zombie_writes_nothing_where_its_abort_marker_is(
+    wire: Wire, topic: str, zombie: Identity, version: int
+) -> None:
+    late = produce(wire, topic, batch(zombie, 1), who=zombie, version=version)
+    assert code(late.error_code) == "INVALID_PRODUCER_EPOCH"
+    assert last_stable_offset(wire, topic) == (2, 2)
+
+
+@pytest.mark.parametrize("version", [9, 11, 12])
+def test_z3_a_zombie_writes_nothing_where_nobody_has_been(
+    wire: Wire, topic: str, zombie: Identity, version: int
+) -> None:
+    """Nothing in the partition tells that it is one: its coordinator does."""
+    late = produce(wire, topic, batch(zombie, 0), who=zombie, partition=2, version=version)
+    assert code(late.error_code) == "INVALID_PRODUCER_EPOCH"
+    assert end_offset(wire, topic, 2) == 0
+
+
+def test_z4_a_zombie_adds_nothing(wire: Wire, topic: str, zombie: Identity) -> None:
+    before = recorded(wire)
+    assert [code(one) for one in add_partitions(wire, zombie, (topic, 1))] == ["PRODUCER_FENCED"]
+    request = AddOffsetsToTxnRequest(topic, zombie.producer_id, zombie.producer_epoch, topic)
+    assert code(wire.call(request, 3).error_code) == "PRODUCER_FENCED"
+    assert recorded(wire) == before
+
+
+@pytest.mark.parametrize("version", [3, 5])
+def test_z5_a_zombies_offsets_are_not_even_pending(
+    wire: Wire, topic: str, zombie: Identity, version: int
+) -> None:
+    refused = commit_offset(wire, zombie, topic, 41, version=version)
+    assert code(refused) == "INVALID_PRODUCER_EPOCH"
+    assert committed_offset(wire, topic, stable=True) == (-1, ErrorCode.NONE)
+
+
+def taken_by_many(
+    address: str, topic: str, disturb: threading.Event | None = None
+) -> set[Identity]:
+    """What 20 clients get that take the same id at the same time."""
+    found: list[Identity] = []
+    failures: list[BaseException] = []
+
+    def take() -> None:
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                with Wire(address) as wire:
+                    found.append(new_identity(wire, topic))
+                    return
+            except Exception as error:  # the broker is away for a moment
+                if disturb is None or time.monotonic() > deadline:
+                    failures.append(error)
+                    return
+
+    threads = [threading.Thread(target=take) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    if disturb is not None:
+        wait_until(lambda: found, "the first one has it")
+        disturb.set()
+    for thread in threads:
+        thread.join(60)
+    assert not failures, failures
+    assert len(found) == len(set(found)) == 20
+    return set(found)
+
+
+def only_the_last_may_write(wire: Wire, topic: str, everybody: set[Identity]) -> None:
+    *older, last = sorted(everybody, key=lambda one: (one.producer_id, one.producer_epoch))
+    for one in older:
+        late = produce(wire, topic, batch(one, 0), who=one)
+        assert code(late.error_code) == "INVALID_PRODUCER_EPOCH"
+    assert produce(wire, topic, batch(last, 0), who=last).error_code == ErrorCode.NONE
+    assert end_transaction(wire, last, commit=True).error_code == ErrorCode.NONE
+
+
+def test_z8_of_many_that_take_an_id_at_once_the_last_one_has_it(
+    target: Target, wire: Wire, topic: str
+) -> None:
+    only_the_last_may_write(wire, topic, taken_by_many(target.address, topic))
+
+
+def test_z8_also_where_the_coordinator_is_killed_meanwhile(tmp_path: Path) -> None:
+    """Nobody is given an epoch that somebody else has."""
+    broker = Oncelog(tmp_path, QUICK)
+    broker.start()
+    with Wire(broker.address) as wire:
+        create(wire, "t")
+        new_identity(wire, "t")
+    killed = threading.Event()
+
+    def kill() -> None:
+        killed.wait(30)
+        broker.kill()
+        broker.start()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    everybody = taken_by_many(broker.address, "t", killed)
+    killer.join(60)
+    with Wire(broker.address) as wire:
+        only_the_last_may_write(wire, "t", everybody)
+    broker.stop()
+
+
+HUNG = """
+import asyncio, sys
+from oncelog_client import Producer, KafkaError
+
+async def main(address, name):
+    async with Producer(address, transactional_id=name, transaction_timeout_ms=1000) as producer:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await (await producer.send(name, b"hung", partition=0))
+        print("sent", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        try:
+            await producer.commit_transaction()
+            print("committed", flush=True)
+        except KafkaError as error:
+            print(error.code.name, flush=True)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def hung(target: Target, topic: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that has sent a record, and is stopped with its transaction open."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HUNG, target.address, topic],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "sent\n"
+    process.send_signal(signal.SIGSTOP)
+    yield process
+    process.send_signal(signal.SIGCONT)
+    process.kill()
+    process.communicate()
+
+
+def test_z11_a_producer_that_wakes_up_after_its_time_out_cannot_commit(
+    target: Target, wire: Wire, topic: str, hung: subprocess.Popen[str]
+) -> None:
+    wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the abort marker")
+    hung.send_signal(signal.SIGCONT)
+    said, _ = hung.communicate("go on\n", timeout=30)
+    assert said == f"{COMMIT_AFTER_ABORT.expected(target.name)}\n"
+    assert values(wire, topic) == []
+
+
+@pytest.mark.parametrize(("sequence", "told"), [(1, "INVALID_TXN_STATE"), (9, None)])
+def test_z15_a_plain_batch_with_the_producer_id_of_an_open_transaction(
+    wire: Wire, topic: str, sequence: int, told: str | None
+) -> None:
+    """The sequence is looked at first."""
+    who = new_identity(wire, topic)
+    assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+    plain = Identity(who.producer_id, who.producer_epoch)
+    refused = produce(wire, topic, batch(plain, sequence))
+    assert code(refused.error_code) == (told or "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    assert last_stable_offset(wire, topic) == (0, 1)
+    assert produce(wire, topic, batch(who, 1), who=who).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("version", [9, 11, 12])
+def test_z16_the_producer_of_another_id(wire: Wire, topic: str, version: int) -> None:
+    """Whoever may use one id cannot write as another one's producer."""
+    mine = new_identity(wire, f"{topic}-mine")
+    theirs = new_identity(wire, topic)
+    assert add_partitions(wire, theirs, (topic, 1)) == [ErrorCode.NONE]
+    forged = Identity(theirs.producer_id, theirs.producer_epoch, mine.transactional_id)
+    refused = produce(wire, topic, batch(forged, 0), who=forged, partition=1, version=version)
+    assert code(refused.error_code) == "INVALID_PRODUCER_ID_MAPPING"
+    assert end_offset(wire, topic, 1) == 0
+    accepted = produce(wire, topic, batch(theirs, 0), who=theirs, partition=1, version=11)
+    assert accepted.error_code == ErrorCode.NONE
+    assert end_transaction(wire, theirs, commit=True).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("version", [9, 12])
+def test_z17_two_producers_in_one_request(wire: Wire, topic: str, version: int) -> None:
+    one, other = new_identity(wire, topic), new_identity(wire, f"{topic}-other")
+    for who, partition in ((one, 0), (other, 1)):
+        assert add_partitions(wire, who, (topic, partition)) == [ErrorCode.NONE]
+    rows = [PartitionProduceData(0, batch(one, 0)), PartitionProduceData(1, batch(other, 0))]
+    request = ProduceRequest(topic, -1, 10_000, [TopicProduceData(name=topic, partition_data=rows)])
+    answers = wire.call(request, version).responses[0].partition_responses
+    assert {code(row.error_code) for row in answers} == {"INVALID_PRODUCER_ID_MAPPING"}
+    assert [end_offset(wire, topic, partition) for partition in (0, 1)] == [0, 0]
+
+
+def test_z18_an_epoch_that_was_guessed(wire: Wire, topic: str) -> None:
+    who = new_identity(wire, topic)
+    assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+    for commit in (True, False):
+        refused = end_transaction(wire, who.aged(1), commit=commit)
+        assert code(refused.error_code) == "PRODUCER_FENCED"
+    assert last_stable_offset(wire, topic) == (0, 1)
+    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
