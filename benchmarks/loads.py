@@ -15,7 +15,15 @@ from typing import Final
 
 from benchmarks import machine
 from benchmarks.loadgen import run_load, run_loadgen
-from benchmarks.requests import Entry, a_batch, fetch, produce, transaction, write_entries
+from benchmarks.requests import (
+    Entry,
+    a_batch,
+    fetch,
+    produce,
+    transaction,
+    transaction_v2,
+    write_entries,
+)
 from benchmarks.targets import Target
 from tests.conformance.writing import new_identity
 
@@ -201,8 +209,9 @@ def librdkafka_transactions(bench: Bench) -> Iterator[Round]:
         yield run
 
 
-def transactions(producers: int) -> Load:
-    """Add partition, produce one message, commit: in lock step by each of the producers.
+def transactions(producers: int, version: int) -> Load:
+    """Produce one message, commit: in lock step by each of the producers. In version 1 they add the
+    partition first; in version 2 (KIP-890) Produce does it.
 
     A CONCURRENT_TRANSACTIONS is tried again after 1 ms, where clients wait 20 ms: kind to a broker
     that answers so.
@@ -213,9 +222,14 @@ def transactions(producers: int) -> Load:
         with bench.target.topic(producers) as topic:
 
             def run(cores: Cores) -> dict[str, float]:
-                file = bench.requests(_transactions(bench.target, topic, producers))
+                entries = _transactions(bench.target, topic, producers, version)
                 found = bench.loadgen(
-                    "steps", file, cores, connections=producers, steps=3, pause_ms=RETRY_PAUSE_MS
+                    "steps",
+                    bench.requests(entries),
+                    cores,
+                    connections=producers,
+                    steps=len(entries) // producers,
+                    pause_ms=RETRY_PAUSE_MS,
                 )
                 cpu_us = found["broker_cpu_s"] / found["all_answers"] * 1e6
                 return {"per_s": found["answers"] / found["seconds"], "cpu_us": cpu_us} | found
@@ -225,14 +239,15 @@ def transactions(producers: int) -> Load:
     return load
 
 
-def _transactions(target: Target, topic: str, producers: int) -> list[Entry]:
+def _transactions(target: Target, topic: str, producers: int, version: int) -> list[Entry]:
     """Fresh epochs for the producers, so that their sequences begin at 0."""
+    one = transaction if version == 1 else transaction_v2
     with target.wire() as wire:
         identities = [new_identity(wire, f"bench-{at}") for at in range(producers)]
     return [
         entry
         for at, identity in enumerate(identities)
-        for entry in transaction(topic, at, identity, SMALL_VALUE)
+        for entry in one(topic, at, identity, SMALL_VALUE)
     ]
 
 
@@ -278,8 +293,10 @@ LOADS: Mapping[str, Load] = {
     "rd1k": librdkafka_produce(KB_VALUE),
     "consume1k": librdkafka_consume,
     "rdtxn": librdkafka_transactions,
-    "txn1": transactions(1),
-    "txn16": transactions(16),
+    "txn1": transactions(1, version=2),
+    "txn16": transactions(16, version=2),
+    "txn1v1": transactions(1, version=1),
+    "txn16v1": transactions(16, version=1),
     "lost": lost_to_transactions,
 }
 """The loads on running, warm brokers, by the name the rows know them under."""

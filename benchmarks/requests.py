@@ -54,18 +54,26 @@ PRODUCE_VERSION = 9
 FETCH_VERSION = 12
 ADD_PARTITIONS_VERSION = 3
 END_TXN_VERSION = 3
+# Transactions as of version 2 (KIP-890), which the Java client and franz-go speak where the broker
+# does: Produce adds its partition, EndTxn gives the next epoch.
+ADDING_PRODUCE_VERSION = 12
+RENEWING_END_TXN_VERSION = 5
 
-_ENTRY = Struct(">III")
+_ENTRY = Struct(">IIIII")
+_IDENTITY = Struct(">qh")
+_IDENTITY_IN_BATCH = 43
 _AN_ERROR = 0x5A5A
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One request; positions as in native/requests.h, `batch_at` 0 where no batch is patched."""
+    """One request; positions as in native/requests.h, 0 where there is nothing to patch."""
 
     request: bytes
     error_at: int
     batch_at: int = 0
+    identity_at: int = 0
+    renewed_at: int = 0
 
 
 NOBODY = Identity(-1, -1)
@@ -76,8 +84,8 @@ def write_entries(path: Path, entries: Iterable[Entry]) -> Path:
     """The file of requests that loadgen reads."""
     with path.open("wb") as file:
         for entry in entries:
-            file.write(_ENTRY.pack(entry.error_at, entry.batch_at, len(entry.request)))
-            file.write(entry.request)
+            places = entry.error_at, entry.batch_at, entry.identity_at, entry.renewed_at
+            file.write(_ENTRY.pack(*places, len(entry.request)) + entry.request)
     return path
 
 
@@ -94,7 +102,14 @@ def a_batch(count: int, value_bytes: int, producer: Identity = NOBODY) -> bytear
     )
 
 
-def produce(topic: str, partition: int, batch: bytearray, producer: Identity = NOBODY) -> Entry:
+def produce(
+    topic: str,
+    partition: int,
+    batch: bytearray,
+    producer: Identity = NOBODY,
+    *,
+    version: int = PRODUCE_VERSION,
+) -> Entry:
     """A Produce request for one batch, acks=all."""
     request = ProduceRequest(
         transactional_id=producer.transactional_id,
@@ -105,7 +120,7 @@ def produce(topic: str, partition: int, batch: bytearray, producer: Identity = N
     request.topic_data[0].partition_data.append(PartitionProduceData(partition, batch))
     entry = _entry(
         request,
-        PRODUCE_VERSION,
+        version,
         lambda error: ProduceResponse(
             responses=[
                 TopicProduceResponse(
@@ -167,6 +182,40 @@ def transaction(topic: str, partition: int, producer: Identity, value_bytes: int
         ),
         produce(topic, partition, a_batch(1, value_bytes, producer), producer),
         _entry(end, END_TXN_VERSION, lambda error: EndTxnResponse(error_code=error)),
+    ]
+
+
+def transaction_v2(topic: str, partition: int, producer: Identity, value_bytes: int) -> list[Entry]:
+    """The two requests of a transaction with one record, where the broker knows version 2."""
+    written = produce(
+        topic,
+        partition,
+        a_batch(1, value_bytes, producer),
+        producer,
+        version=ADDING_PRODUCE_VERSION,
+    )
+    version = RENEWING_END_TXN_VERSION
+    end = _entry(
+        EndTxnRequest(
+            transactional_id=producer.transactional_id or "",
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            committed=True,
+        ),
+        version,
+        lambda error: EndTxnResponse(error_code=error),
+    )
+    identity = _IDENTITY.pack(producer.producer_id, producer.producer_epoch)
+    renewed = [
+        _answer(ApiKey.END_TXN, version, EndTxnResponse(producer_id=id_)) for id_ in (0, -1 << 63)
+    ]
+    return [
+        replace(written, identity_at=written.batch_at + _IDENTITY_IN_BATCH),
+        replace(
+            end,
+            identity_at=end.request.rindex(identity),
+            renewed_at=_first_difference(*renewed),
+        ),
     ]
 
 

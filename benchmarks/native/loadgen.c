@@ -156,6 +156,14 @@ static int error_in(struct connection *c, struct entry *entry) {
     return (int16_t)(c->answer[entry->error_at] << 8 | c->answer[entry->error_at + 1]);
 }
 
+// The next transaction has another epoch, and its sequence begins anew.
+static void renew(struct connection *c, const unsigned char *identity) {
+    for (int i = 0; i < option.steps; i++)
+        if (c->steps[i].identity_at)
+            memcpy(c->steps[i].bytes + REQUEST_SIZE_FIELD + c->steps[i].identity_at, identity, IDENTITY_SIZE);
+    c->sequence = 0;
+}
+
 static void step_answered(struct connection *c, uint64_t now) {
     struct entry *entry = &c->steps[c->step];
     if (get32(c->answer + 4) != (uint32_t)c->correlation_id)
@@ -170,6 +178,8 @@ static void step_answered(struct connection *c, uint64_t now) {
     if (error)
         fail("error %d in step %d of a transaction", error, c->step);
     c->sequence += entry->batch_at != 0;
+    if (entry->renewed_at)
+        renew(c, c->answer + entry->renewed_at);
     c->step = (c->step + 1) % option.steps;
     if (c->step == 0)
         finished(c, now);

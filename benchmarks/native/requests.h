@@ -3,6 +3,8 @@
 // A file is a sequence of entries, integers big-endian:
 //   uint32  where the int16 error code stands in the answer, counted from its size field
 //   uint32  where a record batch stands in the request, or 0: its sequence can be kept going
+//   uint32  where a producer id and its epoch stand in the request, or 0: they are kept current
+//   uint32  where the next ones stand in the answer, counted from its size field, or 0
 //   uint32  size, and so many bytes: the request, without its own size field
 
 #include <endian.h>
@@ -21,11 +23,12 @@ enum {
     BATCH_CRC_AT = 17,
     BATCH_ATTRIBUTES_AT = 21,
     BATCH_SEQUENCE_AT = 53,
+    IDENTITY_SIZE = 10,           // producer id and epoch
     BATCH_OVERHEAD = 12,          // what the length of a batch does not count
 };
 
 struct entry {
-    uint32_t error_at, batch_at;
+    uint32_t error_at, batch_at, identity_at, renewed_at;
     size_t size;
     unsigned char *bytes;         // with the size field before it
 };
@@ -83,16 +86,17 @@ static void read_entries(const char *path) {
     FILE *file = fopen(path, "rb");
     if (!file)
         fail("%s: %s", path, strerror(errno));
-    unsigned char head[12];
+    unsigned char head[20];
     for (size_t room = 0; fread(head, 1, sizeof head, file) == sizeof head; entry_count++) {
         if (entry_count == room && !(entries = realloc(entries, (room = room * 2 + 16) * sizeof *entries)))
             fail("out of memory");
-        size_t size = get32(head + 8);
+        size_t size = get32(head + 16);
         unsigned char *bytes = malloc(size + REQUEST_SIZE_FIELD);
         if (!bytes || fread(bytes + REQUEST_SIZE_FIELD, 1, size, file) != size)
             fail("%s is cut off", path);
         put32(bytes, (uint32_t)size);
-        entries[entry_count] = (struct entry){get32(head), get32(head + 4), size + REQUEST_SIZE_FIELD, bytes};
+        entries[entry_count] = (struct entry){get32(head),      get32(head + 4), get32(head + 8),
+                                              get32(head + 12), size + REQUEST_SIZE_FIELD, bytes};
     }
     fclose(file);
 }

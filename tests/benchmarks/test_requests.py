@@ -14,12 +14,14 @@ from benchmarks.requests import (
     fetch,
     produce,
     transaction,
+    transaction_v2,
     write_entries,
 )
 from oncelog_protocol.apis import APIS
 from oncelog_protocol.codecs import decode, encode
 from oncelog_protocol.frames import frame
 from oncelog_protocol.headers import read_request_header, response_header
+from oncelog_protocol.messages.end_txn import EndTxnResponse
 from oncelog_protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceResponse,
@@ -32,7 +34,12 @@ WHO = Identity(7, 3, "someone")
 
 
 def entries() -> list[Entry]:
-    return [produce("t", 2, a_batch(3, 100)), fetch("t", 2, 1000), *transaction("t", 2, WHO, 100)]
+    return [
+        produce("t", 2, a_batch(3, 100)),
+        fetch("t", 2, 1000),
+        *transaction("t", 2, WHO, 100),
+        *transaction_v2("t", 2, WHO, 100),
+    ]
 
 
 @pytest.mark.parametrize("entry", entries())
@@ -61,7 +68,18 @@ def test_only_the_batch_of_a_producer_with_an_id_is_patched() -> None:
     assert header.crc == compute_crc(written.request, written.batch_at, header.size)
 
 
+def test_who_writes_stands_where_the_entry_says() -> None:
+    """And the next epoch in the answer to EndTxn."""
+    identity = struct.pack(">qh", WHO.producer_id, WHO.producer_epoch)
+    written, ended = transaction_v2("t", 0, WHO, 10)
+    for entry in (written, ended):
+        assert entry.request[entry.identity_at :][: len(identity)] == identity
+    answer = encode(EndTxnResponse(producer_id=77, producer_epoch=5), 5)
+    answered = b"".join(frame([response_header(26, 5, 0), answer]))
+    assert struct.unpack_from(">qh", answered, ended.renewed_at) == (77, 5)
+
+
 def test_a_file_holds_each_request_behind_its_positions(tmp_path: Path) -> None:
     entry = Entry(b"request", 17, 4)
     data = write_entries(tmp_path / "file", [entry, entry]).read_bytes()
-    assert data == struct.pack(">III", 17, 4, 7) + b"request" + data[: len(data) // 2]
+    assert data == struct.pack(">IIIII", 17, 4, 0, 0, 7) + b"request" + data[: len(data) // 2]
