@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from oncelog_server.log.scan import Scan
+from oncelog_server.log.scan import WALK_CHUNK, Scan
+from oncelog_server.log.segment import Segment
 from oncelog_server.storage.files import Files
 from oncelog_server.storage.layout import (
     CLEANED_SUFFIX,
@@ -93,3 +94,24 @@ def _rename_away(files: Files, directory: str, names: list[str]) -> None:
         paths.append(path)
     if paths:
         files.remove(paths)
+
+
+def covered(segments: list[Segment]) -> list[Segment]:
+    """Segments that compaction had made one with those before them, and that a power loss brought
+    back, as it may undo one renaming and keep a later one (S17): their records would be there
+    twice."""
+    found: list[Segment] = []
+    before: Segment | None = None
+    for segment in segments:
+        if before is not None and _reaches(before, segment.base_offset):
+            found.append(segment)
+        else:
+            before = segment
+    return found
+
+
+def _reaches(segment: Segment, offset: int) -> bool:
+    """Has it a batch with `offset` or a later one? Damage is not found here, but by recovery."""
+    position = segment.position_near(offset)
+    scan = Scan(segment.log, position, next_offset=segment.base_offset, chunk_size=WALK_CHUNK)
+    return any(header.last_offset >= offset for _, header in scan)

@@ -25,7 +25,7 @@ from oncelog_server.log.checkpoints import (
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import CorruptLog, InconsistentTopicId
 from oncelog_server.log.leader_epochs import LeaderEpochs
-from oncelog_server.log.leftovers import sweep
+from oncelog_server.log.leftovers import covered, sweep
 from oncelog_server.log.producer_snapshot import Snapshots
 from oncelog_server.log.producers import Producers
 from oncelog_server.log.replay import aborted_rows, apply_batch, replay
@@ -113,6 +113,10 @@ def load(
     if leftovers:
         names = files.list(directory)
     segments, snapshots = _list_segments(files, directory, names, now_ms)
+    if config.is_compacted and not clean_shutdown:
+        for segment in covered(segments):
+            leftovers += segment.mark_deleted()
+            segments.remove(segment)
     loaded = LoadedLog(
         files,
         directory,

@@ -258,6 +258,14 @@ class Segment:
             return header.last_offset == self.base_offset + relative_offset
         return False
 
+    def position_near(self, offset: int) -> int:
+        """Where a batch begins at or before `offset`, as the index file says if it can be believed;
+        nothing is kept or rebuilt. Else 0."""
+        data = read_whole(self._files, self.path(OFFSET_INDEX_SUFFIX))
+        index = None if data is None else OffsetIndex.decode(data, max(self.log.size, 1))
+        entry = None if index is None else index.floor(offset - self.base_offset)
+        return entry[1] if entry is not None and self._confirms(*entry) else 0
+
     def offset_index(self) -> OffsetIndex:
         """From memory, from the file, or from the log."""
         if self._offset_index is None:
@@ -324,6 +332,9 @@ class Segment:
         self._raise_if_corrupt(scan)
         self._note_latest_timestamp()
         self.end_offset = max(end_offset, self.end_offset)
+        # Between batches that compaction left there are gaps, of which these know nothing.
+        self._recent_offsets.clear()
+        self._recent_positions.clear()
         with suppress(StorageError):  # in memory they are right; the next start rebuilds them again
             self.write_indexes()
 

@@ -61,7 +61,7 @@ class File(Protocol):
 
     def renamed(self, path: str) -> None:
         """The file has this name now: whoever holds the handle goes on reading the same bytes, even
-        if another file has taken the old name."""
+        if another file has taken the old name. The next `sync` makes the new name durable too."""
         ...
 
 

@@ -142,6 +142,7 @@ class OsFile:
     def renamed(self, path: str) -> None:
         self.path = path
         self._full_path = self._files._full(path)
+        self._new = True
 
     def _unpin(self) -> None:
         self._pins -= 1

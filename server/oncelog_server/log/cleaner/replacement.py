@@ -39,17 +39,19 @@ class Replacement:
 
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
-        self._growing: tuple[int, File] | None = None
+        self._base_offset = -1
+        # Of the segment that is being written: its files by their suffixes.
+        self._files: dict[str, File] = {}
 
     def write(self, chunk: Chunk) -> None:
         """Raises StorageError."""
-        self._file(chunk.base_offset).append(chunk.data)
+        self._log_file(chunk.base_offset).append(chunk.data)
 
     def finish(self, cleaned: Cleaned, done: Callable[[StorageError | None], None]) -> None:
-        """Write the indexes of the segment and make it durable; then it may be swapped in. Raises
-        StorageError."""
-        files, base_offset = self._log.files, cleaned.base_offsets[0]
-        written = [self._file(base_offset)]
+        """Write the indexes and make all of it durable, first the bytes, then that they count; then
+        it may be swapped in. `done` is not called after `abandon`. Raises StorageError."""
+        log, base_offset = self._log, cleaned.base_offsets[0]
+        self._log_file(base_offset)
         for suffix, data in (
             (OFFSET_INDEX_SUFFIX, cleaned.offset_index),
             (TIME_INDEX_SUFFIX, cleaned.time_index),
@@ -57,59 +59,71 @@ class Replacement:
         ):
             if data or suffix != TXN_INDEX_SUFFIX:
                 path = self._path(base_offset, suffix, CLEANED_SUFFIX)
-                write_whole(files, path, data)
-                written.append(files.open(path))
-        files.sync(written, done)
+                write_whole(log.files, path, data)
+                self._files[suffix] = log.files.open(path)
+        files = list(self._files.values())
+
+        def named(error: StorageError | None) -> None:
+            if self._base_offset == base_offset:
+                done(error)
+
+        def written(error: StorageError | None) -> None:
+            if self._base_offset != base_offset:
+                return
+            try:
+                if error is not None:
+                    raise error
+                self._forget(cleaned)
+                for suffix in self._files:
+                    self._rename(suffix, CLEANED_SUFFIX, SWAP_SUFFIX)
+            except StorageError as refused:
+                done(refused)
+            else:
+                log.files.sync(files, named)
+
+        log.files.sync(files, written)
 
     def swap(self, cleaned: Cleaned, now_ms: int) -> None:
-        """Put the segment that `finish` made durable in place of the old ones. Raises SegmentsGone,
-        and StorageError: nothing has changed then, or the log has failed."""
+        """Put the segment that is finished in place of the old ones. Raises SegmentsGone, and
+        StorageError: the log has failed."""
         log = self._log
         first = self._find(cleaned)
         sources = log.segments[first : first + len(cleaned.base_offsets)]
-        self._growing = None
-        self._forget(cleaned)
-        base_offset = cleaned.base_offsets[0]
-        suffixes = [
-            suffix
-            for suffix in SEGMENT_SUFFIXES
-            if log.files.exists(self._path(base_offset, suffix, CLEANED_SUFFIX))
-        ]
-        # The log first, as a swap without its log must never be finished.
-        for suffix in suffixes:
-            self._rename(base_offset, suffix, CLEANED_SUFFIX, SWAP_SUFFIX)
+        due_ms = now_ms + log.config.file_delete_delay_ms
         try:
-            self._exchange(sources, suffixes, now_ms)
+            for segment in sources:
+                log.deleted.append((due_ms, segment.mark_deleted()))
+            for suffix in self._files:
+                self._rename(suffix, SWAP_SUFFIX, "")
         except StorageError as error:
             log.failure = log.failure or error
             raise
-        self._take_over(first, sources, cleaned)
+        self._take_over(first, sources, cleaned, self._files[LOG_SUFFIX])
+        self._base_offset, self._files = -1, {}
 
     def abandon(self) -> None:
-        """The pass ends early: what it has written is given a name that stands for nothing, as the
+        """The pass ends early: what it has written is given names that stand for nothing, as the
         next one may begin before it is unlinked."""
-        if self._growing is None:
-            return
-        base_offset, file = self._growing
-        self._growing = None
-        file.close()
         gone = []
-        for suffix in SEGMENT_SUFFIXES:
-            path = self._path(base_offset, suffix, CLEANED_SUFFIX)
-            if self._log.files.exists(path):
+        for file in self._files.values():
+            file.close()
+            if self._log.files.exists(file.path):
                 with suppress(StorageError):
-                    self._log.files.rename(path, path + DELETED_SUFFIX)
-                    gone.append(path + DELETED_SUFFIX)
-        self._log.files.remove(gone)
+                    self._log.files.rename(file.path, file.path + DELETED_SUFFIX)
+                    gone.append(file.path + DELETED_SUFFIX)
+        self._base_offset, self._files = -1, {}
+        if gone:
+            self._log.files.remove(gone)
 
-    def _file(self, base_offset: int) -> File:
-        if self._growing is None or self._growing[0] != base_offset:
+    def _log_file(self, base_offset: int) -> File:
+        if self._base_offset != base_offset:
             path = self._path(base_offset, LOG_SUFFIX, CLEANED_SUFFIX)
             file = self._log.files.open(path, create=True)
             if file.size:
                 file.truncate(0)
-            self._growing = (base_offset, file)
-        return self._growing[1]
+            # The log is first, as a swap without its log must never be finished.
+            self._base_offset, self._files = base_offset, {LOG_SUFFIX: file}
+        return self._files[LOG_SUFFIX]
 
     def _find(self, cleaned: Cleaned) -> int:
         """Where in the log the old segments are. Raises SegmentsGone."""
@@ -126,9 +140,8 @@ class Replacement:
         """What a start would believe of the old segments, and what is wrong about the new one, goes
         first: it is computed again where a crash comes in between."""
         log = self._log
-        for base_offset in cleaned.base_offsets:
-            log.aborted.distrust(base_offset)
-        self._checkpoint_aborted()
+        replaced = set(cleaned.base_offsets)
+        self._checkpoint_aborted(replaced)
         if cleaned.markers_dropped:
             # Snapshots from before a marker know its transaction as open, and nothing ends it now.
             stale = [one for one in log.snapshots.offsets if one < cleaned.end_offset]
@@ -136,43 +149,32 @@ class Replacement:
             stale = [one for one in log.snapshots.offsets if one in cleaned.base_offsets[1:]]
         log.snapshots.remove(stale)
 
-    def _exchange(self, sources: list[Segment], suffixes: list[str], now_ms: int) -> None:
-        log = self._log
-        due_ms = now_ms + log.config.file_delete_delay_ms
-        for segment in sources:
-            log.deleted.append((due_ms, segment.mark_deleted()))
-        for suffix in suffixes:
-            self._rename(sources[0].base_offset, suffix, SWAP_SUFFIX, "")
-
-    def _take_over(self, first: int, sources: list[Segment], cleaned: Cleaned) -> None:
+    def _take_over(self, first: int, sources: list[Segment], cleaned: Cleaned, file: File) -> None:
         log, base_offset = self._log, cleaned.base_offsets[0]
-        new = Segment(
-            log.files,
-            log.directory,
-            base_offset,
-            log.files.open(self._path(base_offset, LOG_SUFFIX)),
-            created_ms=sources[-1].created_ms,
-        )
+        created_ms = sources[-1].created_ms
+        new = Segment(log.files, log.directory, base_offset, file, created_ms=created_ms)
         new.end_offset = cleaned.end_offset
         log.segments[first : first + len(sources)] = [new]
         log.closed_bytes += new.size - sum(segment.size for segment in sources)
         gone = {segment.log.path for segment in sources}
         gone |= {segment.path(suffix) for segment in sources for suffix in SEGMENT_SUFFIXES}
-        log.unsynced = [file for file in log.unsynced if file.path not in gone]
+        log.unsynced = [one for one in log.unsynced if one.path not in gone]
         for segment in sources:
             log.reader.forget(segment)
+            log.aborted.forget(segment.base_offset)
         log.aborted.replace(base_offset, cleaned.aborted)
-        self._checkpoint_aborted()
+        self._checkpoint_aborted(set())
 
-    def _checkpoint_aborted(self) -> None:
+    def _checkpoint_aborted(self, without: set[int]) -> None:
         log = self._log
+        bases = [one.base_offset for one in log.segments if one.base_offset not in without]
         with suppress(StorageError):  # then the next start computes them again
-            log.aborted.checkpoint(segment.base_offset for segment in log.segments)
+            log.aborted.checkpoint(bases)
 
-    def _rename(self, base_offset: int, suffix: str, old: str, new: str) -> None:
-        self._log.files.rename(
-            self._path(base_offset, suffix, old), self._path(base_offset, suffix, new)
-        )
+    def _rename(self, suffix: str, old: str, new: str) -> None:
+        target = self._path(self._base_offset, suffix, new)
+        self._log.files.rename(self._path(self._base_offset, suffix, old), target)
+        self._files[suffix].renamed(target)
 
     def _path(self, base_offset: int, suffix: str, state: str = "") -> str:
         return f"{self._log.directory}/{segment_file(base_offset, suffix, state)}"

@@ -141,6 +141,7 @@ def read_committed(driver: Compacting) -> dict[str, str | None]:
         if answer.records is None:
             return latest
         data = answer.records.read()
+        read_from = position
         for start, header in split_batches(data, allow_partial=True):
             position = header.next_offset
             if header.is_control or any(
@@ -152,6 +153,7 @@ def read_committed(driver: Compacting) -> dict[str, str | None]:
                 continue
             for record in read_records(data, start, max_bytes=MANY):
                 latest[(record.key or b"").decode()] = _text(record.value)
+        assert position > read_from, "the reader gets on"
 
 
 def producers_by_scan(driver: Compacting) -> dict[int, tuple[int, int, int, int]]:
