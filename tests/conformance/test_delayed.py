@@ -1,0 +1,318 @@
+"""Requests and answers that are lost, late, doubled or cut on their way, through a proxy that knows
+the protocol. V1 is a client that adds its partitions itself and keeps its epoch; V2 one whose epoch
+is another for each transaction (KIP-890)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from oncelog_protocol.messages.end_txn import EndTxnRequest
+from oncelog_protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from tests.conformance.conftest import Target
+from tests.conformance.transacting import add_partitions, last_stable_offset
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Closed, Wire
+from tests.conformance.writing import (
+    Identity,
+    batch,
+    end_transaction,
+    init_producer_id,
+    new_identity,
+    produce,
+)
+from tests.faults.driving import end_offset, values
+from tests.proxy import Cut, Direction, Drop, Duplicate, Hold, Proxy
+
+V1 = {"end": 3, "produce": 11}
+V2 = {"end": 5, "produce": 12}
+CODES_OF_NO_TRANSACTION = {
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.TRANSACTION_ABORTABLE,
+}
+
+
+@pytest.fixture
+def proxy(target: Target) -> Iterator[Proxy]:
+    with Proxy(target.address) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def through(proxy: Proxy) -> Iterator[Wire]:
+    """A connection over the proxy."""
+    with Wire(proxy.address) as through:
+        yield through
+
+
+def ending(who: Identity, *, commit: bool = True) -> EndTxnRequest:
+    return EndTxnRequest(
+        transactional_id=who.transactional_id or "",
+        producer_id=who.producer_id,
+        producer_epoch=who.producer_epoch,
+        committed=commit,
+    )
+
+
+def producing(who: Identity, topic: str, data: bytes | bytearray, acks: int = -1) -> ProduceRequest:
+    place = TopicProduceData(name=topic, partition_data=[PartitionProduceData(0, data)])
+    return ProduceRequest(who.transactional_id, acks, 10_000, [place])
+
+
+def write(wire: Wire, topic: str, who: Identity, sequence: int, value: bytes, version: int) -> int:
+    """One record in partition 0 in a transaction; the error code."""
+    if version < V2["produce"]:
+        assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
+    answer = produce(wire, topic, batch(who, sequence, value=value), who=who, version=version)
+    return int(answer.error_code)
+
+
+def after(who: Identity, answer: Any) -> Identity:
+    """Who goes on after an EndTxn v5."""
+    assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
+    return Identity(answer.producer_id, answer.producer_epoch, who.transactional_id)
+
+
+def is_decided(wire: Wire, topic: str) -> bool:
+    stable, end = last_stable_offset(wire, topic)
+    return stable == end
+
+
+def test_r1_a_batch_that_comes_on_two_connections_is_there_once(
+    wire: Wire, proxy: Proxy, through: Wire, topic: str
+) -> None:
+    who = new_identity(wire)
+    assert produce(through, topic, batch(who, 0)).base_offset == 0
+    twice = Duplicate()
+    proxy.on(ApiKey.PRODUCE, twice)
+    assert produce(through, topic, batch(who, 1)).base_offset == 1
+    assert twice.answer
+    assert produce(through, topic, batch(who, 2)).base_offset == 2
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_r6_n2_the_answer_to_an_end_is_lost_and_the_retry_gets_the_same(
+    wire: Wire, proxy: Proxy, topic: str, commit: bool
+) -> None:
+    """V2: also when everything is over by then, and nothing happens twice."""
+    who = new_identity(wire, topic)
+    assert write(wire, topic, who, 0, b"once", V2["produce"]) == ErrorCode.NONE
+    proxy.on(ApiKey.END_TXN, Drop(), direction=Direction.ANSWER)
+    with Wire(proxy.address) as through, pytest.raises((Closed, ConnectionResetError)):
+        through.call(ending(who, commit=commit), V2["end"])
+    wait_until(lambda: is_decided(wire, topic), "the transaction is over")
+    heir = after(who, end_transaction(wire, who, commit=commit))
+    assert heir.producer_epoch == who.producer_epoch + 1
+    assert end_offset(wire, topic) == 2
+    assert values(wire, topic) == ([b"once"] if commit else [])
+
+
+def test_n2_v1_the_answer_to_an_end_is_lost(wire: Wire, proxy: Proxy, topic: str) -> None:
+    """The retry is told so; its opposite is refused."""
+    who = new_identity(wire, topic)
+    assert write(wire, topic, who, 0, b"once", V1["produce"]) == ErrorCode.NONE
+    proxy.on(ApiKey.END_TXN, Drop(), direction=Direction.ANSWER)
+    with Wire(proxy.address) as through, pytest.raises((Closed, ConnectionResetError)):
+        through.call(ending(who), V1["end"])
+    wait_until(lambda: is_decided(wire, topic), "the transaction is over")
+    assert end_transaction(wire, who, commit=True, version=V1["end"]).error_code == ErrorCode.NONE
+    opposite = end_transaction(wire, who, commit=False, version=V1["end"])
+    assert opposite.error_code == ErrorCode.INVALID_TXN_STATE
+    assert values(wire, topic) == [b"once"]
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_r7_a_late_end_does_not_touch_the_next_transaction(
+    wire: Wire, proxy: Proxy, through: Wire, topic: str, commit: bool
+) -> None:
+    """V2: its epoch is another one (KAFKA-17754, solved by KIP-890)."""
+    who = new_identity(wire, topic)
+    assert write(wire, topic, who, 0, b"first", V2["produce"]) == ErrorCode.NONE
+    held = Hold()
+    proxy.on(ApiKey.END_TXN, held)
+    through.send(ending(who, commit=commit), V2["end"])
+    held.wait()
+    heir = after(who, end_transaction(wire, who, commit=commit))
+    assert write(wire, topic, heir, 0, b"second", V2["produce"]) == ErrorCode.NONE
+    held.release()
+    # As a retry of what is over already it is refused once another transaction is open.
+    assert ErrorCode(through.answer().error_code).name == "PRODUCER_FENCED"
+    assert last_stable_offset(wire, topic) == (2, 3)
+    assert write(wire, topic, heir, 1, b"third", V2["produce"]) == ErrorCode.NONE
+    end_transaction(wire, heir, commit=True)
+    wait_until(lambda: is_decided(wire, topic), "the transaction is over")
+    assert values(wire, topic) == ([b"first"] if commit else []) + [b"second", b"third"]
+
+
+def test_r7v1_a_late_end_of_an_old_client_ends_the_next_transaction(
+    wire: Wire, proxy: Proxy, through: Wire, topic: str
+) -> None:
+    """What the protocol up to EndTxn v4 cannot tell apart, on every broker (KAFKA-17754): what is
+    shown here is no promise. Who has hung up is not heard by oncelog: tests/faults."""
+    who = new_identity(wire, topic)
+    assert write(wire, topic, who, 0, b"first", V1["produce"]) == ErrorCode.NONE
+    held = Hold()
+    proxy.on(ApiKey.END_TXN, held)
+    through.send(ending(who), V1["end"])
+    held.wait()
+    end_transaction(wire, who, commit=True, version=V1["end"])
+    assert write(wire, topic, who, 1, b"second", V1["produce"]) == ErrorCode.NONE
+    held.release()
+    assert through.answer().error_code == ErrorCode.NONE
+    wait_until(lambda: is_decided(wire, topic), "the next transaction was ended")
+    assert values(wire, topic) == [b"first", b"second"]
+
+
+def test_r8_a_late_batch_is_in_no_later_transaction(
+    wire: Wire, proxy: Proxy, through: Wire, topic: str
+) -> None:
+    """V2: held over the abort of its transaction, it comes into the next one of its partition."""
+    who = new_identity(wire, topic)
+    assert write(wire, topic, who, 0, b"first", V2["produce"]) == ErrorCode.NONE
+    held = Hold()
+    proxy.on(ApiKey.PRODUCE, held)
+    through.send(producing(who, topic, batch(who, 1, value=b"late")), V2["produce"])
+    held.wait()
+    heir = after(who, end_transaction(wire, who, commit=False))
+    assert write(wire, topic, heir, 0, b"second", V2["produce"]) == ErrorCode.NONE
+    held.release()
+    late = through.answer().responses[0].partition_responses[0]
+    assert ErrorCode(late.error_code).name == "INVALID_PRODUCER_EPOCH"
+    end_transaction(wire, heir, commit=True)
+    wait_until(lambda: is_decided(wire, topic), "the transaction is over")
+    assert values(wire, topic) == [b"second"]
+
+
+def test_r8_a_late_batch_of_an_old_client_is_in_no_later_transaction(
+    wire: Wire, proxy: Proxy, through: Wire, topic: str
+) -> None:
+    """V1: who gives a batch up asks for its next epoch (KIP-360)."""
+    who = new_identity(wire, topic)
+    assert write(wire, topic, who, 0, b"first", V1["produce"]) == ErrorCode.NONE
+    held = Hold()
+    proxy.on(ApiKey.PRODUCE, held)
+    through.send(producing(who, topic, batch(who, 1, value=b"late")), V1["produce"])
+    held.wait()
+    end_transaction(wire, who, commit=False, version=V1["end"])
+    heir = new_identity(wire, topic, current=who)
+    assert write(wire, topic, heir, 0, b"second", V1["produce"]) == ErrorCode.NONE
+    held.release()
+    late = through.answer().responses[0].partition_responses[0]
+    assert ErrorCode(late.error_code).name == "INVALID_PRODUCER_EPOCH"
+    end_transaction(wire, heir, commit=True, version=V1["end"])
+    wait_until(lambda: is_decided(wire, topic), "the transaction is over")
+    assert values(wire, topic) == [b"second"]
+
+
+@pytest.mark.parametrize("spoken", ["V1", "V2"])
+def test_r9_a_late_partition_is_in_no_later_transaction_of_a_new_client(
+    wire: Wire, proxy: Proxy, through: Wire, topic: str, spoken: str
+) -> None:
+    """V2: fenced. V1: it opens a transaction without records, which ends by its time-out and moves
+    nothing back."""
+    versions = V1 if spoken == "V1" else V2
+    who = new_identity(wire, topic, timeout_ms=1_000)
+    held = Hold()
+    proxy.on(ApiKey.ADD_PARTITIONS_TO_TXN, held)
+    assert write(wire, topic, who, 0, b"first", versions["produce"]) == ErrorCode.NONE
+    adding = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=topic,
+        v3_and_below_producer_id=who.producer_id,
+        v3_and_below_producer_epoch=who.producer_epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(topic, [0])],
+    )
+    through.send(adding, 3)
+    held.wait()
+    end_transaction(wire, who, commit=True, version=versions["end"])
+    wait_until(lambda: is_decided(wire, topic), "the transaction is over")
+    held.release()
+    answer = through.answer().results_by_topic_v3_and_below[0].results_by_partition[0]
+    code = ErrorCode(answer.partition_error_code)
+    assert code is (ErrorCode.NONE if spoken == "V1" else ErrorCode.PRODUCER_FENCED)
+    assert last_stable_offset(wire, topic) == (2, 2)
+    if spoken == "V1":
+        wait_until(lambda: last_stable_offset(wire, topic) == (3, 3), "its time is up")
+    assert values(wire, topic) == [b"first"]
+
+
+def test_r14_the_answer_with_the_next_epoch_is_lost(wire: Wire, proxy: Proxy, topic: str) -> None:
+    """The retry of InitProducerId with the same producer gets the same epoch (KIP-360)."""
+    who = new_identity(wire, topic)
+    proxy.on(ApiKey.INIT_PRODUCER_ID, Drop(), direction=Direction.ANSWER)
+    with Wire(proxy.address) as through, pytest.raises((Closed, ConnectionResetError)):
+        init_producer_id(through, topic, current=who)
+    again = init_producer_id(wire, topic, current=who)
+    assert (again.error_code, again.producer_id) == (ErrorCode.NONE, who.producer_id)
+    assert again.producer_epoch == who.producer_epoch + 1
+
+
+@pytest.mark.parametrize("spoken", ["V1", "V2"])
+def test_r19_n9_an_end_that_overtakes_the_last_batch_leaves_it_out(
+    wire: Wire, proxy: Proxy, through: Wire, topic: str, spoken: str
+) -> None:
+    """Nothing of a transaction is ever behind its marker."""
+    versions = V1 if spoken == "V1" else V2
+    who = new_identity(wire, topic)
+    assert write(wire, topic, who, 0, b"first", versions["produce"]) == ErrorCode.NONE
+    held = Hold()
+    proxy.on(ApiKey.PRODUCE, held)
+    through.send(producing(who, topic, batch(who, 1, value=b"late")), versions["produce"])
+    held.wait()
+    end_transaction(wire, who, commit=True, version=versions["end"])
+    wait_until(lambda: is_decided(wire, topic), "the transaction is over")
+    held.release()
+    late = through.answer().responses[0].partition_responses[0]
+    assert ErrorCode(late.error_code) in CODES_OF_NO_TRANSACTION
+    assert last_stable_offset(wire, topic) == (2, 2)
+    assert values(wire, topic) == [b"first"]
+
+
+def test_r20_a_batch_that_nobody_waits_for_is_in_the_transaction_or_not(
+    wire: Wire, proxy: Proxy, topic: str
+) -> None:
+    """acks=0 and a cut connection; the rest of the transaction is whole."""
+    who = new_identity(wire, topic)
+    first = batch(who, 0, value=b"first")
+    assert produce(wire, topic, first, who=who, partition=1).error_code == ErrorCode.NONE
+    with Wire(proxy.address) as through:
+        request = producing(who, topic, batch(who, 0, value=b"unheard"), acks=0)
+        through.send(request, V2["produce"], answered=False)
+    end_transaction(wire, who, commit=True)
+    wait_until(lambda: is_decided(wire, topic), "the transaction is over")
+    assert values(wire, topic, partition=1) == [b"first"]
+    assert values(wire, topic) in ([], [b"unheard"])
+
+
+@pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.END_TXN])
+def test_n1_half_a_request_does_nothing(wire: Wire, proxy: Proxy, topic: str, api: ApiKey) -> None:
+    """Cut off after each of its first bytes, in the middle and before its last; then whole."""
+    who = new_identity(wire, topic)
+    assert write(wire, topic, who, 0, b"first", V2["produce"]) == ErrorCode.NONE
+    request: Any = producing(who, topic, batch(who, 1)) if api is ApiKey.PRODUCE else ending(who)
+    version = V2["produce"] if api is ApiKey.PRODUCE else V2["end"]
+    whole = Hold()
+    proxy.on(api, whole)
+    with Wire(proxy.address) as through:
+        through.send(request, version)
+        size = len(whole.wait().data)
+        for cut in (*range(1, 9), size // 2, size - 1):
+            proxy.on(api, Cut(cut))
+            with Wire(proxy.address) as other, pytest.raises((Closed, ConnectionResetError)):
+                other.call(request, version)
+        assert last_stable_offset(wire, topic) == (0, 1)
+        whole.release()
+        through.answer()
+    wait_until(lambda: end_offset(wire, topic) == 2, "the whole one has its effect")
