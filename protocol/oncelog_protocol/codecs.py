@@ -6,14 +6,21 @@ Anything undecodable raises ProtocolError, and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.types import Buffer
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
-Decoder: TypeAlias = Callable[[Buffer, int], tuple[T, int]]
+
+class Decoder(Protocol[T_co]):
+    """(buffer, position) -> (message, position after it); `left` array elements at most."""
+
+    def __call__(self, buffer: Buffer, position: int, left: int = ..., /) -> tuple[T_co, int]: ...
+
+
 Encoder: TypeAlias = Callable[[T, Callable[[Any], object]], None]
 
 _decoders: dict[tuple[type, int], Decoder[Any]] = {}
@@ -21,7 +28,8 @@ _encoders: dict[tuple[type, int], Encoder[Any]] = {}
 
 
 def decoder(cls: type[T], version: int) -> Decoder[T]:
-    """The function (buffer, position) -> (message, position after it) for one version."""
+    """The function (buffer, position) -> (message, position after it) for one version; a third
+    argument says how many array elements the message may have."""
     found = _decoders.get((cls, version))
     if found is None:
         from oncelog_protocol.codegen_decode import generate_decoder

@@ -16,14 +16,14 @@ from oncelog_protocol.types import Array, Default, FieldType, Nested, Primitive,
 from oncelog_protocol.varint import MAX_TAGS, continue_uvarint, skip_tags
 
 MAX_ELEMENTS = 1_000_000
-"""Array elements in one message, of all its arrays together."""
+"""Array elements in one message, of all its arrays together, unless the caller says fewer."""
 
 
 class DecoderSource(Source):
     """`b` is the buffer, `p` the position, `end` its length, `left` the element budget."""
 
     def __init__(self, schema: Schema, version: int) -> None:
-        super().__init__(schema, version, "def decode(b, p):")
+        super().__init__(schema, version, f"def decode(b, p, left={MAX_ELEMENTS}):")
         self._pending: list[tuple[str, str]] = []
         self.scope.update(
             ProtocolError=ProtocolError,
@@ -35,7 +35,6 @@ class DecoderSource(Source):
             fail=self._fail,
         )
         self.line("end = len(b)")
-        self.line(f"left = {MAX_ELEMENTS}")
         with self.block("try:"):
             made = self._struct(schema)
             self.line(f"return {made}, p")

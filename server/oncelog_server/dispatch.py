@@ -15,6 +15,7 @@ from oncelog_server.deferred import Deferred, then
 from oncelog_server.network.connection import Answer, Parts
 from oncelog_server.network.request_context import Peer, RequestContext
 from oncelog_server.node import Node
+from oncelog_server.request_limits import max_elements
 
 # Length, correlation id, and (header v1) the number of tagged fields.
 _HEAD: Final = struct.Struct(">ii")
@@ -44,6 +45,7 @@ class _Route:
         "is_request_header_flexible",
         "is_response_header_flexible",
         "key",
+        "max_elements",
         "version",
     )
 
@@ -56,6 +58,7 @@ class _Route:
         self.handle = handle
         self.is_request_header_flexible = request_header_version(key, version) > 1
         self.is_response_header_flexible = response_header_version(key, version) > 0
+        self.max_elements = max_elements(key)
         self.decode: Decoder[Any] = decoder(api.request, version)
         self.encode: Encoder[Any] = encoder(api.response, version)
 
@@ -91,7 +94,7 @@ class Dispatch:
         context = RequestContext(peer, key, version, correlation_id, client_id or "")
         # Bytes after the request are ignored, as by Kafka: librdkafka leaves three of them after
         # a Metadata request for all topics in a flexible version.
-        request, _ = route.decode(frame, position)
+        request, _ = route.decode(frame, position, route.max_elements)
         route.count += 1
         response = route.handle(self._node, context, request)
         if response is None:

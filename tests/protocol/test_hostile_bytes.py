@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from oncelog_protocol.codecs import decode, encode
+from oncelog_protocol.codecs import decode, decoder, encode
 from oncelog_protocol.codegen_decode import MAX_ELEMENTS
 from oncelog_protocol.constructs import construct_of
 from oncelog_protocol.errors import ProtocolError
@@ -44,7 +44,7 @@ def test_every_strict_prefix_is_refused(cls: type[Any], version: int) -> None:
 
 
 @pytest.mark.parametrize(("cls", "version"), CASES, ids=case_id)
-def test_every_corrupt_byte_is_refused_or_understood(cls: type[Any], version: int) -> None:
+def test_h23_h24_every_corrupt_byte_is_refused_or_understood(cls: type[Any], version: int) -> None:
     raw = encode(sample(cls, version), version)
     for position in range(len(raw)):
         corrupt = bytearray(raw)
@@ -91,7 +91,7 @@ BOMBS = (
 
 
 @pytest.mark.parametrize("bomb", BOMBS, ids=bytes.hex)
-def test_no_size_is_believed_before_the_bytes_are_there(bomb: bytes) -> None:
+def test_h20_h24_no_size_is_believed_before_the_bytes_are_there(bomb: bytes) -> None:
     """At places all over every message: no time and no memory go into a size that is a lie."""
     slowest = 0.0
     tracemalloc.start()
@@ -109,7 +109,7 @@ def test_no_size_is_believed_before_the_bytes_are_there(bomb: bytes) -> None:
     assert slowest < 1
 
 
-def test_a_message_has_at_most_a_million_elements() -> None:
+def test_h21_a_message_has_at_most_a_million_elements() -> None:
     groups = MAX_ELEMENTS
     raw = write_uvarint(groups + 1) + b"\x01" * groups + b"\0\0"
     assert len(decode(DescribeGroupsRequest, 5, raw).groups) == groups
@@ -119,7 +119,7 @@ def test_a_message_has_at_most_a_million_elements() -> None:
 
 
 @pytest.mark.parametrize(("second", "fits"), [(399_998, True), (399_999, False)])
-def test_the_elements_of_all_arrays_count_together(second: int, fits: bool) -> None:
+def test_h21_the_elements_of_all_arrays_count_together(second: int, fits: bool) -> None:
     """Two resources and the names of their settings: a million elements in three arrays."""
     keys = [write_uvarint(count + 1) + b"\1" * count for count in (600_000, second)]
     raw = b"\3" + b"".join(b"\2\1" + array + b"\0" for array in keys) + b"\0\0\0"
@@ -134,13 +134,21 @@ def test_the_elements_of_all_arrays_count_together(second: int, fits: bool) -> N
         decode(DescribeConfigsRequest, 4, raw)
 
 
+def test_h21_whoever_decodes_may_allow_fewer_elements() -> None:
+    read = decoder(DescribeGroupsRequest, 5)
+    raw = write_uvarint(5) + b"\x01" * 4 + b"\0\0"
+    assert len(read(raw, 0, 4)[0].groups) == 4
+    with pytest.raises(ProtocolError, match="count of groups"):
+        read(raw, 0, 3)
+
+
 @pytest.mark.parametrize("length", [-2, -32768])
-def test_a_negative_length_is_null_only_as_minus_one(length: int) -> None:
+def test_h24_a_negative_length_is_null_only_as_minus_one(length: int) -> None:
     with pytest.raises(ProtocolError, match="length of transactional_id"):
         decode(ProduceRequest, 3, struct.pack(">h", length) + bytes(10))
 
 
-def test_null_is_refused_where_the_table_does_not_allow_it() -> None:
+def test_h24_null_is_refused_where_the_table_does_not_allow_it() -> None:
     with pytest.raises(ProtocolError, match="length of group_id"):
         decode(HeartbeatRequest, 0, struct.pack(">hih", -1, 1, 0))
     with pytest.raises(ProtocolError, match="length of group_id"):
@@ -150,7 +158,7 @@ def test_null_is_refused_where_the_table_does_not_allow_it() -> None:
     assert decode(MetadataRequest, 1, b"\xff\xff\xff\xff").topics is None
 
 
-def test_strings_are_utf_8() -> None:
+def test_h24_strings_are_utf_8() -> None:
     with pytest.raises(ProtocolError, match="UTF-8"):
         decode(HeartbeatRequest, 0, b"\0\2\xc3\x28" + bytes(6))
 
@@ -168,13 +176,13 @@ def tagged(*fields: tuple[int, bytes]) -> bytes:
 
 
 @pytest.mark.parametrize(("cls", "version"), FLEXIBLE, ids=case_id)
-def test_unknown_tagged_fields_are_skipped(cls: type[Any], version: int) -> None:
+def test_h22_unknown_tagged_fields_are_skipped(cls: type[Any], version: int) -> None:
     section = tagged((90, b""), (10_000, b"abc"), (0xFFFF_FFFF, bytes(300)))
     assert decode(cls, version, with_tags(cls, version, section)) == cls()
 
 
 @pytest.mark.parametrize(("cls", "version"), FLEXIBLE, ids=case_id)
-def test_sections_of_tagged_fields_are_checked(cls: type[Any], version: int) -> None:
+def test_h22_h23_sections_of_tagged_fields_are_checked(cls: type[Any], version: int) -> None:
     most = tagged(*((100 + n, b"") for n in range(64)))
     assert decode(cls, version, with_tags(cls, version, most)) == cls()
     for section in (
@@ -190,7 +198,7 @@ def test_sections_of_tagged_fields_are_checked(cls: type[Any], version: int) -> 
             decode(cls, version, with_tags(cls, version, section))
 
 
-def test_a_known_tagged_field_has_exactly_its_size() -> None:
+def test_h23_a_known_tagged_field_has_exactly_its_size() -> None:
     cluster = tagged((0, b"\4abc"), (77, b"x"))
     assert decode(FetchRequest, 12, with_tags(FetchRequest, 12, cluster)).cluster_id == "abc"
     for wrong in (b"\4abcd", b"\4ab", b""):
