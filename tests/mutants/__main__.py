@@ -1,0 +1,58 @@
+"""`make mutants`: each named defect in turn, and the test that finds it."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import Queue
+
+import click
+
+from tests.mutants.catalogue import MUTANTS
+from tests.mutants.mutant import Mutant
+from tests.mutants.trial import copy_sources, first_failure, killer
+
+
+@click.command(help=__doc__)
+@click.option("--only", default="", help="Names, separated by commas or spaces.")
+@click.option("--jobs", default=2, show_default=True)
+def main(only: str, jobs: int) -> None:
+    wanted = set(only.replace(",", " ").split())
+    mutants = [mutant for mutant in MUTANTS if not wanted or mutant.name in wanted]
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        copies: Queue[Path] = Queue()
+        for number in range(jobs):
+            copies.put(copy_sources(Path(folder) / str(number)))
+        sys.exit(run(mutants, copies, jobs))
+
+
+def run(mutants: list[Mutant], copies: Queue[Path], jobs: int) -> int:
+    """Prints a row as soon as it is known; 1 if any mutant lives."""
+    lists = list(dict.fromkeys(test for mutant in mutants for test in mutant.tests))
+    root = copies.get()
+    failure = first_failure(root, lists)
+    copies.put(root)
+    if failure is not None:
+        click.echo(f"without any mutant, {failure} fails: nothing can be told")
+        return 1
+
+    def one(mutant: Mutant) -> str | None:
+        root = copies.get()
+        try:
+            return killer(root, mutant)
+        finally:
+            copies.put(root)
+
+    living = 0
+    with ThreadPoolExecutor(jobs) as pool:
+        for mutant, found in zip(mutants, pool.map(one, mutants), strict=True):
+            living += found is None
+            click.echo(f"{mutant.name:5} {mutant.what:64} {found or 'LIVES'}")
+    click.echo(f"{len(mutants) - living} of {len(mutants)} mutants are killed")
+    return 1 if living else 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""A defect as a textual patch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+
+class StalePatch(Exception):
+    """The text that the patch replaces is not in its file, or not once."""
+
+
+class Mutant(NamedTuple):
+    """`old` must be in `file` exactly once. `tests`: where it is expected to be found, quickest
+    first."""
+
+    name: str
+    what: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+    def mutated(self, root: Path) -> str:
+        """The file's text with the defect. Raises StalePatch."""
+        text = (root / self.file).read_text(encoding="utf-8")
+        count = text.count(self.old)
+        if count != 1:
+            raise StalePatch(f"{self.name}: {count} times in {self.file}: {self.old!r}")
+        return text.replace(self.old, self.new)

@@ -1,0 +1,64 @@
+"""Running the suite against a copy of the sources that has one defect."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+ROOT: Final = Path(__file__).resolve().parent.parent.parent
+SOURCES: Final = ("protocol", "server", "client", "tests", "pyproject.toml")
+# What is run against a defect that its own list did not find: all that needs no other program.
+WIDER: Final = ("tests/protocol", "tests/server", "tests/simulation")
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+_LIMIT_S: Final = 600
+
+
+def copy_sources(target: Path) -> Path:
+    """The sources, without what was built or recorded."""
+    for name in SOURCES:
+        source = ROOT / name
+        if source.is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", "*.pyc", ".hypothesis")
+            shutil.copytree(source, target / name, ignore=ignored)
+        else:
+            shutil.copy(source, target / name)
+    return target
+
+
+def first_failure(root: Path, tests: Sequence[str]) -> str | None:
+    """The first test that fails in the sources at `root`; None if all pass. Raises RuntimeError
+    where nothing could be run."""
+    paths = [str(root / package) for package in ("protocol", "server", "client")]
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(paths), PYTHONDONTWRITEBYTECODE="1")
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    try:
+        ended = subprocess.run(
+            command, cwd=root, env=environment, capture_output=True, text=True, timeout=_LIMIT_S
+        )
+    except subprocess.TimeoutExpired:
+        return f"none of {', '.join(tests)} came to an end"
+    if ended.returncode == 0:
+        return None
+    failed = _FAILED.search(ended.stdout)
+    if failed is None:
+        raise RuntimeError(f"{' '.join(command)}:\n{ended.stdout[-2_000:]}{ended.stderr[-2_000:]}")
+    return failed[1]
+
+
+def killer(root: Path, mutant: Mutant) -> str | None:
+    """The test that finds the defect; `root` is as before afterwards."""
+    path = root / mutant.file
+    sound = path.read_text(encoding="utf-8")
+    path.write_text(mutant.mutated(root), encoding="utf-8")
+    try:
+        return first_failure(root, mutant.tests) or first_failure(root, WIDER)
+    finally:
+        path.write_text(sound, encoding="utf-8")
