@@ -83,17 +83,18 @@ def partition_lines(
 ) -> Iterator[str]:
     """`late_before_ms`: a transaction that wrote nothing since then is late."""
     totals = Totals(transactions, late_before_ms)
-    labelled: list[tuple[str, Partition]] = []
-    for partition in list(partitions):
+    # Two lists and no pairs: 10,000 of these would have the garbage collector look at everything.
+    shown = list(partitions)
+    labels: list[str] = []
+    for partition in shown:
         topic, index = partition.topic_partition
-        text = label_text(metrics.LAST_STABLE_OFFSET.labels, (topic, str(index)))
-        labelled.append((text, partition))
+        labels.append(label_text(metrics.LAST_STABLE_OFFSET.labels, (topic, str(index))))
         totals.add(partition)
         yield WORK
     for metric, value in BY_PARTITION:
         yield metric.head()
-        for labels, partition in labelled:
-            yield f"{metric.name}{labels} {value(partition)}\n"
+        for text, partition in zip(labels, shown, strict=True):
+            yield f"{metric.name}{text} {value(partition)}\n"
     for metric, amount in totals.single():
         yield from metric.only(amount)
     yield from metrics.OFFLINE_COUNT.only(len(partitions.offline()))

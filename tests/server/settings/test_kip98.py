@@ -118,8 +118,7 @@ def test_a_longer_time_out_than_the_limit_is_refused_with_code_50() -> None:
     assert value_of(world.init(timeout_ms=limit)).code is ErrorCode.NONE
     for timeout_ms in (limit + 1, 0, -1):
         refused = value_of(world.init("other", timeout_ms=timeout_ms))
-        assert refused.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT
-        assert refused.code == 50
+        assert int(refused.code) == 50, "INVALID_TRANSACTION_TIMEOUT"
 
 
 def test_an_idle_transactional_id_expires_when_the_setting_says() -> None:
