@@ -189,6 +189,7 @@ class Listener:
         if self.connections:
             self._all_closed = asyncio.Event()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._all_closed.wait(), grace_s)
+                async with asyncio.timeout(grace_s):
+                    await self._all_closed.wait()
         for connection in list(self.connections):
             connection.close("the broker stops")
