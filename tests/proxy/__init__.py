@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from tests.proxy.fates import Cut, Drop, Duplicate, Fate, Flip, Hold, Record, Throttle
+from tests.proxy.fates import Cut, Delay, Drop, Duplicate, Fate, Flip, Hold, Record, Throttle
 from tests.proxy.frame import Direction, Frame
 from tests.proxy.proxy import Proxy
 
 __all__ = [
     "Cut",
+    "Delay",
     "Direction",
     "Drop",
     "Duplicate",

@@ -89,7 +89,10 @@ class Drop(Fate):
 
 
 class Duplicate(Fate):
-    """Comes a second time, on another connection; `answer` is what the broker says to that one."""
+    """Comes a second time, on another connection; `answer` is what the broker says to that one.
+    What comes behind it does not wait for that."""
+
+    is_overtaken = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,6 +136,18 @@ class Flip(Fate):
         data = bytearray(frame.data)
         data[self._position] ^= self._mask
         await link.forward(bytes(data))
+
+
+class Delay(Fate):
+    """Comes later, and what is behind it on its connection later still."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    async def meet(self, frame: Frame, link: Link) -> None:
+        await asyncio.sleep(self._seconds)
+        await link.forward(frame.data)
 
 
 class Throttle(Fate):

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import struct
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -53,6 +54,7 @@ class Proxy:
         self.target = target
         self.frames: list[Frame] = []
         self._rules: list[_Rule] = []
+        self._decide: Callable[[Frame], Fate | None] = lambda frame: None
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
@@ -73,6 +75,10 @@ class Proxy:
         """The `nth` such frame from now on meets this fate; all others pass."""
         with self._lock:
             self._rules.append(_Rule(api, client_id, direction, nth, fate))
+
+    def always(self, decide: Callable[[Frame], Fate | None]) -> None:
+        """Ask for the fate of every frame that has none by a rule; called in the proxy's thread."""
+        self._decide = decide
 
     def __enter__(self) -> Proxy:
         self._thread.start()
@@ -128,6 +134,7 @@ class Proxy:
                     if rule.nth == 0 and found is None:
                         self._rules.remove(rule)
                         found = rule.fate
+        found = found or self._decide(frame)
         if found is not None:
             found.frame, found.loop = frame, self._loop
             found.there.set()

@@ -1,0 +1,185 @@
+"""A network that doubles requests, or delivers them late and in another order across connections,
+under transactions of a client of today (V2); and a client of yesterday that has hung up."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oncelog_client import KafkaError, Producer
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.end_txn import EndTxnRequest
+from tests.broker import Oncelog
+from tests.conformance.transacting import add_partitions
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import Identity, batch, end_transaction, new_identity, produce
+from tests.faults.driving import (
+    QUICK,
+    create,
+    end_offset,
+    events,
+    last_stable_offset,
+    merged,
+    values,
+)
+from tests.proxy import Delay, Direction, Duplicate, Fate, Frame, Proxy
+
+PARTITIONS = range(3)
+TRANSACTIONS = 60
+SEED = 7
+# Asked over many connections at once, these find their way back to no one.
+LEFT_ALONE = {ApiKey.API_VERSIONS, ApiKey.METADATA}
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    with Proxy() as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def broker(tmp_path: Path, proxy: Proxy) -> Iterator[Oncelog]:
+    advertised = {"advertised.listeners": f"PLAINTEXT://{proxy.address}"}
+    with Oncelog(tmp_path, merged(QUICK, advertised)) as broker:
+        proxy.target = broker.address
+        yield broker
+        events(broker)
+
+
+class Writer:
+    """Transactions of one record in each partition, every third aborted. What is in `committed` is
+    certain, what is in `unknown` may be there."""
+
+    def __init__(self, address: str, name: str) -> None:
+        self._address = address
+        self._name = name
+        self.committed: list[bytes] = []
+        self.unknown: list[bytes] = []
+
+    async def run(self) -> None:
+        number = 0
+        while number < TRANSACTIONS:
+            try:
+                async with Producer(self._address, transactional_id=self._name) as producer:
+                    await producer.init_transactions()
+                    while number < TRANSACTIONS:
+                        number += 1
+                        await self._write(producer, number)
+            except KafkaError:
+                continue  # fenced by a doubled InitProducerId: the next instance goes on
+
+    async def _write(self, producer: Producer, number: int) -> None:
+        value = f"{self._name}-{number}".encode()
+        await producer.begin_transaction()
+        for partition in PARTITIONS:
+            await producer.send("t", value=value, partition=partition)
+        if number % 3 == 0:
+            await producer.abort_transaction()
+            return
+        self.unknown.append(value)
+        await producer.commit_transaction()
+        self.unknown.remove(value)
+        self.committed.append(value)
+
+
+async def write_all(address: str) -> list[Writer]:
+    """Three writers at once."""
+    writers = [Writer(address, f"writer-{number}") for number in range(3)]
+    await asyncio.gather(*(one.run() for one in writers))
+    return writers
+
+
+def check(broker: Oncelog, writers: list[Writer]) -> None:
+    """All or nothing, once, in order; nothing is left undecided."""
+    with Wire(broker.address) as wire:
+        for partition in PARTITIONS:
+            wait_for_decision(wire, partition)
+        found = [values(wire, "t", partition=partition) for partition in PARTITIONS]
+    for writer in writers:
+        name = writer._name.encode()
+        mine = [[one for one in part if one.rpartition(b"-")[0] == name] for part in found]
+        assert mine[0] == mine[1] == mine[2]
+        certain = [one for one in mine[0] if one not in writer.unknown]
+        assert certain == writer.committed
+        assert len(set(mine[0])) == len(mine[0])
+
+
+def wait_for_decision(wire: Wire, partition: int) -> None:
+    wait_until(
+        lambda: last_stable_offset(wire, "t", partition) == end_offset(wire, "t", partition),
+        f"partition {partition} is decided",
+    )
+
+
+def test_n7_requests_that_come_twice_on_other_connections(broker: Oncelog, proxy: Proxy) -> None:
+    """One in twenty, whatever it asks for."""
+    chance = random.Random(SEED)
+    doubled: list[Frame] = []
+
+    def decide(frame: Frame) -> Fate | None:
+        if frame.direction is Direction.ANSWER or chance.random() >= 0.05:
+            return None
+        doubled.append(frame)
+        return Duplicate()
+
+    with Wire(broker.address) as wire:
+        create(wire, "t", partitions=len(PARTITIONS))
+    proxy.always(decide)
+    writers = asyncio.run(write_all(proxy.address))
+    check(broker, writers)
+    assert {one.api for one in doubled} >= {ApiKey.PRODUCE, ApiKey.END_TXN}
+
+
+def test_n8_requests_in_another_order_across_connections(broker: Oncelog, proxy: Proxy) -> None:
+    """One in ten comes up to 0.3 s late; answers as well."""
+    chance = random.Random(SEED)
+
+    def decide(frame: Frame) -> Fate | None:
+        if frame.api in LEFT_ALONE or chance.random() >= 0.1:
+            return None
+        return Delay(chance.uniform(0, 0.3))
+
+    with Wire(broker.address) as wire:
+        create(wire, "t", partitions=len(PARTITIONS))
+    proxy.always(decide)
+    writers = asyncio.run(write_all(proxy.address))
+    check(broker, writers)
+    assert all(len(one.committed) == TRANSACTIONS * 2 // 3 for one in writers)
+
+
+def test_r7v1_who_has_hung_up_is_not_heard(broker: Oncelog) -> None:
+    """KAFKA-17754 as it happens: the broker pauses, an old client gives up its EndTxn, decides anew
+    on another connection and begins the next transaction; then the broker wakes up."""
+    with Wire(broker.address) as wire:
+        create(wire, "t")
+        who = new_identity(wire, "t")
+        assert add_partitions(wire, who, ("t", 0)) == [ErrorCode.NONE]
+        first = produce(wire, "t", batch(who, 0, value=b"first"), who=who, version=11)
+        assert first.error_code == ErrorCode.NONE
+        given_up = Wire(broker.address)
+        given_up.call(_ending(Identity(who.producer_id, 99, "t")), 3)
+        broker._running().send_signal(signal.SIGSTOP)
+        given_up.send(_ending(who), 3)
+        given_up.socket.close()
+        broker._running().send_signal(signal.SIGCONT)
+        # Had it been heard, the transaction would be over now.
+        assert last_stable_offset(wire, "t") == 0
+        ended = end_transaction(wire, who, commit=False, version=3)
+        assert ended.error_code == ErrorCode.NONE
+        assert values(wire, "t") == []
+
+
+def _ending(who: Identity) -> EndTxnRequest:
+    return EndTxnRequest(
+        transactional_id=who.transactional_id or "",
+        producer_id=who.producer_id,
+        producer_epoch=who.producer_epoch,
+        committed=True,
+    )
