@@ -235,27 +235,29 @@ class Pass:
 
     def _finish(self, cleaned: Cleaned) -> None:
         """No next segment is begun before this one is swapped in: see `Replacement`."""
-        work = self._work
-        assert work is not None
-        work.pause()
+        assert self._work is not None
+        self._work.pause()
+        self._replacement.finish(cleaned, lambda error: self._swap(cleaned, error))
 
-        def durable(error: StorageError | None) -> None:
-            if self._cancelled:
-                return
+    def _swap(self, cleaned: Cleaned, error: StorageError | None) -> None:
+        try:
             if error is not None:
-                self.on_failure(error)
-                return
+                raise error
             if self._cleaner.holds(self._partition):
-                try:
-                    self._replacement.swap(cleaned, self._cleaner.now_ms())
-                except SegmentsGone:
-                    self._replacement.abandon()
-                except StorageError as refused:
-                    self.on_failure(refused)
-                    return
-            work.resume()
+                self._replacement.swap(cleaned, self._cleaner.now_ms(), self._swapped)
+            else:
+                self._swapped(None)  # the next event ends the pass
+        except SegmentsGone:
+            self._replacement.abandon()
+            self._swapped(None)
+        except StorageError as refused:
+            self.on_failure(refused)
 
-        self._replacement.finish(cleaned, durable)
+    def _swapped(self, error: StorageError | None) -> None:
+        if error is not None:
+            self.on_failure(error)
+        elif self._work is not None and not self._cancelled:
+            self._work.resume()
 
 
 def _in_turns(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import product
 
 from oncelog_server.log.cleaner.job import Chunk, Cleaned
 from oncelog_server.log.log import PartitionLog
@@ -83,9 +84,12 @@ class Replacement:
 
         log.files.sync(files, written)
 
-    def swap(self, cleaned: Cleaned, now_ms: int) -> None:
-        """Put the segment that is finished in place of the old ones. Raises SegmentsGone, and
-        StorageError: the log has failed."""
+    def swap(
+        self, cleaned: Cleaned, now_ms: int, done: Callable[[StorageError | None], None]
+    ) -> None:
+        """Put the segment that is finished in place of the old ones; the next may be written when
+        `done` says that the names are durable. Raises SegmentsGone, and StorageError: the log has
+        failed."""
         log = self._log
         first = self._find(cleaned)
         sources = log.segments[first : first + len(cleaned.base_offsets)]
@@ -98,8 +102,10 @@ class Replacement:
         except StorageError as error:
             log.failure = log.failure or error
             raise
+        files = list(self._files.values())
         self._take_over(first, sources, cleaned, self._files[LOG_SUFFIX])
         self._base_offset, self._files = -1, {}
+        log.files.sync(files, done)
 
     def abandon(self) -> None:
         """The pass ends early: what it has written is given names that stand for nothing, as the
@@ -107,10 +113,12 @@ class Replacement:
         gone = []
         for file in self._files.values():
             file.close()
-            if self._log.files.exists(file.path):
+        for suffix, state in product(SEGMENT_SUFFIXES, (CLEANED_SUFFIX, SWAP_SUFFIX)):
+            path = self._path(self._base_offset, suffix, state)
+            if self._files and self._log.files.exists(path):
                 with suppress(StorageError):
-                    self._log.files.rename(file.path, file.path + DELETED_SUFFIX)
-                    gone.append(file.path + DELETED_SUFFIX)
+                    self._log.files.rename(path, path + DELETED_SUFFIX)
+                    gone.append(path + DELETED_SUFFIX)
         self._base_offset, self._files = -1, {}
         if gone:
             self._log.files.remove(gone)

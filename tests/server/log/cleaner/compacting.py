@@ -19,7 +19,7 @@ from oncelog_server.log.cleaner.replacement import Replacement
 from oncelog_server.log.config import COMPACT, LogConfig
 from oncelog_server.log.results import Appended
 from oncelog_server.storage.files import StorageError
-from tests.server.log.driver import MANY, NOW_MS, Driver, logs_in
+from tests.server.log.driver import DIRECTORY, MANY, NOW_MS, Driver
 
 COMPACTED = LogConfig(
     segment_bytes=600,
@@ -84,7 +84,7 @@ class Compacting(Driver):
         found = self.cleanable()
         if found is None:
             return None
-        replacement = Replacement(self.log)
+        replacement = self.replacement = Replacement(self.log)
         for event in clean(job_of(found, self.now_ms, self.limits), self.log.files):
             if isinstance(event, Chunk):
                 replacement.write(event)
@@ -92,8 +92,12 @@ class Compacting(Driver):
                 errors: list[StorageError | None] = []
                 replacement.finish(event, errors.append)
                 self.files.settle()
-                assert errors == [None]
-                replacement.swap(event, self.now_ms)
+                if errors == [None]:
+                    replacement.swap(event, self.now_ms, errors.append)
+                    self.files.settle()
+                for error in errors:
+                    if error is not None:
+                        raise error
             elif isinstance(event, Done):
                 self.cleaned_to = event.end_offset
                 self.log.apply_retention(self.now_ms, self.log.log_end_offset)
@@ -104,8 +108,11 @@ class Compacting(Driver):
     def batches(self) -> list[tuple[BatchHeader, list[Record]]]:
         """All that is in the `.log` files."""
         found = []
-        for path in logs_in(self.files):
-            data = bytes(self.files.nodes[path].data)
+        for name in self.files.list(DIRECTORY):
+            if not name.endswith(".log"):
+                continue
+            file = self.files.open(f"{DIRECTORY}/{name}")
+            data = file.read(0, file.size)
             for position, header in split_batches(data):
                 found.append((header, read_records(data, position, max_bytes=MANY)))
         return found

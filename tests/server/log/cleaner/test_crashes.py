@@ -1,0 +1,201 @@
+"""Killed or without power at any change of the disk while a log is compacted: the start finds the
+old segments or the new one, nothing twice and nothing left over (S9, S17, S18)."""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop
+from collections.abc import Callable
+from random import Random
+from typing import Any, cast
+
+import pytest
+
+from oncelog_server.storage.files import StorageError
+from tests.server.log.cleaner.compacting import (
+    COMPACTED,
+    Compacting,
+    producers_by_scan,
+    read_committed,
+)
+from tests.server.log.driver import DIRECTORY, producers_of
+from tests.server.storage.memory_files import Stopped
+from tests.simulation.disk import Loss, SimDisk, Trap
+from tests.simulation.files import SimFiles
+from tests.simulation.process import Killed, Process
+
+RETENTION_MS = COMPACTED.delete_retention_ms
+
+
+def written(driver: Compacting) -> Compacting:
+    """Segments to be made one and others that are not, aborts and commits in them and across,
+    tombstones, producers whose last batch is superseded."""
+    for turn in range(4):
+        driver.put(("a", f"{turn}"), ("b", f"{turn}"), producer_id=1, sequence=2 * turn, epoch=0)
+        driver.put(("c", f"{turn}"), ("x", f"{turn}"), producer_id=2, sequence=2 * turn, epoch=0,
+                   transactional=True)  # fmt: skip
+        driver.put((f"only{turn}", "v" * 60))
+        if turn % 2:
+            driver.mark(2, committed=turn == 3)
+        driver.put(("b", None))
+        driver.leader_epoch += 1
+        driver.roll()
+    driver.put(("a", "at the end"))
+    driver.files.settle()
+    return driver
+
+
+def passes(driver: Compacting) -> None:
+    """Two passes, the second with horizons that have passed."""
+    driver.compact()
+    driver.now_ms += RETENTION_MS
+    driver.put(("d", "1"), producer_id=1, sequence=8, epoch=0)
+    driver.roll()
+    driver.compact()
+    driver.files.settle()
+
+
+def there(driver: Compacting) -> dict[str, str]:
+    return {key: value for key, value in read_committed(driver).items() if value is not None}
+
+
+def check_restarted(driver: Compacting, expected: dict[str, str]) -> None:
+    found = there(driver)
+    assert found in (expected, {**expected, "d": "1"})
+    driver.files.settle()
+    assert not [name for name in driver.files.list(DIRECTORY) if name.endswith(
+        (".cleaned", ".swap", ".deleted"))]  # fmt: skip
+    offsets = [offset for offset, _, _ in driver.contents()]
+    assert offsets == sorted(set(offsets)), "no record twice"
+    assert driver.log.first_unstable_offset(1 << 40) is None
+    live = {one: (row[0], *row[2:]) for one, row in producers_of(driver.log).items()}
+    assert live == producers_by_scan(driver)
+    again = driver.put(("c", "3"), ("x", "3"), producer_id=2, sequence=6, epoch=0)
+    assert again.duplicate
+
+
+def restart(driver: Compacting, point: int, *, twice_at: int | None = None) -> None:
+    """A start after a kill; `twice_at`: killed once more at that change of the disk."""
+    driver.files = driver.files.after_kill()
+    if twice_at is not None:
+        driver.files.stop_before(twice_at)
+        try:
+            driver.open(clean=False, recovery_point=point)
+            driver.files.settle()
+        except Stopped:
+            pass
+        driver.files = driver.files.after_kill()
+    driver.log = driver.open(clean=False, recovery_point=point)
+    driver.files.settle()
+
+
+@pytest.mark.parametrize("knows", ["all", "nothing"])
+def test_s9_s18_a_kill_at_any_change_of_the_disk_leaves_old_or_new(knows: str) -> None:
+    expected = there(written(Compacting()))
+    for operation in range(1_000):
+        driver = written(Compacting())
+        driver.files.stop_before(len(driver.files.operations) + operation, torn_bytes=operation)
+        try:
+            passes(driver)
+        except Stopped:
+            restart(driver, driver.log.recovery_point if knows == "all" else 0)
+            check_restarted(driver, expected)
+        else:
+            assert operation > 60
+            assert there(driver) == {**expected, "d": "1"}
+            return
+    raise AssertionError("the passes do not end")
+
+
+def test_s9_s11_recovery_of_a_half_done_swap_may_be_killed_and_done_again() -> None:
+    expected = there(written(Compacting()))
+    for operation in range(10, 70, 2):
+        for second in range(25):
+            driver = written(Compacting())
+            driver.files.stop_before(len(driver.files.operations) + operation)
+            with pytest.raises(Stopped):
+                passes(driver)
+            restart(driver, driver.log.recovery_point, twice_at=second)
+            check_restarted(driver, expected)
+
+
+def test_s9_a_disk_that_refuses_anything_changes_nothing_that_is_read() -> None:
+    """The pass fails; the log goes on, and the next pass and the next start find all of it."""
+    expected = there(written(Compacting()))
+    for nth in range(1, 12):
+        for match in ("cleaned", "txn-index", "snapshot"):
+            driver = written(Compacting())
+            driver.files.fail_append(nth, match=match)
+            try:
+                driver.compact()
+            except StorageError:
+                driver.replacement.abandon()
+                driver.files.settle()
+                assert ".cleaned" not in "".join(driver.files.list(DIRECTORY))
+            assert there(driver) == expected
+            driver.files.append_fault = None
+            driver.compact()
+            assert there(driver) == expected
+            assert "only0" in expected
+            restart(driver, driver.log.recovery_point)
+            check_restarted(driver, expected)
+
+
+class Later:
+    """What the disk does later, done when a test says so."""
+
+    def __init__(self) -> None:
+        self.pending: list[Callable[[], None]] = []
+
+    def call_later(self, _delay_s: float, callback: Callable[[], None]) -> None:
+        self.pending.append(callback)
+
+
+class SettledFiles(SimFiles):
+    """The simulator's files without its loop."""
+
+    def __init__(self, disk: SimDisk) -> None:
+        self.later = Later()
+        super().__init__(disk, Process("broker", 0), cast(AbstractEventLoop, self.later))
+
+    def settle(self) -> None:
+        while self.later.pending:
+            self.later.pending.pop(0)()
+
+
+def on(disk: SimDisk) -> Compacting:
+    return Compacting(files=cast(Any, SettledFiles(disk)))
+
+
+def spring() -> None:
+    raise Killed
+
+
+def flushed(driver: Compacting) -> Compacting:
+    errors: list[StorageError | None] = []
+    driver.log.flush(errors.append)
+    driver.files.settle()
+    assert errors == [None]
+    return driver
+
+
+@pytest.mark.parametrize("ordered", [True, False], ids=["journal", "unordered"])
+def test_s9_s17_a_power_loss_at_any_moment_leaves_old_or_new(ordered: bool) -> None:
+    """What was flushed before is there, once, whatever renaming the disk forgot."""
+    expected = there(written(Compacting()))
+    ends = 0
+    for seed in range(600):
+        disk = SimDisk(Random(seed))
+        driver = flushed(written(on(disk)))
+        disk.trap = Trap(1 + seed % 150, "", spring)
+        try:
+            passes(driver)
+        except Killed:
+            ends += 1
+        point = driver.log.recovery_point
+        disk.trap = None
+        disk.lose_power(Loss(ordered=ordered, holes=0, garbage=0, torn=0))
+        after = on(disk)
+        after.log = after.open(clean=False, recovery_point=point)
+        after.files.settle()
+        check_restarted(after, expected)
+    assert ends > 300
