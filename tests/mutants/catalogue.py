@@ -285,6 +285,6 @@ MUTANTS: Final = (
         f"{_SERVER}/handlers/produce.py",
         "    if name in INTERNAL_TOPICS:\n",
         '    if name in INTERNAL_TOPICS and context.client_id != "__admin_client":\n',
-        ("tests/server/handlers",),
+        ("tests/server/handlers/test_produce.py",),
     ),
 )

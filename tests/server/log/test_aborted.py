@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from oncelog_server.log.aborted import AbortedTransactions
-from oncelog_server.log.txn_index import AbortedTransaction
+from oncelog_server.log.config import LogConfig
+from oncelog_server.log.txn_index import AbortedTransaction, encode_row
+from tests.server.log.driver import Driver
 from tests.server.storage.memory_files import MemoryFiles
+from tests.simulation.checking.logs import partitions_in
+from tests.simulation.checking.partition_rules import check_partition
 
 ROWS = [AbortedTransaction(1, n, n + 1, n + 2) for n in range(0, 10, 2)]
 
@@ -58,3 +62,31 @@ def test_only_so_many_segments_stay_in_memory_and_the_last_always() -> None:
         aborted.rows(base_offset)
     assert len(aborted._loaded) <= 64
     assert 1000 in aborted._loaded
+
+
+def test_M25_a_segment_that_is_scanned_again_begins_with_an_empty_file() -> None:
+    files = MemoryFiles()
+    files.make_directory("d")
+    aborted = AbortedTransactions(files, "d", Recomputing())
+    aborted.start(0)
+    for row in ROWS:
+        aborted.append(0, row)
+    again = AbortedTransactions(files, "d", Recomputing())
+    again.start(0)
+    again.append(0, ROWS[0])
+    (path,) = [path for path in files.nodes if path.endswith(".txnindex")]
+    assert bytes(files.nodes[path].data) == encode_row(ROWS[0])
+
+
+def test_M25_rows_of_what_was_cut_off_are_in_no_file() -> None:
+    driver = Driver(LogConfig())
+    for turn in range(3):
+        driver.send(1, turn, transactional=True)
+        driver.mark(1, committed=False)
+    log = driver.files.nodes["topic-0/00000000000000000000.log"]
+    del log.data[-1:]
+    driver.log = driver.open(clean=False)
+    assert driver.log.log_end_offset == 5
+    (partition,) = partitions_in({p: bytes(n.data) for p, n in driver.files.nodes.items()}).values()
+    assert len(partition.whole.rows) == 2
+    assert check_partition(partition) == []

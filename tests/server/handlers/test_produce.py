@@ -1,0 +1,42 @@
+"""Produce is closed to what coordinators write, whoever asks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from oncelog_server.coordination.routing import INTERNAL_TOPICS
+from oncelog_server.handlers import produce
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.handlers.nodes import StillClock, broker, context
+from tests.server.log.driver import batch
+from tests.server.partition.partitions import partition
+
+# A coordinator of which nothing is wanted here.
+UNASKED: Any = SimpleNamespace(add_partitions=None)
+
+
+@pytest.mark.parametrize("client_id", ["", "__admin_client", "broker-0", "oncelog"])
+@pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS))
+async def test_h51_M30_no_client_id_opens_an_internal_topic(topic: str, client_id: str) -> None:
+    found = partition(name=TopicPartition(topic, 0))
+    found.become_leader(0, 0, (0,), (0,))
+    asker = replace(context(produce.API, 12), client_id=client_id)
+    data = [PartitionProduceData(0, batch())]
+    request = ProduceRequest(acks=-1, topic_data=[TopicProduceData(topic, partition_data=data)])
+    async with broker() as node:
+        node.partitions.add(found)
+        node = replace(node, clock=StillClock(), transactions=UNASKED)
+        answer: Any = produce.handle(node, asker, request)
+    (refused,) = answer.responses[0].partition_responses
+    assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert found.log.log_end_offset == 0
