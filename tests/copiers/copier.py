@@ -1,0 +1,256 @@
+"""One copier, a process to be stopped, killed or replaced by one of another kind.
+
+`python -m tests.copiers.copier KIND ADDRESS NAME NUMBER`. NAME is the group's; topics are NAME-in
+and NAME-out. SIGTERM ends it after the transaction it is in. Code 3: its producer cannot go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import sys
+from collections.abc import Sequence
+
+from oncelog_client import (
+    AbortableError,
+    CommitOutcomeUnknown,
+    Consumer,
+    ConsumerRecord,
+    FencedInGroupError,
+    KafkaError,
+    OffsetAndMetadata,
+    Producer,
+    RebalanceListener,
+    RetriableError,
+    TopicPartition,
+)
+from tests.copiers.old_copier import copy_as_of_old
+from tests.copiers.work import (
+    ABORT_PROBABILITY,
+    FATAL_EXIT_CODE,
+    MAX_RECORDS,
+    SESSION_MS,
+    TRANSACTION_TIMEOUT_MS,
+    Work,
+)
+
+
+class Interrupted(Exception):
+    """The transaction is aborted on purpose."""
+
+
+class Copier(RebalanceListener):
+    """The loop that all kinds share. Positions are read again from what is committed whenever a
+    transaction does not commit."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.chance = random.Random(work.number)
+        self.consumer = Consumer(
+            work.address,
+            group_id=work.name,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=200,
+            partition_assignment_strategy=["range"],
+            max_poll_records=MAX_RECORDS,
+        )
+
+    def new_producer(self, transactional_id: str) -> Producer:
+        return Producer(
+            self.work.address,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            linger_ms=0,
+        )
+
+    async def run(self, stopped: asyncio.Event) -> None:
+        async with self.consumer:
+            await self.consumer.subscribe([self.work.input], self)
+            try:
+                while not stopped.is_set():
+                    await self.step()
+            finally:
+                await self.close()
+
+    async def step(self) -> None:
+        try:
+            records = await self.consumer.poll(100)
+            if records:
+                await self.copy(records)
+        except (AbortableError, RetriableError, Interrupted):
+            await self.rewind()
+
+    async def rewind(self) -> None:
+        while True:
+            try:
+                await self.consumer.reset_to_last_committed()
+                return
+            except RetriableError:
+                await asyncio.sleep(0.05)
+
+    async def copy(self, records: Sequence[ConsumerRecord]) -> None:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        raise NotImplementedError
+
+    async def transfer(self, producer: Producer, records: Sequence[ConsumerRecord]) -> None:
+        """One transaction. Raises what the client raises, once it is aborted."""
+        await producer.begin_transaction()
+        try:
+            for record in records:
+                await producer.send(self.work.output, record.value, partition=record.partition)
+            offsets = {
+                record.topic_partition: OffsetAndMetadata(record.offset + 1) for record in records
+            }
+            await self.send_offsets(producer, offsets)
+            if self.chance.random() < ABORT_PROBABILITY:
+                raise Interrupted
+            await self.commit(producer)
+        except (AbortableError, Interrupted):
+            await producer.abort_transaction()
+            raise
+
+    async def send_offsets(
+        self, producer: Producer, offsets: dict[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        """With the place in the group: who has lost his partitions is refused (KIP-447)."""
+        await producer.send_offsets_to_transaction(offsets, self.consumer.group_metadata())
+
+    async def commit(self, producer: Producer) -> None:
+        while True:
+            try:
+                await producer.commit_transaction()
+                return
+            except CommitOutcomeUnknown as unknown:
+                if unknown.fatal:
+                    raise
+
+
+class TaskCopier(Copier):
+    """A producer for each input partition, as before KIP-447; but offsets of transactions that are
+    still open are waited for, and the generation is sent along: the first bounce of an upgrade."""
+
+    def __init__(self, work: Work) -> None:
+        super().__init__(work)
+        self.producers: dict[int, Producer] = {}
+
+    async def on_partitions_assigned(
+        self, partitions: Sequence[TopicPartition], generation_id: int
+    ) -> None:
+        for _, partition in partitions:
+            producer = self.producers[partition] = self.new_producer(self.work.task_id(partition))
+            await producer.start()
+            await producer.init_transactions()
+
+    async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        producers, self.producers = self.producers, {}
+        for producer in producers.values():
+            await producer.close()
+
+    async def copy(self, records: Sequence[ConsumerRecord]) -> None:
+        for partition in sorted({record.partition for record in records}):
+            of_partition = [record for record in records if record.partition == partition]
+            await self.transfer(self.producers[partition], of_partition)
+
+
+class ConsumerCopier(Copier):
+    """One producer for the process, and the group's coordinator fences (KIP-447, revised)."""
+
+    def __init__(self, work: Work) -> None:
+        super().__init__(work)
+        self.producer: Producer | None = None
+
+    async def copy(self, records: Sequence[ConsumerRecord]) -> None:
+        if self.producer is None:
+            self.producer = self.new_producer(self.work.process_id)
+            await self.producer.start()
+            await self.producer.init_transactions(self.consumer)
+        await self.transfer(self.producer, records)
+
+    async def send_offsets(
+        self, producer: Producer, offsets: dict[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        await producer.send_offsets_to_transaction(offsets)
+
+    async def close(self) -> None:
+        if self.producer is not None:
+            await self.producer.close()
+
+
+class GroupCopier(Copier):
+    """One producer for the process, initialised with every generation (KIP-447, early draft)."""
+
+    def __init__(self, work: Work) -> None:
+        super().__init__(work)
+        self.producer: Producer | None = None
+        self.initialised = False
+
+    async def on_partitions_assigned(
+        self, partitions: Sequence[TopicPartition], generation_id: int
+    ) -> None:
+        self.initialised = False
+        if self.producer is None:
+            self.producer = self.new_producer(self.work.process_id)
+            await self.producer.start()
+        assigned = self.consumer.assignment()
+        await self.producer.init_transactions(assigned, self.work.name, generation_id)
+        self.initialised = True
+
+    async def copy(self, records: Sequence[ConsumerRecord]) -> None:
+        assert self.producer is not None
+        if not self.initialised:
+            # Fenced within a generation that may well be the newest.
+            metadata = self.consumer.group_metadata()
+            await self.on_partitions_assigned((), metadata.generation_id)
+            raise Interrupted
+        try:
+            await self.transfer(self.producer, records)
+        except FencedInGroupError:
+            self.initialised = False
+            raise
+        except CommitOutcomeUnknown as unknown:
+            # Only fatal for this generation: what is committed is asked for again.
+            self.initialised = False
+            raise AbortableError("outcome unknown") from unknown
+
+    async def send_offsets(
+        self, producer: Producer, offsets: dict[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        await producer.send_offsets_to_transaction(offsets, self.work.name)
+
+    async def close(self) -> None:
+        if self.producer is not None:
+            await self.producer.close()
+
+
+KINDS: dict[str, type[Copier]] = {
+    "task": TaskCopier,
+    "consumer": ConsumerCopier,
+    "group": GroupCopier,
+}
+
+
+async def main(kind: str, work: Work) -> int:
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    if kind == "old":
+        return await copy_as_of_old(work, stopped)
+    try:
+        await KINDS[kind](work).run(stopped)
+    except KafkaError as error:
+        sys.stderr.write(f"copier {work.number} ({kind}) ends: {error!r}\n")
+        return FATAL_EXIT_CODE
+    return 0
+
+
+if __name__ == "__main__":
+    kind, address, name, number = sys.argv[1:]
+    sys.exit(asyncio.run(main(kind, Work(address, name, int(number)))))

@@ -1,0 +1,111 @@
+"""A copier as of 0.11, on aiokafka: a producer for each input partition, offsets sent with the
+group's id alone, and no waiting for offsets that are pending."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.errors import KafkaError
+
+from tests.copiers.work import (
+    ABORT_PROBABILITY,
+    FATAL_EXIT_CODE,
+    MAX_RECORDS,
+    SESSION_MS,
+    TRANSACTION_TIMEOUT_MS,
+    Work,
+)
+
+
+class Tasks(ConsumerRebalanceListener):  # type: ignore[misc]
+    """A producer for each assigned partition: initialising one fences whoever had the partition."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.producers: dict[int, Any] = {}
+        # aiokafka rebalances beside the loop: not in the middle of a transaction.
+        self.working = asyncio.Lock()
+        self.shares = 0
+
+    async def on_partitions_assigned(self, assigned: Any) -> None:
+        for partition in assigned:
+            producer = AIOKafkaProducer(
+                bootstrap_servers=self.work.address,
+                transactional_id=self.work.task_id(partition.partition),
+                transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            )
+            await producer.start()
+            self.producers[partition.partition] = producer
+
+    async def on_partitions_revoked(self, revoked: Any) -> None:
+        async with self.working:
+            self.shares += 1
+            producers, self.producers = self.producers, {}
+            for producer in producers.values():
+                await producer.stop()
+
+
+async def copy_as_of_old(work: Work, stopped: asyncio.Event) -> int:
+    """Copy until stopped; the exit code."""
+    tasks = Tasks(work)
+    chance = random.Random(work.number)
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=work.address,
+        group_id=work.name,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=200,
+        isolation_level="read_uncommitted",
+        partition_assignment_strategy=(RangePartitionAssignor,),
+    )
+    await consumer.start()
+    consumer.subscribe([work.input], listener=tasks)
+    try:
+        while not stopped.is_set():
+            shares = tasks.shares
+            polled = await consumer.getmany(timeout_ms=100, max_records=MAX_RECORDS)
+            async with tasks.working:
+                for place, records in polled.items():
+                    producer = tasks.producers.get(place.partition)
+                    if tasks.shares == shares and producer is not None:
+                        await _transfer(work, consumer, producer, place, records, chance)
+                    elif place in consumer.assignment():
+                        # Read before or in a rebalance: read it again.
+                        await _rewind(consumer, place)
+    except KafkaError as error:
+        sys.stderr.write(f"copier {work.number} (old) ends: {error!r}\n")
+        return FATAL_EXIT_CODE
+    finally:
+        await tasks.on_partitions_revoked(())
+        await consumer.stop()
+    return 0
+
+
+async def _transfer(
+    work: Work,
+    consumer: Any,
+    producer: Any,
+    place: TopicPartition,
+    records: Any,
+    chance: random.Random,
+) -> None:
+    await producer.begin_transaction()
+    for record in records:
+        await producer.send(work.output, record.value, partition=place.partition)
+    offsets = {place: records[-1].offset + 1}
+    await producer.send_offsets_to_transaction(offsets, work.name)
+    if chance.random() < ABORT_PROBABILITY:
+        await producer.abort_transaction()
+        await _rewind(consumer, place)
+    else:
+        await producer.commit_transaction()
+
+
+async def _rewind(consumer: Any, place: TopicPartition) -> None:
+    consumer.seek(place, await consumer.committed(place) or 0)

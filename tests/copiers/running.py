@@ -1,0 +1,172 @@
+"""Copiers as processes, input that keeps coming, and the audit of what came out."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from oncelog_client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from tests.copiers.work import FATAL_EXIT_CODE, PARTITIONS, Work
+
+DEADLINE_S = 60.0
+
+
+@dataclass
+class Copiers:
+    """Processes by number; one that says that its producer cannot go on is started again."""
+
+    address: str
+    name: str
+    running: dict[int, tuple[str, subprocess.Popen[bytes]]] = field(default_factory=dict)
+    restarts: int = 0
+
+    def start(self, number: int, kind: str) -> None:
+        command = [sys.executable, "-m", "tests.copiers.copier", kind, self.address, self.name]
+        process = subprocess.Popen([*command, str(number)])
+        self.running[number] = (kind, process)
+
+    def send(self, number: int, what: signal.Signals) -> None:
+        self.running[number][1].send_signal(what)
+
+    def stop(self, number: int, how: signal.Signals = signal.SIGTERM) -> int:
+        """Its exit code."""
+        _, process = self.running.pop(number)
+        process.send_signal(how)
+        try:
+            return process.wait(20)
+        finally:
+            process.kill()
+
+    def replace(self, number: int, kind: str, how: signal.Signals = signal.SIGTERM) -> None:
+        """As in a rolling bounce: the old one goes, one of another kind comes in its place."""
+        self.stop(number, how)
+        self.start(number, kind)
+
+    def revive(self) -> None:
+        """Whoever has given up comes back."""
+        for number, (kind, process) in list(self.running.items()):
+            code = process.poll()
+            if code is not None:
+                assert code == FATAL_EXIT_CODE, f"copier {number} ended with {code}"
+                self.restarts += 1
+                self.start(number, kind)
+
+    def close(self) -> None:
+        for _, process in self.running.values():
+            process.kill()
+            process.wait()
+
+
+@dataclass
+class Feed:
+    """Numbered records into all partitions, until it is closed."""
+
+    work: Work
+    per_second: int = 400
+    ended: bool = False
+    sent: list[list[bytes]] = field(default_factory=lambda: [[] for _ in range(PARTITIONS)])
+    feeding: asyncio.Task[None] | None = None
+
+    async def create(self) -> None:
+        async with Admin(self.work.address) as admin:
+            await admin.create_topics(
+                [NewTopic(topic, PARTITIONS, 1) for topic in (self.work.input, self.work.output)]
+            )
+
+    async def stop(self) -> None:
+        """Everything that was sent is in `sent`."""
+        self.ended = True
+        if self.feeding is not None:
+            await self.feeding
+
+    async def run(self) -> None:
+        number = 0
+        async with Producer(self.work.address, linger_ms=5) as producer:
+            while not self.ended:
+                for _ in range(self.per_second // 20):
+                    partition = number % PARTITIONS
+                    value = b"%d" % number
+                    await producer.send(self.work.input, value, partition=partition)
+                    self.sent[partition].append(value)
+                    number += 1
+                await producer.flush()
+                await asyncio.sleep(0.05)
+
+
+async def committed(work: Work) -> int:
+    """How many records of the input the group has committed."""
+    partitions = [TopicPartition(work.input, number) for number in range(PARTITIONS)]
+    async with Admin(work.address) as admin:
+        offsets = await admin.list_group_offsets(work.name, partitions)
+    return sum(offset.offset for offset in offsets.values())
+
+
+async def until(condition: Callable[[], Awaitable[bool]], copiers: Copiers) -> None:
+    """Wait for a condition, and keep the copiers alive meanwhile."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not await condition():
+        assert time.monotonic() < deadline, "the copiers do not come to an end"
+        copiers.revive()
+        await asyncio.sleep(0.1)
+
+
+async def progress(work: Work, copiers: Copiers, records: int) -> None:
+    """Wait until so many more records are copied."""
+    goal = await committed(work) + records
+
+    async def reached() -> bool:
+        return await committed(work) >= goal
+
+    await until(reached, copiers)
+
+
+async def members(work: Work, copiers: Copiers, count: int) -> None:
+    """Wait until the group has so many members, and has shared out its partitions."""
+    async with Admin(work.address) as admin:
+
+        async def reached() -> bool:
+            group = (await admin.describe_groups([work.name]))[work.name]
+            return len(group.members) == count and group.state == "Stable"
+
+        await until(reached, copiers)
+
+
+async def audit(feed: Feed, copiers: Copiers) -> None:
+    """I13: once all is copied, a reader of committed records finds each of them once, in order."""
+    work = feed.work
+    await feed.stop()
+    total = sum(len(values) for values in feed.sent)
+
+    async def finished() -> bool:
+        return await committed(work) == total
+
+    await until(finished, copiers)
+    found: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
+    async with Consumer(work.address, isolation_level="read_committed") as reader:
+        places = [TopicPartition(work.output, number) for number in range(PARTITIONS)]
+        await reader.assign(places)
+        await reader.seek_to_beginning()
+        deadline = time.monotonic() + DEADLINE_S
+        while await _behind(work, reader, places):
+            assert time.monotonic() < deadline, "a transaction stays open"
+            for record in await reader.poll(100, max_records=5_000):
+                found[record.partition].append(record.value or b"")
+    for number, (sent, got) in enumerate(zip(feed.sent, found, strict=True)):
+        doubled = [value for value, count in Counter(got).items() if count > 1]
+        lost = sorted(set(sent) - set(got), key=sent.index)
+        assert not doubled, f"partition {number}, doubled: {doubled[:5]}"
+        assert not lost, f"partition {number}, lost: {lost[:5]} of {len(sent)}"
+        assert got == sent
+
+
+async def _behind(work: Work, reader: Consumer, places: list[TopicPartition]) -> bool:
+    """Whether there is more to read, or will be once it is decided."""
+    async with Admin(work.address) as admin:
+        ends = await admin.list_offsets(dict.fromkeys(places, "latest"))
+    return any([await reader.position(place) < ends[place].offset for place in places])

@@ -1,0 +1,42 @@
+"""A copy loop in a group that never comes to rest: every record once (reliability brief, G1 and
+G3), by real processes."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from tests.copiers.running import Copiers, Feed, audit, members, progress
+
+
+@pytest.mark.parametrize("kind", ["consumer", "group"])
+async def test_g1_three_copiers_of_nine_partitions_that_come_and_go_copy_every_record_once(
+    kind: str, feed: Feed, copiers: Copiers
+) -> None:
+    for number in range(3):
+        copiers.start(number, kind)
+    await progress(feed.work, copiers, 300)
+    for number, how in enumerate((signal.SIGTERM, signal.SIGKILL, signal.SIGTERM)):
+        copiers.stop(number, how)
+        await progress(feed.work, copiers, 150)
+        copiers.start(number + 3, kind)
+        await progress(feed.work, copiers, 150)
+    await audit(feed, copiers)
+
+
+@pytest.mark.parametrize("kind", ["consumer", "group"])
+async def test_g3_a_copier_that_sleeps_beyond_its_session_doubles_nothing(
+    kind: str, feed: Feed, copiers: Copiers
+) -> None:
+    for number in range(2):
+        copiers.start(number, kind)
+    await progress(feed.work, copiers, 300)
+    for _ in range(2):
+        copiers.send(0, signal.SIGSTOP)
+        await members(feed.work, copiers, 1)
+        await progress(feed.work, copiers, 150)
+        copiers.send(0, signal.SIGCONT)
+        await members(feed.work, copiers, 2)
+        await progress(feed.work, copiers, 300)
+    await audit(feed, copiers)

@@ -1,0 +1,37 @@
+"""What every kind of copier is told."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+PARTITIONS: Final = 9
+MAX_RECORDS: Final = 40
+ABORT_PROBABILITY: Final = 0.1
+SESSION_MS: Final = 1_500
+TRANSACTION_TIMEOUT_MS: Final = 3_000
+FATAL_EXIT_CODE: Final = 3
+
+
+class Work(NamedTuple):
+    """`number` is the process's own."""
+
+    address: str
+    name: str
+    number: int
+
+    @property
+    def input(self) -> str:
+        return f"{self.name}-in"
+
+    @property
+    def output(self) -> str:
+        return f"{self.name}-out"
+
+    @property
+    def process_id(self) -> str:
+        """The transactional id of a producer for the whole process."""
+        return f"{self.name}-process-{self.number}"
+
+    def task_id(self, partition: int) -> str:
+        """The transactional id of a producer for one input partition, whoever has it."""
+        return f"{self.name}-task-{partition}"
