@@ -226,6 +226,8 @@ class Segment:
         Raises StorageError, and CorruptLog if the file does not consist of batches."""
         if offset >= self.end_offset:
             return None
+        if offset <= self.base_offset:
+            return 0
         recent = self._recent_offsets
         if recent and offset >= recent[0]:
             return self._recent_positions[bisect_right(recent, offset) - 1]

@@ -18,6 +18,7 @@ from oncelog_server.network.frame_reader import FrameReader, SharedBuffer
 from oncelog_server.network.outbox import Outbox, Part
 from oncelog_server.network.request_context import Peer
 from oncelog_server.network.turn import Turn
+from oncelog_server.network.writables import Writables
 from oncelog_server.security.authorizer import ANONYMOUS
 
 log = structlog.get_logger("oncelog.network")
@@ -46,6 +47,7 @@ class Server(Protocol):
 
     shared_buffer: SharedBuffer
     turn: Turn
+    writables: Writables
     max_request_bytes: int
     # SO_SNDBUF; -1 leaves it to the system.
     send_buffer_bytes: int
@@ -105,7 +107,9 @@ class Connection(asyncio.BufferedProtocol):
         name = transport.get_extra_info("peername")
         address = f"/{name[0]}" if isinstance(name, tuple) else "/unknown"
         self.peer = Peer(ANONYMOUS, address, self._listener, self._has_hung_up)
-        self._outbox = Outbox(self._transport, self._loop, self._server.turn)
+        self._outbox = Outbox(
+            self._transport, self._loop, self._server.turn, self._server.writables
+        )
         self.last_active_ms = self._server.monotonic_ms()
         if not self._server.connection_opened(self):
             self._transport.abort()

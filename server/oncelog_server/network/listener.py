@@ -18,6 +18,7 @@ from oncelog_server.network.connection import Answer, Connection
 from oncelog_server.network.frame_reader import SharedBuffer
 from oncelog_server.network.request_context import Peer
 from oncelog_server.network.turn import Turn
+from oncelog_server.network.writables import Writables
 
 if TYPE_CHECKING:
     from oncelog_server.config import Settings
@@ -73,7 +74,9 @@ class Listener:
 
     def __init__(self, requests: Requests, limits: Limits, clock: Clock) -> None:
         self.serve = requests.serve
-        self.turn = Turn(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        self.turn = Turn(loop)
+        self.writables = Writables(loop)
         self._limits = limits
         self._clock = clock
         self.shared_buffer = SharedBuffer()
@@ -193,3 +196,4 @@ class Listener:
                     await self._all_closed.wait()
         for connection in list(self.connections):
             connection.close("the broker stops")
+        self.writables.close()

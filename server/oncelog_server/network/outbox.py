@@ -19,12 +19,13 @@ from typing import Final, cast
 
 from oncelog_server.log.results import FileRange
 from oncelog_server.network.turn import Turn
+from oncelog_server.network.writables import Writables
 from oncelog_server.storage.files import Buffer, StorageError
 
 # Below this one read and one joined write are cheaper than two system calls (performance brief,
 # section 2).
 SENDFILE_BYTES: Final = 64 << 10
-HAS_SENDFILE: Final = sys.platform == "linux"
+HAS_SENDFILE: Final = sys.platform == "linux" and Writables.is_possible()
 # Above this an answer is worth a wake-up of its own.
 HELD_BYTES: Final = 4 << 10
 # How long to look away when the transport is not drained yet and gives no event for it.
@@ -38,17 +39,21 @@ class Outbox:
     not."""
 
     def __init__(
-        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, turn: Turn
+        self,
+        transport: asyncio.Transport,
+        loop: asyncio.AbstractEventLoop,
+        turn: Turn,
+        writables: Writables,
     ) -> None:
         self._transport = transport
         self._loop = loop
         self._turn = turn
+        self._writables = writables
         # Answers that leave at the end of the turn.
         self._held: list[bytes] = []
         self._queue: deque[Part] = deque()
         self._descriptor = -1
         self._sending: _Sending | None = None
-        self._watching = False
         self._closed = False
         sock = transport.get_extra_info("socket")
         is_plain = (
@@ -119,10 +124,8 @@ class Outbox:
         self._held.clear()
         self._queue.clear()
         self._sending = None
-        if self._watching:
-            self._watching = False
-            self._loop.remove_writer(self._descriptor)
         if self._descriptor >= 0:
+            self._writables.forget(self._descriptor)
             os.close(self._descriptor)
             self._descriptor = -1
 
@@ -130,7 +133,13 @@ class Outbox:
         """Whether sendfile can be used. Idle connections have one descriptor, not two."""
         if self._descriptor < 0 and HAS_SENDFILE and self._own >= 0:
             with suppress(OSError):  # none is left: read and write as well as we can
-                self._descriptor = os.dup(self._own)
+                descriptor = os.dup(self._own)
+                try:
+                    self._writables.watch(descriptor, self._on_writable)
+                except OSError:
+                    os.close(descriptor)
+                    raise
+                self._descriptor = descriptor
         return self._descriptor >= 0
 
     def _pump(self) -> None:
@@ -171,12 +180,11 @@ class Outbox:
             written = 0
         if written < len(data):
             self._queue.appendleft(data[written:])
-            self._watch()
             return False
         return True
 
     def _look_again(self) -> None:
-        if not self._closed and self._sending is None and not self._watching:
+        if not self._closed and self._sending is None:
             self._pump()
 
     def _send_file(self) -> bool:
@@ -195,15 +203,9 @@ class Outbox:
         try:
             sending.step(self._descriptor)
         except BlockingIOError:
-            self._watch()
             return False
         self._sending = None
         return True
-
-    def _watch(self) -> None:
-        if not self._watching:
-            self._watching = True
-            self._loop.add_writer(self._descriptor, self._on_writable)
 
     def _on_writable(self) -> None:
         try:
@@ -212,9 +214,8 @@ class Outbox:
         except (StorageError, OSError):
             self._transport.abort()
             return
-        self._watching = False
-        self._loop.remove_writer(self._descriptor)
-        self._pump()
+        if self._queue:
+            self._pump()
 
 
 def _is_range(part: Part) -> bool:

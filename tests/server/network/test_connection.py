@@ -14,6 +14,7 @@ from oncelog_server.network.connection import Answer, Connection, Parts
 from oncelog_server.network.frame_reader import SharedBuffer
 from oncelog_server.network.request_context import Peer
 from oncelog_server.network.turn import Turn
+from oncelog_server.network.writables import Writables
 
 DEADLINE_S = 10
 
@@ -25,6 +26,7 @@ class Scripted:
     def __init__(self) -> None:
         self.shared_buffer = SharedBuffer()
         self.turn = Turn(asyncio.get_running_loop())
+        self.writables = Writables(asyncio.get_running_loop())
         self.max_request_bytes = 1 << 20
         self.send_buffer_bytes = 102_400
         self.served: list[bytes] = []

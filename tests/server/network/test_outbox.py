@@ -13,6 +13,7 @@ from pathlib import Path
 from oncelog_server.log.results import FileRange
 from oncelog_server.network.outbox import SENDFILE_BYTES, Outbox, Part
 from oncelog_server.network.turn import Turn
+from oncelog_server.network.writables import Writables
 from oncelog_server.storage.files import File
 from oncelog_server.storage.os_files import OsFiles
 
@@ -28,7 +29,7 @@ class Sender(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         loop = asyncio.get_running_loop()
-        self.outbox = Outbox(transport, loop, Turn(loop))  # type: ignore[arg-type]
+        self.outbox = Outbox(transport, loop, Turn(loop), Writables(loop))  # type: ignore[arg-type]
         self.ready.set()
 
     def connection_lost(self, error: Exception | None) -> None:
