@@ -71,12 +71,12 @@ class OsFile:
         "size",
     )
 
-    def __init__(self, files: OsFiles, path: str, full_path: str, size: int, *, new: bool) -> None:
+    def __init__(self, files: OsFiles, path: str, full_path: str, size: int) -> None:
         self.path = path
         self.size = size
         self._files = files
         self._full_path = full_path
-        self._new = new  # its directory entry is not known to be durable
+        self._new = True  # its directory entry is not known to be durable
         self._descriptor = -1
         self._used = False
         self._pins = 0
@@ -207,13 +207,16 @@ class OsFiles:
     def open(self, path: str, *, create: bool = False) -> OsFile:
         full_path = self._full(path)
         try:
-            return self.file_class(self, path, full_path, os.stat(full_path).st_size, new=False)
+            size = os.stat(full_path).st_size
         except FileNotFoundError as error:
             if not create:
                 raise _refused("open", path, error) from None
         except OSError as error:
             raise _refused("open", path, error) from None
-        file = self.file_class(self, path, full_path, 0, new=True)
+        else:
+            # Whoever made it may have been killed before its name was durable.
+            return self.file_class(self, path, full_path, size)
+        file = self.file_class(self, path, full_path, 0)
         self._make_room()
         try:
             file._descriptor = os.open(full_path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)

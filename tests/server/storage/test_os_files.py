@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog_server.storage import os_files
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.os_files import OsFiles
 
@@ -113,3 +114,22 @@ def test_a_file_that_cannot_be_opened_fails_its_sync(tmp_path: Path) -> None:
         (tmp_path / "f").mkdir()
         files.sync([handle], synced.append)
     assert [type(outcome) for outcome in synced] == [StorageError]
+
+
+def test_s17_the_name_of_a_file_that_was_found_is_made_durable_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever made it may have been killed before: its data would be synced, and gone with its name
+    at the next power loss."""
+    (tmp_path / "a-0").mkdir()
+    (tmp_path / "a-0" / "log").write_bytes(b"left by a killed process")
+    synced: list[str] = []
+    monkeypatch.setattr(os_files, "_sync_directory", synced.append)
+    with ThreadPoolExecutor(1) as executor:
+        files = OsFiles(str(tmp_path), executor=executor, call_on_loop=lambda done: done())
+        handle = files.open("a-0/log")
+        for _ in range(2):
+            files.sync([handle], lambda outcome: None)
+            executor.submit(int).result()  # behind it: it has ended
+    assert synced == [str(tmp_path / "a-0"), str(tmp_path)]
+    files.close()
