@@ -18,11 +18,11 @@ class SimFile:
 
     __slots__ = ("_files", "_inode", "_new", "path", "size")
 
-    def __init__(self, files: SimFiles, path: str, inode: Inode, *, new: bool) -> None:
+    def __init__(self, files: SimFiles, path: str, inode: Inode) -> None:
         self.path = path
         self._files = files
         self._inode: Inode | None = inode
-        self._new = new
+        self._new = True
         self.size = len(inode.data)
 
     def _open(self, operation: str) -> Inode:
@@ -74,12 +74,11 @@ class SimFiles:
 
     def open(self, path: str, *, create: bool = False) -> SimFile:
         self.check_alive()
-        new = path not in self.disk.names.files
-        if new:
+        if path not in self.disk.names.files:
             if not create:
                 raise StorageError("open", path, "No such file or directory")
             self.disk.create(path)
-        return SimFile(self, path, self.disk.names.files[path], new=new)
+        return SimFile(self, path, self.disk.names.files[path])
 
     def exists(self, path: str) -> bool:
         self.check_alive()
