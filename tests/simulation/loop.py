@@ -221,7 +221,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def run_in_executor(self, executor: object, func: object, *args: object) -> Any:
         raise AssertionError(f"a thread in a simulated world: {func}")
 
-    async def getaddrinfo(self, host: object, port: object, **options: object) -> Any:  # type: ignore[override]
+    async def getaddrinfo(self, *names: object, **options: object) -> Any:
         raise OSError("there are no names in a simulated world")
 
     # Processes.

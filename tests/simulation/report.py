@@ -37,14 +37,16 @@ class Figures:
     def lines(self) -> Iterator[str]:
         seeds = max(self.seeds, 1)
         yield f"seeds                 {self.seeds:,} ({self.vacuous} of them with few commits)"
-        yield f"transactions checked  {self.transactions:,} ({self.transactions / seeds:.0f} a seed)"
+        each = f"{self.transactions / seeds:.0f} a seed"
+        yield f"transactions checked  {self.transactions:,} ({each})"
         yield f"  of them committed   {self.committed:,}"
         yield f"simulated             {self.simulated_s / 3600:.2f} hours"
         yield (
             f"CPU                   {self.cpu_s / seeds:.2f} s a seed, the slowest "
             f"{self.slowest_s:.1f} s, {self.cpu_s / 60:.1f} min in all"
         )
-        yield f"faults injected       {sum(self.inflicted.values()):,} of {len(self.inflicted)} kinds"
+        kinds = f"{len(self.inflicted)} kinds"
+        yield f"faults injected       {sum(self.inflicted.values()):,} of {kinds}"
         for kind, count in sorted(self.inflicted.items()):
             yield f"  {count:>9,}  {kind}"
         yield f"rare states met       {len(self.met)}, in so many seeds:"

@@ -1,0 +1,18 @@
+"""A few worlds in each run of the tests; `make simulate SEEDS=n` for more."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.report import failure_lines
+from tests.simulation.run import run_seed
+
+WORLDS = 60
+EACH = 10
+
+
+@pytest.mark.parametrize("first", range(0, WORLDS, EACH))
+def test_nothing_is_lost_torn_or_doubled(first: int) -> None:
+    for seed in range(first, first + EACH):
+        verdict = run_seed(seed)
+        assert not verdict.failed, "\n".join(failure_lines(verdict))
