@@ -17,18 +17,21 @@ from tests.mutants.trial import copy_sources, first_failure, killer
 
 @click.command(help=__doc__)
 @click.option("--only", default="", help="Names, separated by commas or spaces.")
+@click.option("--tests", default="", help="Run these instead, to see what they find by themselves.")
 @click.option("--jobs", default=2, show_default=True)
-def main(only: str, jobs: int) -> None:
+def main(only: str, tests: str, jobs: int) -> None:
     wanted = set(only.replace(",", " ").split())
     mutants = [mutant for mutant in MUTANTS if not wanted or mutant.name in wanted]
+    if tests:
+        mutants = [mutant._replace(tests=tuple(tests.split())) for mutant in mutants]
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copies: Queue[Path] = Queue()
         for number in range(jobs):
             copies.put(copy_sources(Path(folder) / str(number)))
-        sys.exit(run(mutants, copies, jobs))
+        sys.exit(run(mutants, copies, jobs, wider=not tests))
 
 
-def run(mutants: list[Mutant], copies: Queue[Path], jobs: int) -> int:
+def run(mutants: list[Mutant], copies: Queue[Path], jobs: int, *, wider: bool) -> int:
     """Prints a row as soon as it is known; 1 if any mutant lives."""
     lists = list(dict.fromkeys(test for mutant in mutants for test in mutant.tests))
     root = copies.get()
@@ -41,7 +44,7 @@ def run(mutants: list[Mutant], copies: Queue[Path], jobs: int) -> int:
     def one(mutant: Mutant) -> str | None:
         root = copies.get()
         try:
-            return killer(root, mutant)
+            return killer(root, mutant, wider=wider)
         finally:
             copies.put(root)
 

@@ -67,11 +67,11 @@ def defective(root: Path, mutant: Mutant) -> Iterator[None]:
         path.write_text(sound, encoding="utf-8")
 
 
-def killer(root: Path, mutant: Mutant) -> str | None:
+def killer(root: Path, mutant: Mutant, *, wider: bool = True) -> str | None:
     """The test that finds the defect, and passes without it; `root` is as before afterwards."""
     with defective(root, mutant):
         found = first_failure(root, mutant.tests)
-    if found is not None:
+    if found is not None or not wider:
         return found
     broken: list[str] = []
     while True:
