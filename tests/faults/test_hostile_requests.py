@@ -1,0 +1,267 @@
+"""Requests that are meant to hurt (reliability brief, 8.2): the broker refuses them or serves them
+within its limits, and whoever else is connected does not notice."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path as Folder
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.apis import ApiKey, api_of
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.api_versions import ApiVersionsRequest
+from oncelog_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from oncelog_protocol.messages.describe_groups import DescribeGroupsRequest
+from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from oncelog_protocol.messages.find_coordinator import FindCoordinatorRequest
+from oncelog_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.varint import write_uvarint
+from oncelog_server.request_limits import max_elements
+from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Closed, Wire
+from tests.conformance.writing import produce, records
+from tests.faults.bombs import Path, all_arrays, arrays, bomb
+from tests.faults.driving import QUICK, create, merged
+
+MAX = 2**31 - 1
+MIB = 1 << 20
+# What a request at its limit may take of one core. Measured: up to 90 ms; the rest is for machines
+# that do something else besides.
+CPU_MS = 400.0
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
+    settings = merged(
+        QUICK,
+        {
+            "auto.create.topics.enable": "false",
+            "fetch.max.bytes": str(MIB),
+            "max.incremental.fetch.session.cache.slots": "10",
+        },
+    )
+    with Oncelog(tmp_path_factory.mktemp("hostile"), settings) as running:
+        with Wire(running.address) as wire:
+            create(wire, "t", partitions=2)
+        yield running
+
+
+def cpu_ms(broker: Oncelog) -> float:
+    """Of the broker's own thread, since its start."""
+    return int(Folder(f"/proc/{broker.pid}/schedstat").read_text().split()[0]) / 1e6
+
+
+def rss(broker: Oncelog) -> int:
+    return int(Folder(f"/proc/{broker.pid}/statm").read_text().split()[1]) * 4096
+
+
+def outcome(broker: Oncelog, request: Any, version: int | None = None) -> Any:
+    """The answer, or None where the connection is closed instead; others are served after it."""
+    answer = None
+    with Wire(broker.address) as bystander, Wire(broker.address) as wire:
+        with suppress(Closed, ConnectionError):
+            answer = wire.call(request, version)
+        assert bystander.call(ApiVersionsRequest("bystander", "1"), 3).api_keys
+    return answer
+
+
+def is_closed(broker: Oncelog, frame: bytes) -> bool:
+    """Whether raw bytes close their connection, and no other."""
+    with Wire(broker.address) as bystander, Wire(broker.address) as wire:
+        with suppress(ConnectionError):
+            wire.socket.sendall(struct.pack(">i", len(frame)) + frame)
+        closed = wire.is_closed()
+        assert bystander.call(ApiVersionsRequest("bystander", "1"), 3).api_keys
+    return closed
+
+
+BOMBS = [
+    pytest.param(cls, path, id=f"{api_of(cls).name}-{'.'.join(path)}") for cls, path in all_arrays()
+]
+
+
+@pytest.mark.parametrize(("cls", "path"), BOMBS)
+def test_h21_h26_h30_one_element_too_many_closes_the_connection_at_once(
+    broker: Oncelog, cls: type[Any], path: Path
+) -> None:
+    limit = max_elements(api_of(cls).key)
+    request = bomb(cls, path, limit + 1)
+    before = cpu_ms(broker)
+    assert outcome(broker, request) is None
+    assert cpu_ms(broker) - before < CPU_MS
+
+
+@pytest.mark.parametrize(
+    ("cls", "path"), [one for one in BOMBS if one.id is not None and "Produce-" not in one.id]
+)
+def test_h21_h26_as_many_elements_as_are_allowed_hold_nobody_up(
+    broker: Oncelog, cls: type[Any], path: Path
+) -> None:
+    """Answered, or refused for what they are, and the process has other things to do."""
+    request = bomb(cls, path, max_elements(api_of(cls).key) - len(path))
+    before = cpu_ms(broker)
+    outcome(broker, request)
+    assert cpu_ms(broker) - before < CPU_MS
+
+
+@pytest.mark.parametrize("count", [MAX, -2, -(2**31)])
+def test_h20_a_count_that_is_a_lie_costs_no_memory(broker: Oncelog, count: int) -> None:
+    before = rss(broker)
+    # Metadata v1: the header, and an array of topics that ends after its count.
+    assert is_closed(broker, struct.pack(">hhihi", 3, 1, 1, -1, count) + b"\0\1x")
+    # Metadata v12: the same in compact form.
+    compact = write_uvarint((count + 1) & 0xFFFF_FFFF)
+    assert is_closed(broker, struct.pack(">hhihB", 3, 12, 1, -1, 0) + compact + b"\2x")
+    assert rss(broker) - before < 16 * MIB
+
+
+def test_h22_a_million_tagged_fields_in_a_header_are_not_kept(broker: Oncelog) -> None:
+    tags = b"".join(write_uvarint(tag) + b"\0" for tag in range(300_000))
+    header = struct.pack(">hhih", 3, 12, 1, -1) + write_uvarint(300_000)
+    before, used = rss(broker), cpu_ms(broker)
+    assert is_closed(broker, header + tags + bytes(20))
+    assert rss(broker) - before < 16 * MIB
+    assert cpu_ms(broker) - used < CPU_MS
+
+
+BAD_NAMES = ["", ".", "..", "../../x", "a/b", "a\0b", "a" * 250, "x" * 32_767, "ü", "a b", "a:b"]
+
+
+def test_h25_a_name_that_no_topic_may_have_never_touches_the_disk(tmp_path: Folder) -> None:
+    with Oncelog(tmp_path, QUICK) as broker, Wire(broker.address) as wire:
+        tree = {str(one) for one in broker.directory.rglob("*")}
+        topics = [CreatableTopic(name, 1, 1) for name in BAD_NAMES]
+        answer = wire.call(CreateTopicsRequest(topics, 10_000))
+        codes = {one.name: one.error_code for one in answer.topics}
+        assert codes == dict.fromkeys(BAD_NAMES, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        wanted = [MetadataRequestTopic(name=name) for name in BAD_NAMES]
+        seen = wire.call(MetadataRequest(wanted, allow_auto_topic_creation=True), 12)
+        assert {one.error_code for one in seen.topics} == {ErrorCode.INVALID_TOPIC_EXCEPTION}
+        for name in BAD_NAMES:
+            answer = produce(wire, name, build_batch(records()))
+            assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name
+        create(wire, "a.b")
+        (clash,) = wire.call(CreateTopicsRequest([CreatableTopic("a_b", 1, 1)], 10_000)).topics
+        assert clash.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        grown = {str(one) for one in broker.directory.rglob("*")} - tree
+        assert not {one for one in grown if "a.b-0" not in one}
+
+
+@pytest.mark.parametrize("partition", [-1, -(2**31), 2, MAX])
+def test_h27_a_partition_that_there_is_not_is_an_error_of_its_own(
+    broker: Oncelog, partition: int
+) -> None:
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    with Wire(broker.address) as wire:
+        assert produce(wire, "t", build_batch(records()), partition=partition).error_code == unknown
+        places = [FetchPartition(number, fetch_offset=0) for number in (0, partition)]
+        fetched = wire.call(FetchRequest(topics=[FetchTopic("t", partitions=places)]), 12)
+        rows = {row.partition_index: row.error_code for row in fetched.responses[0].partitions}
+        assert rows == {0: ErrorCode.NONE, partition: unknown}
+        asked = ListOffsetsTopic("t", [ListOffsetsPartition(partition, timestamp=-1)])
+        (topic,) = wire.call(ListOffsetsRequest(-1, topics=[asked]), 5).topics
+        assert topic.partitions[0].error_code == unknown
+
+
+@pytest.mark.parametrize("topic_id", [b"\xff" * 16, bytes(15) + b"\1"])
+def test_h27_an_id_of_no_topic_is_an_error_of_its_own(broker: Oncelog, topic_id: bytes) -> None:
+    with Wire(broker.address) as wire:
+        wanted = FetchTopic(topic_id=topic_id, partitions=[FetchPartition(0)])
+        (row,) = wire.call(FetchRequest(topics=[wanted]), 13).responses[0].partitions
+        assert row.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        (topic,) = wire.call(MetadataRequest([MetadataRequestTopic(topic_id)]), 12).topics
+        assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_h28_a_fetch_answers_at_most_what_the_broker_allows(broker: Oncelog) -> None:
+    with Wire(broker.address) as wire:
+        create(wire, "big", partitions=4)
+        for partition in range(4):
+            for _ in range(4):
+                data = build_batch(records(1, b"x" * 200_000))
+                assert produce(wire, "big", data, partition=partition).error_code == 0
+        places = [FetchPartition(number, partition_max_bytes=MAX) for number in range(4)]
+        request = FetchRequest(
+            max_wait_ms=MAX,
+            min_bytes=MAX,
+            max_bytes=MAX,
+            topics=[FetchTopic("big", partitions=places)],
+        )
+        answer = wire.call(request, 12)
+    rows = answer.responses[0].partitions
+    assert MIB // 2 < sum(len(row.records or b"") for row in rows) <= MIB
+
+
+def test_h28_ten_thousand_partitions_are_an_ordinary_fetch(broker: Oncelog) -> None:
+    topics = [FetchTopic(f"n{number}", partitions=[FetchPartition(0)]) for number in range(10_000)]
+    answer = outcome(broker, FetchRequest(topics=topics), 12)
+    assert len(answer.responses) == 10_000
+    with Wire(broker.address) as wire:
+        wanted = [MetadataRequestTopic(name=f"n{number}") for number in range(9_999)]
+        seen = wire.call(MetadataRequest(wanted, allow_auto_topic_creation=False), 12)
+    assert len(seen.topics) == 9_999
+
+
+def test_h28_who_hangs_up_waits_no_longer(broker: Oncelog) -> None:
+    """A Fetch for more than will ever come, until the end of time."""
+    descriptors = Folder(f"/proc/{broker.pid}/fd")
+    before = len(list(descriptors.iterdir()))
+    waiting = [Wire(broker.address) for _ in range(50)]
+    for wire in waiting:
+        place = FetchTopic("t", partitions=[FetchPartition(1, partition_max_bytes=MAX)])
+        wire.send(FetchRequest(max_wait_ms=MAX, min_bytes=MAX, topics=[place]), 12)
+    wait_until(lambda: len(list(descriptors.iterdir())) >= before + 50, "all are connected")
+    for wire in waiting:
+        wire.socket.close()
+    wait_until(lambda: len(list(descriptors.iterdir())) <= before, "all are gone", 5)
+    used = cpu_ms(broker)
+    assert outcome(broker, ApiVersionsRequest("c", "1"), 3) is not None
+    assert cpu_ms(broker) - used < CPU_MS
+
+
+def test_h29_a_flood_of_fetch_sessions_fills_its_slots_and_no_more(broker: Oncelog) -> None:
+    sessions = set()
+    place = FetchTopic("t", partitions=[FetchPartition(0)])
+    with Wire(broker.address) as wire:
+        for _ in range(200):
+            request = FetchRequest(max_wait_ms=0, session_epoch=0, topics=[place])
+            answer = wire.call(request, 12)
+            assert answer.error_code == ErrorCode.NONE
+            assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+            sessions.add(answer.session_id)
+    assert len(sessions - {0}) <= 10
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        FindCoordinatorRequest(key_type=0, coordinator_keys=["g"] * 1_000_000),
+        DescribeGroupsRequest(groups=["g"] * 1_000_000),
+        MetadataRequest([MetadataRequestTopic(name="t")] * 300_000),
+    ],
+    ids=lambda request: type(request).__name__,
+)
+def test_h30_a_million_keys_are_refused_before_any_is_looked_up(
+    broker: Oncelog, request_: Any
+) -> None:
+    before, used = rss(broker), cpu_ms(broker)
+    assert outcome(broker, request_) is None
+    assert rss(broker) - before < 64 * MIB
+    assert cpu_ms(broker) - used < CPU_MS
+
+
+def test_every_api_with_arrays_is_bombed() -> None:
+    bombed = {api_of(cls).key for cls, _ in all_arrays()}
+    assert {ApiKey.FETCH, ApiKey.METADATA, ApiKey.PRODUCE} <= bombed
+    assert all(list(arrays(cls, api_of(cls).latest)) for cls, _ in all_arrays())
