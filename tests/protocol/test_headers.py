@@ -72,7 +72,7 @@ def test_the_answer_to_api_versions_never_has_tagged_fields_in_its_header() -> N
         assert response_header(ApiKey.API_VERSIONS, version, 7) == b"\0\0\0\7"
 
 
-def test_unknown_tagged_fields_of_a_header_are_skipped() -> None:
+def test_h22_unknown_tagged_fields_of_a_header_are_skipped() -> None:
     raw = write_request_header(ApiKey.END_TXN, 5, 1, "c")[:-1]
     section = b"\1" + write_uvarint(300) + b"\3abc"
     assert read_request_header(raw + section)[1] == len(raw + section)
@@ -111,7 +111,7 @@ def test_noise_is_a_header_or_refused(api: tuple[int, int], noise: bytes) -> Non
 
 
 @pytest.mark.parametrize("size", [b"\xff\xfe", b"\x80\0", b"\x7f\xff"])
-def test_a_client_id_of_impossible_length_is_refused(size: bytes) -> None:
+def test_h24_a_client_id_of_impossible_length_is_refused(size: bytes) -> None:
     with pytest.raises(ProtocolError, match="client id"):
         read_request_header(b"\0\0\0\3\0\0\0\1" + size + b"abc")
 

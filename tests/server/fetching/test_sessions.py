@@ -151,7 +151,7 @@ def test_who_got_data_is_read_last_next_time() -> None:
 # --- eviction
 
 
-def test_with_no_slot_left_a_reader_fetches_in_full() -> None:
+def test_h29_with_no_slot_left_a_reader_fetches_in_full() -> None:
     broker = Broker(slots=1)
     broker.fetch(0, 0, 0)
     scope = broker.fetch(0, 0, 1, 2)
@@ -159,7 +159,7 @@ def test_with_no_slot_left_a_reader_fetches_in_full() -> None:
     assert Broker(slots=0).fetch(0, 0, 1).session_id == 0
 
 
-def test_a_stale_session_makes_room() -> None:
+def test_h29_a_stale_session_makes_room() -> None:
     broker = Broker(slots=2)
     broker.fetch(0, 0, 0)
     broker.fetch(0, 0, 1)
