@@ -21,7 +21,6 @@ WAIT_S = 60.0
 
 _PRODUCER = {
     "acks": "all",
-    "linger.ms": 5,
     "queue.buffering.max.messages": 200_000,
     "queue.buffering.max.kbytes": 512 * 1024,
     "delivery.report.only.error": True,
@@ -43,7 +42,8 @@ class Sender:
         self._refused: list[str] = []
         self._turn = 0
         self.sent = 0
-        common = {"bootstrap.servers": args.address, **_PRODUCER}
+        linger = {"linger.ms": args.linger_ms}
+        common = {"bootstrap.servers": args.address, **_PRODUCER, **linger}
         self.producer = ck.Producer(common | dict(settings))
 
     def send_until(self, deadline: float, max_bytes: int = 0) -> None:
@@ -103,7 +103,7 @@ def _send_in_transactions(sender: Sender, args: argparse.Namespace, seconds: flo
 def transactions(args: argparse.Namespace) -> dict[str, float]:
     """Transactions of one message, one after the other."""
     name = f"{args.topic}-{time.time_ns()}"
-    sender = Sender(args, {"transactional.id": name, "linger.ms": 0})
+    sender = Sender(args, {"transactional.id": name})
     producer, value = sender.producer, bytes(args.size)
     producer.init_transactions(WAIT_S)
     took: list[float] = []
@@ -168,6 +168,7 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=0)
     parser.add_argument("--commit-ms", type=int, default=0)
     parser.add_argument("--idempotent", action="store_true")
+    parser.add_argument("--linger-ms", type=float, default=5.0)
     args = parser.parse_args()
     json.dump(MODES[args.mode](args), sys.stdout)
     print()
