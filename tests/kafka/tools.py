@@ -24,6 +24,7 @@ TOOLS: Mapping[str, str] = {
     "end-to-end-latency": "org.apache.kafka.tools.EndToEndLatency",
     "features": "org.apache.kafka.tools.FeatureCommand",
     "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "jmx": "org.apache.kafka.tools.JmxTool",
     "producer-perf": "org.apache.kafka.tools.ProducerPerformance",
     "storage": "kafka.tools.StorageTool",
     "topics": "org.apache.kafka.tools.TopicCommand",

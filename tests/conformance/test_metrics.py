@@ -1,0 +1,160 @@
+"""Metrics that carry Kafka's names are Kafka's: the same names, labels and figures after the same
+work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from oncelog_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from oncelog_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from oncelog_server.observe import metrics
+from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import (
+    batch,
+    end_transaction,
+    find_coordinator,
+    new_identity,
+    produce,
+)
+from tests.kafka.kafka import TEST_JVM_OPTIONS, Kafka, free_ports
+from tests.kafka.metrics import Samples, exported, jvm_options, scraped
+from tests.server.observe.scraping import Scraped
+from tests.server.observe.test_scrape import PORT, scrape
+
+# Labels that Kafka has besides ours: it counts connections for each of its threads.
+MORE_LABELS = {
+    metrics.CONNECTIONS.name: {"networkProcessor"},
+    metrics.CONNECTIONS_MADE.name: {"listener", "networkProcessor"},
+}
+LATEST = -1
+PARTITION = {"topic": "t", "partition": "0"}
+SAME = [
+    (metrics.LAST_STABLE_OFFSET_LAG.name, PARTITION),
+    (metrics.LOG_START_OFFSET.name, PARTITION),
+    (metrics.LOG_END_OFFSET.name, PARTITION),
+    (metrics.LOG_SIZE.name, PARTITION),
+    (metrics.LOG_SEGMENTS.name, PARTITION),
+    (metrics.UNDER_REPLICATED.name, PARTITION),
+    (metrics.PRODUCER_ID_COUNT.name, {}),
+    (metrics.LATE_TRANSACTIONS.name, {}),
+    (metrics.PARTITION_COUNT.name, {}),
+    (metrics.LEADER_COUNT.name, {}),
+    (metrics.OFFLINE_COUNT.name, {}),
+    (metrics.UNDER_REPLICATED_COUNT.name, {}),
+    (metrics.MESSAGES_IN.name, {"topic": "t"}),
+    (metrics.BYTES_IN.name, {"topic": "t"}),
+    (metrics.BYTES_OUT.name, {"topic": "t"}),
+    (metrics.UNKNOWN_DESTINATION.name, {}),
+    (metrics.UNAPPENDED.name, {}),
+    (metrics.REQUESTS.name, {"request": "Produce", "version": "12"}),
+    (metrics.REQUESTS.name, {"request": "Fetch", "version": "12"}),
+    (metrics.ACTIVE_CONTROLLER.name, {}),
+    (metrics.GLOBAL_TOPICS.name, {}),
+    (metrics.GLOBAL_PARTITIONS.name, {}),
+    (metrics.GROUPS.name, {}),
+    (metrics.GROUP_OFFSETS.name, {}),
+]
+
+
+class Figures(NamedTuple):
+    """Of both brokers after the same work."""
+
+    ours: Scraped
+    kafka: Samples
+
+
+def work(address: str) -> None:
+    """A transaction that is committed, one that is left open, a reader, a group's coordinator."""
+    with Wire(address) as wire:
+        topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+        wire.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+        who = new_identity(wire, "committed")
+        assert produce(wire, "t", batch(who, 0, count=3), who=who).error_code == 0
+        assert end_transaction(wire, who, commit=True).error_code == 0
+        # Kafka answers first, and writes the marker then: the next batch must not come before it.
+        wait_until(lambda: committed_end(wire) == 4, "the marker is there")
+        who = new_identity(wire, "open")
+        assert produce(wire, "t", batch(who, 0, count=2), who=who).error_code == 0
+        place = FetchTopic(topic="t", partitions=[FetchPartition(0, partition_max_bytes=1 << 20)])
+        wire.call(FetchRequest(topics=[place]), 12)
+        find_coordinator(wire, "group", 0)
+
+
+def committed_end(wire: Wire) -> int:
+    """The last stable offset, without a Fetch."""
+    place = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(0, timestamp=LATEST)])
+    answer = wire.call(ListOffsetsRequest(isolation_level=1, topics=[place]), 7)
+    return int(answer.topics[0].partitions[0].offset)
+
+
+@pytest.fixture(scope="module")
+def figures(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Figures]:
+    with Oncelog(tmp_path_factory.mktemp("oncelog"), PORT) as broker:
+        work(broker.address)
+        ours = scrape(broker)
+    (port,) = free_ports(1)
+    options = (*TEST_JVM_OPTIONS, *jvm_options(port))
+    with Kafka(tmp_path_factory.mktemp("kafka"), jvm_options=options) as kafka:
+        work(kafka.address)
+        yield Figures(ours, scraped(port))
+
+
+def test_every_metric_with_kafkas_name_is_there_in_kafka_with_the_same_labels(
+    figures: Figures,
+) -> None:
+    in_kafka: dict[str, set[frozenset[str]]] = {}
+    for name, labels in figures.kafka:
+        in_kafka.setdefault(name, set()).add(frozenset(label for label, _ in labels))
+    for metric in metrics.METRICS:
+        if metric.name.startswith("kafka_"):
+            known = frozenset({*metric.labels, *MORE_LABELS.get(metric.name, ())})
+            assert known in in_kafka.get(metric.name, set()), metric.name
+
+
+@pytest.mark.parametrize(("name", "labels"), SAME, ids=lambda part: str(part))
+def test_the_same_work_leaves_the_same_figure(
+    figures: Figures, name: str, labels: dict[str, str]
+) -> None:
+    assert figures.ours.value(name, **labels) == figures.kafka[name, frozenset(labels.items())]
+
+
+def test_only_what_has_no_figure_of_its_own_in_a_test_is_not_compared() -> None:
+    """Times, and what depends on who is connected when."""
+    compared = {name for name, _ in SAME}
+    left = {one.name for one in metrics.METRICS if one.name.startswith("kafka_")} - compared
+    assert left == {
+        metrics.CONNECTIONS.name,
+        metrics.CONNECTIONS_MADE.name,
+        metrics.FETCH_SESSIONS.name,
+        metrics.TRANSACTION_LOAD_MAX.name,
+        metrics.TRANSACTION_LOAD_AVERAGE.name,
+        metrics.GROUP_LOAD_MAX.name,
+        metrics.GROUP_LOAD_AVERAGE.name,
+        *(metric.name for metric in metrics.GROUPS_IN.values()),
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("kafka.log:type=Log,name=Size,topic=a.b,partition=0:Value=7", "kafka_log_log_size"),
+        ("kafka.server:type=X,name=BytesInPerSec:Count=7", "kafka_server_x_bytesin_total"),
+        ("kafka.server:type=x-metrics:load-time=7", "kafka_server_x_metrics_load_time"),
+        ("kafka.server:type=X,name=BytesInPerSec:MeanRate=7", None),
+        ("kafka.server:type=X,name=Y:Value=text", None),
+        ("java.lang:type=Memory:Count=7", None),
+    ],
+)
+def test_lines_of_the_tool_are_named_as_the_exporter_does(line: str, name: str | None) -> None:
+    found = exported(line)
+    assert (None if found is None else (found.name, found.value)) == (name and (name, 7))

@@ -1,0 +1,67 @@
+"""Apache Kafka's metrics as Prometheus gets them: by the rules of jmx_exporter's example for Kafka.
+
+What has no rule there (metrics without a `name`) is named by the exporter's default format.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from tests.kafka.tools import run_tool
+
+_LINE = re.compile(r"(kafka[\w.]*):([^=]+=.*?):([\w-]+)=(.*)")
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+class Exported(NamedTuple):
+    """One sample."""
+
+    name: str
+    labels: frozenset[tuple[str, str]]
+    value: float
+
+
+def jvm_options(port: int) -> tuple[str, ...]:
+    """What makes a JVM answer JMX on this port of this machine."""
+    remote = "-Dcom.sun.management.jmxremote"
+    return (
+        "-Djava.rmi.server.hostname=127.0.0.1",
+        f"{remote}.port={port}",
+        f"{remote}.rmi.port={port}",
+        f"{remote}.host=127.0.0.1",
+        f"{remote}.authenticate=false",
+        f"{remote}.ssl=false",
+    )
+
+
+def scraped(port: int) -> Samples:
+    """All of a running Kafka's metrics. Raises ToolFailed, KafkaUnavailable."""
+    url = f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{port}/jmxrmi"
+    printed = run_tool("jmx", "--jmx-url", url, "--one-time", "--report-format", "properties")
+    samples = (exported(line) for line in printed.lines)
+    return {(one.name, one.labels): one.value for one in samples if one is not None}
+
+
+def exported(line: str) -> Exported | None:
+    """One line of the tool, `domain:type=T,name=N,key=value:Attribute=value`; None where the
+    exporter leaves it out."""
+    match = _LINE.fullmatch(line)
+    if match is None:
+        return None
+    domain, properties, attribute, text = match.groups()
+    keys = dict(part.split("=", 1) for part in properties.split(",") if "=" in part)
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    kind, name = keys.pop("type", ""), keys.pop("name", None)
+    if name is None:
+        name = attribute
+    elif attribute == "Count" and "PerSec" in name:
+        name = re.sub(r"PerSec\w*$", "_total", name)
+    elif attribute != "Value":
+        return None
+    full = re.sub(r"\W", "_", f"{domain}_{kind}_{name}").lower()
+    return Exported(full, frozenset(keys.items()), value)
