@@ -134,7 +134,7 @@ async def copy_once(consumer: Consumer, producer: Producer, out: str, count: int
         await producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
 
 
-async def test_offsets_are_committed_with_the_transaction(
+async def test_g7_offsets_are_committed_with_the_transaction_and_an_abort_does_not_rewind(
     bootstrap: str, admin: Admin, transactional: Producer, producer: Producer, name: str
 ) -> None:
     await admin.create_topics([NewTopic(f"{name}-in", 1, 1), NewTopic(f"{name}-out", 1, 1)])
