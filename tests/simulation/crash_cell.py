@@ -15,9 +15,13 @@ from oncelog_server.topic_partition import TopicPartition
 from tests.server.coordination.world import DATA, OFFSETS, World, value_of
 from tests.server.storage.memory_files import Stopped
 from tests.simulation.checking.internal_records import Transition, read_transitions
+from tests.simulation.checking.invariants import check_files, check_settled
+from tests.simulation.checking.live import check_live
 from tests.simulation.checking.logs import PartitionLog, partitions_in
 from tests.simulation.checking.promises import Appended, Ended, Promises
+from tests.simulation.checking.violations import Violation
 from tests.simulation.crash_points import Point, Trap, TrappedFiles, When
+from tests.simulation.live_view import broker_view
 
 T = TypeVar("T")
 
@@ -88,6 +92,7 @@ class Cell:
         self.trap = Trap(self.point, self.fault.flushes, self._spring)
         self.files.trap = self.trap
         self.before: dict[tuple[str, int], PartitionLog] = {}
+        self.violations: list[Violation] = []
         # The last record of the id that the next process found.
         self.found: list[Transition] = []
         self.producer = (-1, -1)
@@ -108,6 +113,16 @@ class Cell:
         nodes = self.world.files.nodes
         return partitions_in({path: bytes(node.data) for path, node in nodes.items()})
 
+    def look(self, *, settled: bool = False) -> list[Violation]:
+        """Everything that the files and the memory of the broker show."""
+        logs, world = self.logs(), self.world
+        view = broker_view(world.partitions.values(), world.transactions, world.groups)
+        found = check_files(logs, lossy=not self.fault.is_promised)
+        found += check_live(logs, view, settled=settled)
+        if settled:
+            found += check_settled(logs)
+        return found
+
     def _restart(self) -> None:
         self.before = self.logs()
         for key, log in self.before.items():
@@ -116,6 +131,7 @@ class Cell:
         lost = self.fault in (Fault.POWER_LOSS, Fault.POWER_LOSS_FLUSHING)
         self.world = self.world.crash(power_loss=Random(self.seed) if lost else None)
         self.found = read_transitions(self.logs()["__transaction_state", 0])[-1:]
+        self.violations += self.look()
         if not self.fault.is_promised:
             self.promises.forget()
             self.before = {}

@@ -35,16 +35,19 @@ def partition_view(partition: Partition) -> LivePartition:
     )
 
 
-def transaction_views(coordinator: TransactionCoordinator) -> dict[str, LiveTransaction]:
+def transaction_views(
+    coordinator: TransactionCoordinator,
+) -> dict[tuple[int, str], LiveTransaction]:
+    """By partition of the coordinator's log and transactional id."""
     views = {}
-    for _, shard in coordinator.runtime.shards():
+    for index, shard in coordinator.runtime.shards():
         for name, live in shard.transactions.items():
             if live.metadata.last_update_ms >= 0:  # else its first record is not committed
-                views[name] = LiveTransaction(
+                views[index, name] = LiveTransaction(
                     live.metadata.producer_id,
                     live.metadata.producer_epoch,
                     int(live.metadata.state),
-                    frozenset((name, index) for name, index in live.metadata.partitions),
+                    frozenset(live.metadata.partitions),
                 )
     return views
 

@@ -7,6 +7,8 @@ invariants; LSO = HW; a new transaction of the same id succeeds.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
@@ -19,12 +21,9 @@ from tests.simulation.checking.internal_records import (
     PREPARE_COMMIT,
 )
 from tests.simulation.checking.internal_records import ONGOING as ONGOING_STATE
-from tests.simulation.checking.invariants import check_files, check_settled
-from tests.simulation.checking.live import check_live
 from tests.simulation.checking.survival import check_survival
 from tests.simulation.crash_cell import RETRIED, TIMEOUT_MS, Cell, Client, Fault
 from tests.simulation.crash_points import COMPLETED, ONGOING, POINTS, PREPARED, Point
-from tests.simulation.live_view import broker_view
 
 FENCES = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 NAMES = {
@@ -61,6 +60,7 @@ def play(cell: Cell) -> None:
         check_nothing_is_held_back(cell.world)
     take_over(cell)
     check_outcome(cell)
+    check_zombie(cell)
     check_invariants(cell)
 
 
@@ -160,13 +160,32 @@ def check_outcome(cell: Cell) -> None:
     assert live.metadata.state is State.COMPLETE_COMMIT
 
 
+def check_zombie(cell: Cell) -> None:
+    """The first instance comes back once more: it is refused everywhere, and nothing changes (Z2 to
+    Z5)."""
+    world = cell.world
+    before = {path: bytes(node.data) for path, node in world.files.nodes.items()}
+    answers: list[Any] = []
+    for partition in DATA:
+        for adds_partitions in (False, True):
+            append, _ = world.produce(
+                cell.producer, partition, 1, b"late", adds_partitions=adds_partitions
+            )
+            answers.append(append)
+        answers.append(world.add(cell.producer, partition))
+    for committed in (True, False):
+        answers += [
+            world.end(cell.producer, committed, bumps_epoch=bumps) for bumps in (False, True)
+        ]
+    world.settle()
+    codes = {ErrorCode(value_of(answer).code) for answer in answers}
+    assert codes <= {*FENCES, ErrorCode.INVALID_PRODUCER_ID_MAPPING}, codes
+    assert before == {path: bytes(node.data) for path, node in world.files.nodes.items()}
+
+
 def check_invariants(cell: Cell) -> None:
     logs = cell.logs()
-    world = cell.world
-    view = broker_view(world.partitions.values(), world.transactions, world.groups)
-    found = check_files(logs, lossy=not cell.fault.is_promised)
-    found += check_settled(logs)
-    found += check_live(logs, view, settled=True)
+    found = cell.violations + cell.look(settled=True)
     found += cell.promises.check(logs)
     found += check_survival(cell.before, logs)
     assert not found, "\n".join(map(str, found))

@@ -36,7 +36,8 @@ FOLLOWING: dict[int | None, set[int | None]] = {
     PREPARE_ABORT: {COMPLETE_ABORT},
     COMPLETE_COMMIT: {None, EMPTY, ONGOING, PREPARE_ABORT, DEAD},
     COMPLETE_ABORT: {None, EMPTY, ONGOING, PREPARE_ABORT, DEAD},
-    DEAD: {None},
+    # It has moved to the log of its group's coordinator, and may come back (KIP-447, early draft).
+    DEAD: {None, EMPTY},
 }
 
 
@@ -54,9 +55,12 @@ class Decision(NamedTuple):
 
 
 class Life:
-    """All records of one transactional id, in the order of the log."""
+    """All records of one transactional id in one partition of the log, in their order."""
 
-    def __init__(self, transactional_id: str, transitions: list[Transition]) -> None:
+    def __init__(
+        self, partition: int, transactional_id: str, transitions: list[Transition]
+    ) -> None:
+        self.partition = partition
         self.transactional_id = transactional_id
         self.transitions = transitions
 
@@ -79,15 +83,15 @@ class Life:
 
 
 def lives_of(logs: Mapping[TopicPartition, PartitionLog]) -> tuple[list[Life], bool]:
-    """By transactional id, and whether records may be missing (compaction)."""
-    found: defaultdict[str, list[Transition]] = defaultdict(list)
+    """By partition and transactional id, and whether records may be missing (compaction)."""
+    found: defaultdict[tuple[int, str], list[Transition]] = defaultdict(list)
     partial = False
-    for (topic, _), log in sorted(logs.items()):
+    for (topic, index), log in sorted(logs.items()):
         if topic == TRANSACTION_STATE:
             partial = partial or is_partial(log)
             for transition in read_transitions(log):
-                found[transition.transactional_id].append(transition)
-    return [Life(name, found[name]) for name in sorted(found)], partial
+                found[index, transition.transactional_id].append(transition)
+    return [Life(*key, found[key]) for key in sorted(found)], partial
 
 
 def check_lives(lives: list[Life], *, partial: bool) -> Iterator[Violation]:

@@ -109,8 +109,9 @@ class Hand:
         start_ms: int = 0,
         previous: int = -1,
         leader_epoch: int = 0,
+        log: int = 0,
     ) -> int:
-        """A record in `__transaction_state`, version 1."""
+        """A record in a partition of `__transaction_state`, version 1."""
         key = b"\0\0" + struct.pack(">h", len(name)) + name.encode()
         value = None
         if state is not None:
@@ -124,7 +125,7 @@ class Hand:
             if previous >= 0:
                 tagged = b"\0\x08" + struct.pack(">q", previous) + tagged
             value += bytes([1 + (previous >= 0)]) + tagged
-        return self.append(f"{TXN}-0", [(key, value)], leader_epoch=leader_epoch)
+        return self.append(f"{TXN}-{log}", [(key, value)], leader_epoch=leader_epoch)
 
     def offset(self, producer: tuple[int, int] | None, offset: int | None) -> int:
         """A committed offset of group g for in-0."""

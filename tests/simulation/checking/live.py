@@ -46,11 +46,12 @@ class LiveTransaction:
 
 @dataclass(frozen=True, slots=True)
 class LiveBroker:
-    """`group_offsets` and `pending_offsets` by (group, topic, partition); the latter are those that
-    OffsetFetch answers with UNSTABLE_OFFSET_COMMIT. None: not asked."""
+    """`transactions` by partition of the coordinator's log and transactional id; `group_offsets`
+    and `pending_offsets` by (group, topic, partition), the latter are those that OffsetFetch
+    answers with UNSTABLE_OFFSET_COMMIT. None: not asked."""
 
     partitions: Mapping[TopicPartition, LivePartition] = field(default_factory=dict)
-    transactions: Mapping[str, LiveTransaction] | None = None
+    transactions: Mapping[tuple[int, str], LiveTransaction] | None = None
     group_offsets: Mapping[tuple[str, str, int], int] | None = None
     pending_offsets: frozenset[tuple[str, str, int]] | None = None
 
@@ -99,26 +100,20 @@ def _check_transactions(
     """Live state is replayed state."""
     if broker.transactions is None:
         return
-    replayed: dict[str, Transition] = {}
+    replayed: dict[tuple[int, str], Transition] = {}
     for life in lives_of(logs)[0]:
-        known = [transition for transition in life.transitions if _is_committed(transition, logs)]
+        end = logs[TRANSACTION_STATE, life.partition].committed_end
+        known = [transition for transition in life.transitions if transition.offset < end]
         if known and known[-1].state is not None:
-            replayed[life.transactional_id] = known[-1]
+            replayed[life.partition, life.transactional_id] = known[-1]
     for name in sorted(replayed.keys() | broker.transactions.keys()):
         told, held = replayed.get(name), broker.transactions.get(name)
         if told is None or held is None:
-            yield Violation("I12", name, f"memory has {held}, the log {told}")
+            yield Violation("I12", str(name), f"memory has {held}, the log {told}")
             continue
         expected = LiveTransaction(told.producer_id, told.epoch, told.state or 0, told.partitions)
         if held != expected:
-            yield Violation("I12", name, f"memory has {held}, the log {expected}")
-
-
-def _is_committed(transition: Transition, logs: Mapping[TopicPartition, PartitionLog]) -> bool:
-    held = [log for (topic, _), log in sorted(logs.items()) if topic == TRANSACTION_STATE]
-    if len(held) != 1:  # which of them it is, only the broker's hash tells: all of it counts
-        return True
-    return transition.offset < held[0].committed_end
+            yield Violation("I12", str(name), f"memory has {held}, the log {expected}")
 
 
 def _check_groups(

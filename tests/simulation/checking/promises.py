@@ -6,7 +6,7 @@ Promises outlive every crash that the configured durability covers; they are for
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -68,12 +68,14 @@ class Promises:
         self.registered.clear()
 
     def check(self, logs: Logs) -> list[Violation]:
-        lives = {life.transactional_id: life for life in lives_of(logs)[0]}
+        lives: defaultdict[str, list[Life]] = defaultdict(list)
+        for life in lives_of(logs)[0]:
+            lives[life.transactional_id].append(life)
         found = list(self.found)
         found += self._appends_are_there(logs)
         found += self._partitions_are_registered(lives)
         for ended in self.ended:
-            found += _is_decided(ended, lives.get(ended.transactional_id))
+            found += _is_decided(ended, lives[ended.transactional_id])
         return found
 
     def _appends_are_there(self, logs: Logs) -> Iterator[Violation]:
@@ -89,13 +91,13 @@ class Promises:
             if place not in places[ack.partition]:
                 yield Violation("I9", log.name, f"{ack} was acknowledged and is not there")
 
-    def _partitions_are_registered(self, lives: Mapping[str, Life]) -> Iterator[Violation]:
+    def _partitions_are_registered(self, lives: Mapping[str, list[Life]]) -> Iterator[Violation]:
         for transactional_id, producer_id, epoch, partition in self.registered:
-            life = lives.get(transactional_id)
-            known = life is not None and any(
+            known = any(
                 transition.producer_id == producer_id
                 and transition.epoch == epoch
                 and partition in transition.partitions
+                for life in lives.get(transactional_id, [])
                 for transition in life.transitions
             )
             if not known:
@@ -103,16 +105,14 @@ class Promises:
                 yield Violation("I9", transactional_id, what)
 
 
-def _is_decided(ended: Ended, life: Life | None) -> Iterator[Violation]:
+def _is_decided(ended: Ended, lives: list[Life]) -> Iterator[Violation]:
     """I7, I9: an end that was answered is decided in the log, and so."""
     who = (ended.producer_id, ended.epoch)
-    if life is None:
-        yield Violation("I9", ended.transactional_id, f"{who} was ended, its id is unknown")
-        return
     results: Counter[bool] = Counter()
-    for before, prepared in pairwise(life.transitions):
-        if prepared.state in PREPARES and before.owner == who:
-            results[PREPARES[prepared.state]] += 1
+    for life in lives:
+        for before, prepared in pairwise(life.transitions):
+            if prepared.state in PREPARES and before.owner == who:
+                results[PREPARES[prepared.state]] += 1
     if ended.committed and not results[True]:
         invariant = "I7" if results[False] else "I9"
         yield Violation(invariant, ended.transactional_id, f"COMMIT of {who} was answered")

@@ -8,6 +8,7 @@ from tests.simulation.checking.handmade import GROUPS, TXN, Hand
 from tests.simulation.checking.internal_records import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
+    DEAD,
     EMPTY,
     ONGOING,
     PREPARE_ABORT,
@@ -265,6 +266,18 @@ def test_a_torn_batch_is_found() -> None:
     assert found(hand) == {"I16"}
 
 
+def test_i7_an_id_that_moves_to_its_group_and_back_has_a_life_in_each_log() -> None:
+    hand = Hand()
+    hand.state("t", EMPTY, PRODUCER)
+    hand.state("t", DEAD, PRODUCER)
+    hand.state("t", EMPTY, BUMPED, log=1)
+    hand.state("t", DEAD, BUMPED, log=1)
+    hand.state("t", EMPTY, (7, 2))
+    assert check_files(hand.partitions()) == []
+    hand.state("t", COMPLETE_COMMIT, (7, 2), log=1)
+    assert found(hand) == {"I7"}
+
+
 def test_t6_a_transaction_that_starts_again() -> None:
     hand = begun(A)
     hand.state("t", ONGOING, PRODUCER, A, B, start_ms=9)
@@ -340,10 +353,15 @@ def test_i12_an_aborted_offset_is_not_there_and_a_tombstone_takes_it_away() -> N
 def test_i12_live_transactions_are_those_of_the_replay() -> None:
     logs = begun(A).partitions()
     sound = LiveTransaction(7, 0, ONGOING, frozenset([A]))
-    assert check_live(logs, LiveBroker(transactions={"t": sound})) == []
-    for wrong in ({}, {"t": LiveTransaction(7, 0, EMPTY)}, {"t": sound, "u": sound}):
+    assert check_live(logs, LiveBroker(transactions={(0, "t"): sound})) == []
+    for wrong in (
+        {},
+        {(0, "t"): LiveTransaction(7, 0, EMPTY)},
+        {(0, "t"): sound, (0, "u"): sound},
+        {(1, "t"): sound},
+    ):
         told = check_live(logs, LiveBroker(transactions=wrong))
-        assert [violation.invariant for violation in told] == ["I12"]
+        assert {violation.invariant for violation in told} == {"I12"}
 
 
 def test_i9_what_was_acknowledged_is_in_the_log() -> None:
