@@ -32,6 +32,9 @@ from oncelog_server.storage.layout import (
 )
 
 NO_TIMESTAMP: Final = -1
+_REBUILT: Final = ("_bytes_since_entry", "_index_bytes", "_offset_index", "_time_index",
+                   "end_offset", "first_timestamp", "max_timestamp",
+                   "max_timestamp_offset")  # fmt: skip
 
 
 class Segment:
@@ -325,15 +328,21 @@ class Segment:
         return self.max_timestamp, self.max_timestamp_offset
 
     def rebuild_indexes(self) -> None:
-        """Both indexes from the headers of the log. Raises CorruptLog."""
-        end_offset = self.end_offset
+        """Both indexes from the headers of the log. Raises CorruptLog and StorageError, and what
+        was known before is known still: readers would else take the segment for an empty one."""
+        before = {name: getattr(self, name) for name in _REBUILT}
         self.start_indexes()
-        scan = Scan(self.log, next_offset=self.base_offset)
-        for position, header in scan:
-            self.note_header(position, header)
-        self._raise_if_corrupt(scan)
+        try:
+            scan = Scan(self.log, next_offset=self.base_offset)
+            for position, header in scan:
+                self.note_header(position, header)
+            self._raise_if_corrupt(scan)
+        except (CorruptLog, StorageError):
+            for name, value in before.items():
+                setattr(self, name, value)
+            raise
         self._note_latest_timestamp()
-        self.end_offset = max(end_offset, self.end_offset)
+        self.end_offset = max(before["end_offset"], self.end_offset)
         # Between batches that compaction left there are gaps, of which these know nothing.
         self._recent_offsets.clear()
         self._recent_positions.clear()

@@ -7,7 +7,15 @@ import pytest
 
 from oncelog_server.log.config import LogConfig
 from oncelog_server.storage.files import StorageError
-from tests.server.log.driver import DIRECTORY, MANY, Driver, check_invariants, producers_of
+from oncelog_server.storage.layout import OFFSET_INDEX_SUFFIX
+from tests.server.log.driver import (
+    DIRECTORY,
+    MANY,
+    Driver,
+    check_invariants,
+    producers_of,
+    read_all,
+)
 from tests.server.storage.memory_files import MemoryFiles
 
 
@@ -112,6 +120,23 @@ def test_d9_a_read_that_fails_harms_that_read_alone(driver: Driver) -> None:
         answer.records.read()
     driver.files.fail_reads("")
     assert driver.plain().base_offset == 3
+
+
+def test_d9_no_reader_passes_over_a_segment_whose_indexes_could_not_be_rebuilt() -> None:
+    """The read that failed left it without an end: all that is in it was skipped in silence."""
+    driver = Driver()
+    for _ in range(3):
+        driver.plain()
+    driver.log.roll(driver.now_ms)
+    driver.plain()
+    old = driver.log.segments[0]
+    old.forget_indexes()
+    del driver.files.nodes[old.path(OFFSET_INDEX_SUFFIX)]
+    driver.files.fail_reads(".log")
+    with pytest.raises(StorageError):
+        driver.log.read(1, 1000, limit=MANY)
+    driver.files.fail_reads("")
+    assert [record.offset for record in read_all(driver.log, 1)] == [1, 2, 3]
 
 
 def test_flushes_may_end_in_any_order() -> None:
