@@ -1,0 +1,88 @@
+"""Transactional ids that expire (reliability brief, 6.6), on oncelog and on Apache Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.describe_transactions import DescribeTransactionsRequest
+from tests.broker import Oncelog
+from tests.conformance.conftest import QUICK
+from tests.conformance.transacting import add_partitions
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import (
+    Identity,
+    batch,
+    end_transaction,
+    init_producer_id,
+    new_identity,
+    produce,
+)
+from tests.faults.driving import create, values
+from tests.kafka.kafka import Kafka
+
+SETTINGS = {
+    **QUICK,
+    "transactional.id.expiration.ms": "400",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "100",
+}
+
+
+@pytest.fixture(scope="module", params=["oncelog", "kafka"])
+def forgetful(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Wire]:
+    """A broker that forgets ids after 400 ms."""
+    folder: Path = tmp_path_factory.mktemp("forgetful")
+    broker: Oncelog | Kafka
+    if request.param == "kafka":
+        request.getfixturevalue("kafka_jars")
+        broker = Kafka(folder, SETTINGS)
+    else:
+        broker = Oncelog(folder, SETTINGS)
+    with broker, Wire(broker.address) as wire:
+        create(wire, "t")
+        yield wire
+
+
+def is_known(wire: Wire, transactional_id: str) -> bool:
+    (state,) = wire.call(DescribeTransactionsRequest([transactional_id]), 0).transaction_states
+    assert state.error_code in (ErrorCode.NONE, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    return bool(state.error_code == ErrorCode.NONE)
+
+
+def forgotten(wire: Wire, transactional_id: str) -> Identity:
+    """A producer whose id is not known any more."""
+    who = new_identity(wire, transactional_id)
+    wait_until(lambda: not is_known(wire, transactional_id), "the id expires")
+    return who
+
+
+def test_x1_after_it_the_producer_is_nobody(forgetful: Wire) -> None:
+    who = forgotten(forgetful, "x1")
+    assert add_partitions(forgetful, who, ("t", 0)) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    ended = end_transaction(forgetful, who, commit=True)
+    assert ended.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+def test_x2_and_gets_a_new_producer_id(forgetful: Wire) -> None:
+    who = forgotten(forgetful, "x2")
+    again = init_producer_id(forgetful, "x2", current=who)
+    assert (again.error_code, again.producer_epoch) == (ErrorCode.NONE, 0)
+    assert again.producer_id != who.producer_id
+
+
+def test_x3_what_is_open_stays_until_it_is_ended(forgetful: Wire) -> None:
+    who = new_identity(forgetful, "x3")
+    written = produce(forgetful, "t", batch(who, 0, value=b"x3"), who=who)
+    assert written.error_code == ErrorCode.NONE
+    for number in range(3):
+        forgotten(forgetful, f"x3-{number}")
+    assert is_known(forgetful, "x3")
+    assert end_transaction(forgetful, who, commit=True).error_code == ErrorCode.NONE
+    wait_until(lambda: not is_known(forgetful, "x3"), "the id expires once it is ended")
+    assert b"x3" in values(forgetful, "t")
