@@ -19,9 +19,10 @@ requests are served: a scrape of 10,000 partitions holds up nobody.
 Names that begin with `kafka_` are those that the usual JMX exporter gives to Kafka's own metrics
 (its example configuration for Kafka), so that dashboards made for Kafka fit; after the same work
 they show the same figures (`tests/conformance/test_metrics.py`). `oncelog_` is what Kafka does not
-have. Counters begin at 0 when the broker starts, and a topic's
-when it is created; figures by topic have no line for all of them together. Who reaches the port may read the names of
-topics: `oncelog.metrics.host` binds it to one address.
+have. Counters begin at 0 when the broker starts, and a topic's when it is created; figures by topic
+have no line for all of them together.
+
+Who reaches the port may read the names of topics: `oncelog.metrics.host` binds it to one address.
 
 What to look at when readers with `read_committed` stand still:
 """

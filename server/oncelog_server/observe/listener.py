@@ -24,7 +24,8 @@ log = structlog.get_logger("oncelog.metrics")
 MAX_REQUEST_BYTES: Final = 8192
 REQUEST_TIMEOUT_S: Final = 10
 ANSWER_TIMEOUT_S: Final = 30
-MAX_SCRAPES: Final = 8
+MAX_PAGES: Final = 8
+MAX_CONNECTIONS: Final = 64
 
 _WHERE: Final = b"metrics are at /metrics\n"
 _TEXT: Final = "text/plain; charset=utf-8"
@@ -37,6 +38,7 @@ class MetricsListener:
         self._lines = lines
         self._server: asyncio.Server | None = None
         self._scrapes: set[asyncio.Task[None]] = set()
+        self._pages = 0
 
     async def bind(self, host: str, port: int) -> tuple[str, int]:
         """The address it got; nobody is answered before `accept`. Raises PortInUse and OSError."""
@@ -67,6 +69,9 @@ class MetricsListener:
             scrape.cancel()
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._scrapes) >= MAX_CONNECTIONS:
+            writer.transport.abort()
+            return
         scrape = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._scrapes.add(scrape)
         scrape.add_done_callback(self._scrapes.discard)
@@ -91,7 +96,7 @@ class MetricsListener:
             status, kind, body = HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, b""
         elif path != b"/metrics":
             status, kind, body = HTTPStatus.NOT_FOUND, _TEXT, _WHERE
-        elif len(self._scrapes) > MAX_SCRAPES:
+        elif self._pages >= MAX_PAGES:
             status, kind, body = HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, b""
         else:
             status, kind, body = HTTPStatus.OK, CONTENT_TYPE, await self._page()
@@ -105,8 +110,12 @@ class MetricsListener:
             await writer.drain()
 
     async def _page(self) -> bytes:
-        portions = []
-        for portion in slices(self._lines()):
-            portions.append(portion)
-            await asyncio.sleep(0)
-        return b"".join(portions)
+        self._pages += 1
+        try:
+            portions = []
+            for portion in slices(self._lines()):
+                portions.append(portion)
+                await asyncio.sleep(0)
+            return b"".join(portions)
+        finally:
+            self._pages -= 1

@@ -171,6 +171,12 @@ REFUSED: Final = Metric(
     _CAUSE,
 )
 
+PRODUCER_IDS_REFUSED: Final = Metric(
+    "oncelog_producer_ids_refused_total",
+    COUNTER,
+    "Producer ids not given since the start: oncelog.max.producer.ids.per.address.",
+)
+
 # --- group coordinator
 
 GROUP_LOAD_MAX: Final = Metric(

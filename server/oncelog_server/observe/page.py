@@ -56,6 +56,7 @@ class Page(msgspec.Struct, frozen=True):
         yield from self._process_lines()
         yield from self._cluster_lines()
         yield from self._request_lines()
+        yield from metrics.PRODUCER_IDS_REFUSED.only(node.producer_id_quota.refused)
         yield from transaction_lines(node.transactions, wall_ms)
         yield from group_lines(node.groups)
         yield from partition_lines(

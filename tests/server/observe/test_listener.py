@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -31,9 +32,11 @@ async def started(listener: MetricsListener) -> int:
 async def ask(port: int, request: bytes) -> tuple[str, dict[str, str], bytes]:
     """Status line, headers and body; the server closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(request)
-    answer = await asyncio.wait_for(reader.read(), 10)
-    writer.close()
+    try:
+        writer.write(request)
+        answer = await asyncio.wait_for(reader.read(), 10)
+    finally:
+        writer.close()
     head, _, body = answer.partition(b"\r\n\r\n")
     status, *lines = head.decode().split("\r\n")
     return status, dict(line.split(": ", 1) for line in lines if line), body
@@ -122,6 +125,22 @@ async def test_others_have_their_turn_between_the_slices_of_a_page() -> None:
     listener.stop()
 
 
+async def test_connections_that_ask_nothing_are_bounded_in_number_and_time(
+    listener: MetricsListener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(listening, "REQUEST_TIMEOUT_S", 0.2)
+    port = await started(listener)
+    silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+    with suppress(ConnectionError):
+        assert await ask(port, b"GET /metrics HTTP/1.1\r\n\r\n") == ("", {}, b"")
+    for reader, writer in silent:
+        assert await asyncio.wait_for(reader.read(), 10) == b""
+        writer.close()
+    status, _, _ = await ask(port, b"GET /metrics HTTP/1.1\r\n\r\n")
+    assert status == "HTTP/1.1 200 OK"
+
+
 async def test_more_scrapes_at_once_than_make_sense_are_refused() -> None:
     busy = asyncio.Event()
     pages = 0
@@ -129,7 +148,7 @@ async def test_more_scrapes_at_once_than_make_sense_are_refused() -> None:
     def endless() -> Iterator[str]:
         nonlocal pages
         pages += 1
-        if pages == listening.MAX_SCRAPES:
+        if pages == listening.MAX_PAGES:
             busy.set()
         while True:
             yield "a 1\n"
@@ -138,7 +157,7 @@ async def test_more_scrapes_at_once_than_make_sense_are_refused() -> None:
     port = await started(listener)
     slow = [
         asyncio.create_task(ask(port, b"GET /metrics HTTP/1.1\r\n\r\n"))
-        for _ in range(listening.MAX_SCRAPES)
+        for _ in range(listening.MAX_PAGES)
     ]
     await asyncio.wait_for(busy.wait(), 10)
     status, _, _ = await ask(port, b"GET /metrics HTTP/1.1\r\n\r\n")
