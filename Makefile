@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 KILLS ?= 20
+SEEDS ?= 1000
 BIN := .venv/bin
 READY := .venv/.ready
 UV := VIRTUAL_ENV=.venv $(BIN)/uv pip
@@ -9,7 +10,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
     --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test demo demo-failures bench torture image-test mutants explore pins clean
+.PHONY: help setup run check test demo demo-failures bench torture simulate image-test mutants explore pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -40,6 +41,9 @@ bench: $(READY)  ## oncelog beside Apache Kafka, 40 min (Java 17, Maven, cc); RO
 
 torture: $(READY)  ## KILLS=20 times kill -9 of the broker in a transactional copy loop, audited
 	$(BIN)/python -m tests.torture --kills $(KILLS)
+
+simulate: $(READY)  ## SEEDS=1000 worlds with faults drawn from their number, or one SEED=7 again
+	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --processes 2)
 
 mutants: $(READY)  ## 28 named defects, one at a time, and which test finds each; ONLY="M3 M7"
 	$(BIN)/python -m tests.mutants $(if $(ONLY),--only "$(ONLY)")
