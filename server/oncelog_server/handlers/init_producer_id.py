@@ -40,7 +40,7 @@ def _init(
     node: Node, context: RequestContext, request: InitProducerIdRequest
 ) -> TransactionResult | Deferred[TransactionResult]:
     """Raises Refused."""
-    membership = _membership(node, context, request)
+    membership = _membership(node, request)
     if request.transactional_id is None:
         if not _may_write_idempotently(node, context):
             raise Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -58,7 +58,10 @@ def _init(
         and node.authorizer.authorise(context.principal, Operation.TWO_PHASE_COMMIT, resource)
     ):
         raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    group_id = None if membership is None else membership.group_id
+    group_id = None
+    if membership is not None:
+        group_id = membership.group_id
+        require_group(node, context, Operation.READ, group_id)
     if not node.transactions.knows(request.transactional_id, group_id):
         node.producer_id_quota.charge(context.client_address, node.clock.monotonic_ms())
     return node.transactions.init_producer_id(
@@ -76,9 +79,7 @@ def _init(
     )
 
 
-def _membership(
-    node: Node, context: RequestContext, request: InitProducerIdRequest
-) -> Membership | None:
+def _membership(node: Node, request: InitProducerIdRequest) -> Membership | None:
     """Of a producer in a consumer group; None where there is none. Raises Refused."""
     group_id, generation_id = request.consumer_group_id, request.consumer_group_generation
     assigned = request.assigned_partitions
@@ -88,7 +89,6 @@ def _membership(
         raise Refused(ErrorCode.INVALID_REQUEST)
     if not node.settings.group_transactions_enable:
         raise Refused(ErrorCode.UNSUPPORTED_VERSION)
-    require_group(node, context, Operation.READ, group_id)
     partitions = [TopicPartition(one.topic, index) for one in assigned for index in one.partitions]
     return Membership(group_id, generation_id, frozenset(partitions))
 

@@ -209,6 +209,15 @@ delete_groups_request = always(delete_groups.DeleteGroupsRequest(["group"]))
 idempotent_request = always(init_producer_id.InitProducerIdRequest(None))
 transactional_request = always(init_producer_id.InitProducerIdRequest("id", 60_000))
 two_phase_request = always(init_producer_id.InitProducerIdRequest("id", 60_000, enable_2pc=True))
+joining_request = always(
+    init_producer_id.InitProducerIdRequest(
+        "id",
+        60_000,
+        consumer_group_id="g",
+        consumer_group_generation=1,
+        assigned_partitions=[init_producer_id.AssignedTopic("in", [0])],
+    )
+)
 keeping_request = always(
     init_producer_id.InitProducerIdRequest("id", 60_000, keep_prepared_txn=True)
 )

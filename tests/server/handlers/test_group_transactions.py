@@ -1,0 +1,107 @@
+"""Requests of group transactions and group commits: what is refused before any coordinator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.end_txn import EndTxnMember, EndTxnRequest
+from oncelog_protocol.messages.find_coordinator import FindCoordinatorRequest
+from oncelog_protocol.messages.init_producer_id import AssignedTopic, InitProducerIdRequest
+from oncelog_server.coordination.routing import TRANSACTION_STATE, partition_for
+from oncelog_server.handlers import end_txn, find_coordinator, init_producer_id
+from oncelog_server.security.authorizer import Operation
+from oncelog_server.settings.model import Settings
+from tests.server.handlers.nodes import Denying, ask, broker
+from tests.server.handlers.test_no_coordinator import without_internal_topics
+
+ASSIGNED = [AssignedTopic("in", [0])]
+WHOLE: dict[str, Any] = {
+    "transactional_id": "t",
+    "consumer_group_id": "g",
+    "consumer_group_generation": 1,
+    "assigned_partitions": ASSIGNED,
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"transactional_id": None},
+        {"transactional_id": ""},
+        {"consumer_group_id": None},
+        {"consumer_group_id": ""},
+        {"consumer_group_generation": -1},
+        {"assigned_partitions": None},
+        {"consumer_group_id": None, "consumer_group_generation": -1},
+        {"consumer_group_id": None, "assigned_partitions": None},
+        {"consumer_group_generation": -1, "assigned_partitions": None},
+    ],
+    ids=str,
+)
+async def test_the_fields_of_a_group_come_all_or_none_and_never_without_an_id(
+    change: dict[str, Any],
+) -> None:
+    async with broker() as node:
+        request = InitProducerIdRequest(transaction_timeout_ms=1_000, **(WHOLE | change))
+        answer = await ask(init_producer_id, without_internal_topics(node), request)
+        assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_no_input_partitions_are_an_assignment_too() -> None:
+    async with broker() as node:
+        request = InitProducerIdRequest(
+            transaction_timeout_ms=1_000, **(WHOLE | {"assigned_partitions": []})
+        )
+        answer = await ask(init_producer_id, without_internal_topics(node), request)
+        assert answer.error_code == ErrorCode.NOT_COORDINATOR
+
+
+async def test_switched_off_nobody_joins_silently() -> None:
+    async with broker(Settings(group_transactions_enable=False)) as node:
+        request = InitProducerIdRequest(transaction_timeout_ms=1_000, **WHOLE)
+        answer = await ask(init_producer_id, without_internal_topics(node), request)
+        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize("version", range(1, 6))
+async def test_key_type_2_is_the_owner_of_the_groups_partition(version: int) -> None:
+    async with broker() as node:
+        request = FindCoordinatorRequest(key="g", key_type=2, coordinator_keys=["g"])
+        answer = await ask(find_coordinator, node, request, version)
+        one = answer.coordinators[0] if version >= 4 else answer
+        topic = node.metadata.image.topics[TRANSACTION_STATE]
+        owner = topic.partitions[partition_for("g", len(topic.partitions))].leader
+        assert (one.error_code, one.node_id) == (ErrorCode.NONE, owner)
+
+
+@pytest.mark.parametrize(
+    ("version", "switched_on"), [(6, True), (5, False)], ids=["share group", "switched off"]
+)
+async def test_key_type_2_means_nothing_else(version: int, switched_on: bool) -> None:
+    async with broker(Settings(group_transactions_enable=switched_on)) as node:
+        request = FindCoordinatorRequest(key_type=2, coordinator_keys=["g"])
+        (one,) = (await ask(find_coordinator, node, request, version)).coordinators
+        assert one.error_code == ErrorCode.INVALID_REQUEST
+        assert TRANSACTION_STATE not in node.metadata.image.topics
+
+
+def ending(group_id: str | None) -> EndTxnRequest:
+    return EndTxnRequest(
+        "parent", 1, 0, True, transaction_group_id=group_id, members=[EndTxnMember("member", 2, 0)]
+    )
+
+
+async def test_members_without_a_group_are_refused() -> None:
+    async with broker() as node:
+        answer = await ask(end_txn, without_internal_topics(node), ending(None))
+        assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_a_client_decides_no_transaction_that_it_may_not_write() -> None:
+    async with broker(authorizer=Denying((Operation.WRITE, "member"))) as node:
+        answer = await ask(end_txn, without_internal_topics(node), ending("g"))
+        assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert answer.refused_member == "member"
