@@ -230,7 +230,7 @@ class Segment:
         if offset >= self.end_offset:
             return None
         if offset <= self.base_offset:
-            return 0
+            return 0 if self.log.size else None  # compaction may leave nothing of a segment
         recent = self._recent_offsets
         if recent and offset >= recent[0]:
             return self._recent_positions[bisect_right(recent, offset) - 1]

@@ -61,3 +61,17 @@ def test_a_segment_never_read_twice_from_disk_is_kept_within_bounds() -> None:
     assert len(read_all(driver.log)) == 40
     loaded = [s for s in driver.log.segments if s._offset_index is not None]
     assert len(loaded) <= 9
+
+
+def test_l11_a_segment_of_which_compaction_left_nothing_is_passed_over() -> None:
+    driver = Driver()
+    while len(driver.log.segments) < 3:
+        driver.plain(1, size=300)
+    path = f"{DIRECTORY}/{0:020d}.log"
+    point, start = driver.stop()
+    del driver.files.nodes[path].data[:]
+    driver.log = driver.open(clean=True, recovery_point=point, log_start_offset=start)
+    second = bases(driver)[1]
+    found = driver.log.read(0, 1, limit=MANY, at_least_one=True).records
+    assert found is not None
+    assert read_header(found.read()).base_offset == second
