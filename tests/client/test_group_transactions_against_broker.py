@@ -12,8 +12,10 @@ import pytest_asyncio
 from oncelog_client import (
     AbortableError,
     Admin,
+    Consumer,
     FencedInGroupError,
     GroupCommitError,
+    IllegalStateError,
     NewTopic,
     OffsetAndMetadata,
     Producer,
@@ -22,10 +24,11 @@ from oncelog_client import (
     TransactionMember,
     UnsupportedVersionError,
 )
+from oncelog_client.transaction_session import TransactionSession
 from oncelog_protocol.errors import ErrorCode
 from tests.broker import Oncelog
 from tests.client.conftest import QUICK
-from tests.client.reading import read_values
+from tests.client.reading import poll_until, read_values
 from tests.kafka.kafka import Kafka
 
 IN0, IN1 = TopicPartition("in", 0), TopicPartition("in", 1)
@@ -199,6 +202,77 @@ async def test_other_partitions_and_offsets_that_are_not_pending_are_left_alone(
         await first.commit_transaction()
     values = await read_values(oncelog, topic, committed=True)
     assert sorted(value or b"" for value in values) == [b"1", b"2", b"3"]
+
+
+async def test_before_transaction_version_2_every_request_finds_the_groups_coordinator(
+    oncelog: str,
+    topic: str,
+    name: str,
+    inputs: list[TopicPartition],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit v4 and EndTxn v4, and the leader's look
+    at the coordinator: the id alone would lead elsewhere."""
+    monkeypatch.setattr(TransactionSession, "cluster_version", 1)
+    async with (
+        Producer(oncelog, transactional_id=f"{name}-a") as producer,
+        Producer(oncelog, transactional_id=f"{name}-b") as newer,
+        Admin(oncelog) as admin,
+    ):
+        await producer.init_transactions(inputs, name, 1)
+        for number in range(4):
+            await begun(producer, topic, name, number, *inputs)
+            await (producer.commit_transaction() if number % 2 else producer.abort_transaction())
+        offsets = await admin.list_group_offsets(name, require_stable=True)
+        assert {offset.offset for offset in offsets.values()} == {3}
+        await newer.init_transactions(inputs, name, 2)
+        await producer.begin_transaction()
+        await producer.send(topic, b"late")
+        with pytest.raises(FencedInGroupError):
+            await producer.send_offsets_to_transaction({inputs[0]: OffsetAndMetadata(9)}, name)
+    values = await read_values(oncelog, topic, committed=True)
+    assert sorted(value or b"" for value in values) == [b"1", b"3"]
+
+
+async def test_an_id_is_described_wherever_it_lives(
+    oncelog: str, admin: Admin, topic: str, name: str
+) -> None:
+    group = TransactionGroup(name, 1)
+    for number in range(3):
+        await member_of(oncelog, admin, group, topic, number)
+    ids = [f"{name}/1/{number}" for number in range(3)]
+    described = await admin.describe_transactions(ids)
+    assert {one.state for one in described.values()} == {"Ongoing"}
+    # An operator ends what hangs: the ids leave the group, and nothing is listed twice.
+    await admin.fence_producers(ids)
+    listed = await admin.list_transactions(transactional_id_pattern=f"{name}/1/.*")
+    assert sorted(one.transactional_id for one in listed) == ids
+    assert await read_values(oncelog, topic, committed=True) == []
+
+
+async def test_with_a_consumer_offsets_are_sent_in_its_name(
+    oncelog: str, topic: str, name: str, inputs: list[TopicPartition]
+) -> None:
+    """KIP-447 as revised: the group's coordinator fences, by the consumer's generation."""
+    async with (
+        Producer(oncelog, transactional_id=name) as producer,
+        Consumer(oncelog, group_id=name, heartbeat_interval_ms=100) as consumer,
+    ):
+        with pytest.raises(IllegalStateError):
+            await producer.send_offsets_to_transaction({inputs[0]: OffsetAndMetadata(1)})
+        await producer.init_transactions(consumer)
+        await producer.begin_transaction()
+        with pytest.raises(AbortableError, match="not in a generation"):
+            await producer.send_offsets_to_transaction({inputs[0]: OffsetAndMetadata(1)})
+        await producer.abort_transaction()
+        await consumer.subscribe([inputs[0].topic])
+        await poll_until([consumer], consumer.assignment)
+        async with producer.transaction():
+            await producer.send(topic, b"v")
+            await producer.send_offsets_to_transaction({inputs[0]: OffsetAndMetadata(1)})
+        async with Admin(oncelog) as admin:
+            offsets = await admin.list_group_offsets(name)
+        assert offsets[inputs[0]].offset == 1
 
 
 async def test_switched_off_it_is_not_announced_and_not_served(tmp_path: Path, name: str) -> None:
