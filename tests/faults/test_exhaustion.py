@@ -1,0 +1,156 @@
+"""What a client can use up (reliability brief, 6.5 and 8.4): producer ids, transactional ids, open
+transactions. On the real broker, killed in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.api_versions import ApiVersionsRequest
+from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
+from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import (
+    BUSY,
+    Identity,
+    batch,
+    end_transaction,
+    init_producer_id,
+    new_identity,
+    produce,
+)
+from tests.faults.driving import QUICK, create, last_stable_offset, merged, values
+
+BLOCK = 1_000
+
+
+def producer_ids(wire: Wire, count: int) -> list[int]:
+    """New ones, asked for in one go; whoever is told to come back does."""
+    ids: list[int] = []
+    while len(ids) < count:
+        asked = count - len(ids)
+        for _ in range(asked):
+            wire.send(InitProducerIdRequest(None, 60_000), 4)
+        answers = [wire.answer() for _ in range(asked)]
+        assert {one.error_code for one in answers} <= {
+            ErrorCode.NONE,
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        }
+        ids += [one.producer_id for one in answers if one.error_code == ErrorCode.NONE]
+    return ids
+
+
+def test_e9_ten_crashes_and_no_producer_id_twice(tmp_path: Path) -> None:
+    """Blocks are used up, or given up half used."""
+    broker = Oncelog(tmp_path, QUICK)
+    seen: list[int] = []
+    for life in range(10):
+        broker.start()
+        with Wire(broker.address) as wire:
+            seen += producer_ids(wire, 2 * BLOCK + 100 if life == 3 else 50)
+            who = new_identity(wire, f"t{life}")
+            seen.append(who.producer_id)
+        broker.kill()
+    assert len(seen) == len(set(seen))
+    assert seen == sorted(seen)
+
+
+def test_e10_thirty_two_thousand_instances_of_one_id_rotate_it_once(tmp_path: Path) -> None:
+    with Oncelog(tmp_path, QUICK) as broker, Wire(broker.address) as wire:
+        who = new_identity(wire, "t")
+        answers = [(who.producer_id, who.producer_epoch)]
+        for _ in range(33):
+            for _ in range(BLOCK):
+                wire.send(InitProducerIdRequest("t", 60_000), 4)
+            for _ in range(BLOCK):
+                answer = wire.answer()
+                assert answer.error_code == ErrorCode.NONE
+                answers.append((answer.producer_id, answer.producer_epoch))
+        assert len(set(answers)) == len(answers)
+        assert len({producer_id for producer_id, _ in answers}) == 2
+        assert max(epoch for _, epoch in answers) == 32_766
+        create(wire, "a")
+        newest = Identity(*answers[-1], "t")
+        assert produce(wire, "a", batch(newest, 0), who=newest).error_code == ErrorCode.NONE
+        assert end_transaction(wire, newest, commit=True).error_code == ErrorCode.NONE
+
+
+@pytest.fixture
+def limited(tmp_path: Path) -> Iterator[Wire]:
+    """A broker that gives five producer ids to an address and remembers three to a partition."""
+    settings = merged(
+        QUICK,
+        {
+            "oncelog.max.producer.ids.per.address": "5",
+            "oncelog.max.producer.ids.per.partition": "3",
+        },
+    )
+    with Oncelog(tmp_path, settings) as broker, Wire(broker.address) as wire:
+        create(wire, "a", partitions=2)
+        yield wire
+
+
+def test_h60_h61_an_address_gets_so_many_producer_ids_and_a_clear_refusal(limited: Wire) -> None:
+    assert len(producer_ids(limited, 3)) == 3
+    known = [new_identity(limited, name) for name in ("one", "two")]
+    for name in (None, "three"):
+        refused = init_producer_id(limited, name)
+        assert refused.error_code == ErrorCode.POLICY_VIOLATION
+    for who in known:
+        # Who is known goes on, with another epoch too.
+        assert init_producer_id(limited, who.transactional_id).error_code == ErrorCode.NONE
+
+
+def test_h60_a_partition_remembers_so_many_producers_and_tells_the_next_why(
+    limited: Wire,
+) -> None:
+    writers = [Identity(number, 0) for number in producer_ids(limited, 4)]
+    for who in writers[:3]:
+        assert produce(limited, "a", batch(who, 0)).error_code == ErrorCode.NONE
+    refused = produce(limited, "a", batch(writers[3], 0))
+    assert refused.error_code == ErrorCode.POLICY_VIOLATION
+    assert "oncelog.max.producer.ids.per.partition" in (refused.error_message or "")
+    assert produce(limited, "a", batch(writers[0], 1)).error_code == ErrorCode.NONE
+    assert produce(limited, "a", batch(writers[3], 0), partition=1).error_code == ErrorCode.NONE
+
+
+def test_t9_h62_two_thousand_transactions_left_open_are_aborted_while_others_are_served(
+    tmp_path: Path,
+) -> None:
+    count = 2_000
+    settings = merged(QUICK, {"transaction.max.timeout.ms": "3000"})
+    with Oncelog(tmp_path, settings) as broker, Wire(broker.address) as wire:
+        create(wire, "a", partitions=2)
+        new_identity(wire, "t0", timeout_ms=3_000)
+        names = [f"t{number}" for number in range(count)]
+        producers: dict[str, Identity] = {}
+        while len(producers) < count:
+            wanted = [name for name in names if name not in producers]
+            for name in wanted:
+                wire.send(InitProducerIdRequest(name, 3_000), 4)
+            for name in wanted:
+                answer = wire.answer()
+                if answer.error_code == ErrorCode.NONE:
+                    producers[name] = Identity(answer.producer_id, answer.producer_epoch, name)
+                else:
+                    assert answer.error_code in BUSY
+        for who in producers.values():
+            assert produce(wire, "a", batch(who, 0), who=who).error_code == ErrorCode.NONE
+        assert last_stable_offset(wire, "a") < count
+        with Wire(broker.address) as bystander:
+
+            def all_decided() -> bool:
+                assert bystander.call(ApiVersionsRequest("c", "1"), 3).api_keys
+                assert produce(bystander, "a", batch_of_nobody(), partition=1).error_code == 0
+                return last_stable_offset(wire, "a") == 2 * count
+
+            wait_until(all_decided, "every transaction is aborted")
+        assert values(wire, "a") == []
+
+
+def batch_of_nobody() -> bytearray:
+    return batch(Identity(-1, -1), -1)
