@@ -130,8 +130,13 @@ class Sender:
     def _send_ready(self, now_ms: float) -> None:
         leaders: dict[int, list[TopicPartition]] = {}
         transaction = self._transaction
-        if transaction is not None and transaction.partitions_to_add():
-            self.add_partitions()
+        if transaction is not None:
+            if transaction.is_over and transaction.error is not None:
+                # Nothing of it will ever be sent: whoever waits for it would wait in vain.
+                self.fail_all(transaction.error)
+                return
+            if transaction.partitions_to_add():
+                self.add_partitions()
         for partition in self._accumulator.partitions():
             if transaction is not None and not transaction.may_send(partition):
                 continue

@@ -343,9 +343,14 @@ class ProducerTransaction:
         elif partition not in self._added:
             self._to_add.add(partition)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will be sent any more."""
+        return self.state is State.FATAL_ERROR
+
     def may_send(self, partition: TopicPartition) -> bool:
         """Whether a batch may go to this partition: it is part of the transaction."""
-        return partition in self._added and self.state is not State.FATAL_ERROR
+        return partition in self._added and not self.is_over
 
     def partitions_to_add(self) -> list[TopicPartition]:
         """What AddPartitionsToTxn has to carry next."""

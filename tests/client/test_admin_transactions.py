@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from oncelog_client import (
     Admin,
+    ConsumerGroupMetadata,
     KafkaError,
+    OffsetAndMetadata,
     Producer,
     ProducerFencedError,
     TopicPartition,
@@ -39,9 +43,14 @@ async def test_an_open_transaction_is_described_and_listed(
         assert described.transaction_start_time_ms is not None
         assert described.coordinator_id == listing.coordinator_id == 1
         await producer.abort_transaction()
-    (state,) = (await admin.describe_producers([place]))[place]
-    assert state.current_transaction_start_offset is None
-    assert state.coordinator_epoch is not None
+
+    async def ended() -> bool:
+        (state,) = (await admin.describe_producers([place]))[place]
+        return state.current_transaction_start_offset is None and (
+            state.coordinator_epoch is not None
+        )
+
+    await eventually(ended)
 
 
 async def test_a_fenced_producer_does_not_come_back(
@@ -66,6 +75,23 @@ async def test_a_fenced_producer_does_not_come_back(
         return [one.offset for one in found.values()] == [2]
 
     await eventually(stable)
+
+
+async def test_a_fenced_producer_does_not_wait_for_what_it_cannot_send(
+    admin: Admin, bootstrap: str, topic: str
+) -> None:
+    """Neither its records nor its end."""
+    offsets = {TopicPartition(topic, 0): OffsetAndMetadata(1)}
+    async with asyncio.timeout(20):
+        async with Producer(bootstrap, transactional_id=topic, linger_ms=100) as producer:
+            await producer.init_transactions()
+            await admin.fence_producers([topic])
+            await producer.begin_transaction()
+            written = await producer.send(topic, b"v", partition=0)
+            with pytest.raises(ProducerFencedError):
+                await producer.send_offsets_to_transaction(offsets, ConsumerGroupMetadata(topic))
+            with pytest.raises(KafkaError):
+                await written
 
 
 async def test_what_cannot_be_done_is_refused_with_kafkas_codes(

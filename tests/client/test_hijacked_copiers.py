@@ -1,0 +1,108 @@
+"""Whoever takes over a copier's transactional id costs it a transaction, and nobody a record."""
+
+from __future__ import annotations
+
+import asyncio
+
+from oncelog_client import (
+    AbortableError,
+    Admin,
+    Consumer,
+    ConsumerGroupMetadata,
+    NewTopic,
+    OffsetAndMetadata,
+    Producer,
+    ProducerFencedError,
+    TopicPartition,
+)
+
+COPIERS = 3
+RECORDS = 2_000
+PER_TRANSACTION = 10
+
+
+class Copier:
+    """Copies one partition, a few records in each transaction; begins anew when it is fenced."""
+
+    def __init__(self, bootstrap: str, topic: str, number: int) -> None:
+        self.bootstrap = bootstrap
+        self.input = TopicPartition(f"{topic}-in", number)
+        self.output = f"{topic}-out"
+        self.name = f"{topic}-{number}"
+        self.fenced = 0
+        self.under_way = asyncio.Event()
+
+    async def run(self) -> None:
+        while True:
+            try:
+                async with Producer(self.bootstrap, transactional_id=self.name) as producer:
+                    await producer.init_transactions()
+                    async with Consumer(
+                        self.bootstrap,
+                        group_id=self.name,
+                        isolation_level="read_committed",
+                        enable_auto_commit=False,
+                        max_poll_records=PER_TRANSACTION,
+                    ) as consumer:
+                        await consumer.assign([self.input])
+                        return await self.copy(consumer, producer)
+            except (AbortableError, ProducerFencedError):
+                # The first where it asked between the hijacker's abort and its new epoch.
+                self.fenced += 1
+
+    async def copy(self, consumer: Consumer, producer: Producer) -> None:
+        committed = (await consumer.committed(self.input)).get(self.input)
+        consumer.seek(self.input, 0 if committed is None else committed.offset)
+        position = await consumer.position(self.input)
+        while position < RECORDS:
+            records = await consumer.poll(1_000)
+            if not records:
+                continue
+            async with producer.transaction():
+                for record in records:
+                    await producer.send(self.output, record.value, partition=self.input.partition)
+                position = records[-1].offset + 1
+                await producer.send_offsets_to_transaction(
+                    {self.input: OffsetAndMetadata(position)}, ConsumerGroupMetadata(self.name)
+                )
+            self.under_way.set()
+
+
+async def test_z12_copiers_whose_ids_are_hijacked_once_lose_and_double_nothing(
+    admin: Admin, bootstrap: str, name: str
+) -> None:
+    await admin.create_topics(
+        [NewTopic(f"{name}-in", COPIERS, 1), NewTopic(f"{name}-out", COPIERS, 1)]
+    )
+    async with Producer(bootstrap) as producer:
+        for number in range(COPIERS):
+            for value in range(RECORDS):
+                await producer.send(f"{name}-in", b"%d" % value, partition=number)
+        await producer.flush()
+    copiers = [Copier(bootstrap, name, number) for number in range(COPIERS)]
+    running = [asyncio.create_task(copier.run()) for copier in copiers]
+
+    async def hijack(copier: Copier) -> None:
+        await copier.under_way.wait()
+        await admin.fence_producers([copier.name])
+
+    await asyncio.gather(*map(hijack, copiers))
+    await asyncio.gather(*running)
+    assert all(copier.fenced for copier in copiers)
+    assert await output(bootstrap, name) == {
+        number: [b"%d" % value for value in range(RECORDS)] for number in range(COPIERS)
+    }
+
+
+async def output(bootstrap: str, name: str) -> dict[int, list[bytes | None]]:
+    """What a reader of committed records sees, by partition."""
+    partitions = [TopicPartition(f"{name}-out", number) for number in range(COPIERS)]
+    found: dict[int, list[bytes | None]] = {number: [] for number in range(COPIERS)}
+    async with Consumer(bootstrap, isolation_level="read_committed") as consumer:
+        await consumer.assign(partitions)
+        await consumer.seek_to_beginning()
+        ends = await consumer.end_offsets(partitions)
+        while any([await consumer.position(one) < end for one, end in ends.items()]):
+            for record in await consumer.poll(1_000):
+                found[record.partition].append(record.value)
+    return found
