@@ -1,0 +1,81 @@
+"""Figures of a history, not verdicts: how far behind readers were, and how much nobody had seen."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+
+from tests.simulation.checking.history import Assigned, History, Key, Outcome
+from tests.simulation.checking.version_order import VersionOrder
+
+
+def realtime_lag(history: History) -> dict[Key, int]:
+    """By key, the longest time between the moment at which what a reader had got was provably not
+    the newest any more (an operation that shows something newer had completed) and a later poll
+    that still did not go further; us."""
+    order = VersionOrder(history)
+    shown = _shown(history, order)
+    position: dict[tuple[int, Key], int] = {}
+    worst: dict[Key, int] = {}
+    for event in history.events:
+        if isinstance(event, Assigned):
+            for process, key in list(position):
+                if process == event.process and (key not in event.keys or event.from_start):
+                    del position[process, key]
+            continue
+        if event.outcome is not Outcome.OK or not event.polls:
+            continue
+        for key, _, value in event.polled():
+            position[event.process, key] = order.indexes[key, value][0]
+        for (process, key), rank in position.items():
+            if process == event.process:
+                obsolete = shown[key].since(rank)
+                lag = 0 if obsolete is None else max(event.invoked - obsolete, 0)
+                worst[key] = max(worst.get(key, 0), lag)
+    return worst
+
+
+class _Frontier:
+    """When it became known that a key has a version of at least some rank."""
+
+    def __init__(self) -> None:
+        self.ranks: list[int] = []
+        self.times: list[int] = []
+
+    def add(self, rank: int, time: int) -> None:
+        """In the order of times."""
+        if not self.ranks or rank > self.ranks[-1]:
+            self.ranks.append(rank)
+            self.times.append(time)
+
+    def since(self, rank: int) -> int | None:
+        slot = bisect_right(self.ranks, rank)
+        return self.times[slot] if slot < len(self.ranks) else None
+
+
+def _shown(history: History, order: VersionOrder) -> defaultdict[Key, _Frontier]:
+    frontiers: defaultdict[Key, _Frontier] = defaultdict(_Frontier)
+    for operation in sorted(history.operations, key=lambda one: one.completed):
+        if operation.outcome is not Outcome.OK:
+            continue
+        values = [(send.key, send.value) for send in operation.sends]
+        values += [(key, value) for key, _, value in operation.polled()]
+        for pair in values:
+            if pair in order.indexes:
+                frontiers[pair[0]].add(order.indexes[pair][0], operation.completed)
+    return frontiers
+
+
+def unseen_over_time(history: History) -> list[tuple[int, int]]:
+    """After each operation: the time, and how many acknowledged values nobody has polled yet. The
+    last one must be 0."""
+    unseen: set[tuple[Key, int]] = set()
+    seen: set[tuple[Key, int]] = set()
+    series = []
+    for operation in sorted(history.operations, key=lambda one: one.completed):
+        seen |= {(key, value) for key, _, value in operation.polled()}
+        if operation.outcome is Outcome.OK:
+            unseen |= {(send.key, send.value) for send in operation.sends}
+        unseen -= seen
+        series.append((operation.completed, len(unseen)))
+    return series

@@ -1,0 +1,30 @@
+"""Figures of histories made by hand."""
+
+from __future__ import annotations
+
+from tests.simulation.checking.history import Send
+from tests.simulation.checking.lag import realtime_lag, unseen_over_time
+from tests.simulation.checking.test_anomalies import Story, reads
+
+
+def test_a_reader_is_behind_since_something_newer_was_shown() -> None:
+    story = Story().does(Send("a", 1, 0))  # completes at 10
+    story.does(reads(a=[(0, 1)]), process=1)
+    story.does(Send("a", 2, 1))  # at 30
+    story.does(reads(), process=1)  # invoked at 35
+    story.does(reads(), process=1)  # at 45
+    assert realtime_lag(story.history) == {"a": 15}
+    story.does(reads(a=[(1, 2)]), process=1)
+    assert realtime_lag(story.history) == {"a": 15}
+
+
+def test_a_reader_that_is_at_the_end_is_not_behind() -> None:
+    story = Story().does(Send("a", 1, 0)).does(reads(a=[(0, 1)]), process=1)
+    story.does(reads(), process=1)
+    assert realtime_lag(story.history) == {"a": 0}
+
+
+def test_acknowledged_values_are_unseen_until_somebody_polls_them() -> None:
+    story = Story().does(Send("a", 1, 0)).does(Send("a", 2, 1))
+    story.does(reads(a=[(0, 1)]), process=1).does(reads(a=[(1, 2)]), process=1)
+    assert unseen_over_time(story.history) == [(10, 1), (20, 2), (30, 1), (40, 0)]
