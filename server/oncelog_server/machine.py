@@ -73,7 +73,7 @@ class OsMachine:
     """The real one. `faults`: where a test wants it to die."""
 
     def __init__(self, data_directory: str, faults: Faults | None = None) -> None:
-        self.clock = SystemClock()
+        self.clock: Clock = SystemClock()
         self.random = random.Random()
         self.directory = DataDirectory(data_directory)
         self._faults = faults

@@ -23,7 +23,7 @@ DEFAULT_HOST: Final = "localhost"
 ENDED_BY_FORCE: Final = 130
 SAME_MOMENT_S: Final = 0.1
 # Not settings: `faults` reads them, which no broker imports unless one is there.
-FAULT_VARIABLES: Final = ("ONCELOG_FAIL_AT", "ONCELOG_SYNC_JOURNAL")
+FAULT_VARIABLES: Final = ("ONCELOG_FAIL_AT", "ONCELOG_SYNC_JOURNAL", "ONCELOG_SYNC_DELAY_MS")
 
 
 @click.command()
@@ -87,11 +87,10 @@ def _faults(allowed: bool) -> Faults | None:
         click.echo(f"{asked[0]} breaks a broker on purpose: needs --allow-faults", err=True)
         sys.exit(2)
     from oncelog_server.faults.faults import Faults
-    from oncelog_server.faults.trap import UnknownFailPoint
 
     try:
         return Faults.of(os.environ)
-    except (OSError, UnknownFailPoint) as error:
+    except (OSError, ValueError) as error:
         click.echo(str(error), err=True)
         sys.exit(2)
 

@@ -316,3 +316,22 @@ def test_n1_half_a_request_does_nothing(wire: Wire, proxy: Proxy, topic: str, ap
         whole.release()
         through.answer()
     wait_until(lambda: end_offset(wire, topic) == 2, "the whole one has its effect")
+
+
+def test_v1m_clients_of_both_kinds_take_turns_with_one_id(wire: Wire, topic: str) -> None:
+    """Each instance fences the one before, no epoch comes twice, every transaction counts once."""
+    sent: list[bytes] = []
+    seen: list[tuple[int, int]] = []
+    for number, versions in enumerate([V1, V2, V2, V1, V2, V1, V1]):
+        who = new_identity(wire, topic, version=3 if versions is V1 else 5)
+        seen.append((who.producer_id, who.producer_epoch))
+        value = b"%d" % number
+        assert write(wire, topic, who, 0, value, versions["produce"]) == ErrorCode.NONE
+        commit = number % 3 != 2
+        ended = end_transaction(wire, who, commit=commit, version=versions["end"])
+        assert ended.error_code == ErrorCode.NONE
+        wait_until(lambda: is_decided(wire, topic), "the transaction is over")
+        sent += [value] if commit else []
+    assert seen == sorted(set(seen))
+    assert len({producer_id for producer_id, _ in seen}) == 1
+    assert values(wire, topic) == sent

@@ -92,6 +92,43 @@ def test_h11_a_client_that_hangs_up_in_the_middle(target: Target, topic: str) ->
         assert produce(wire, topic, build_batch(records())).base_offset == 0
 
 
+def test_h9_bytes_behind_a_request_in_its_frame_are_ignored(target: Target) -> None:
+    """As librdkafka sends them after some requests; what comes in the next frame is its own."""
+    body = struct.pack(">hhih", 18, 0, 77, -1)
+    with connect(target) as one:
+        for _ in range(2):
+            one.sendall(struct.pack(">i", len(body) + 3) + body + b"xyz")
+            with one.makefile("rb") as stream:
+                (size,) = struct.unpack(">i", stream.read(4))
+                assert struct.unpack_from(">i", stream.read(size)) == (77,)
+
+
+CLIENT_IDS = {
+    "the longest": b"x" * 32_767,
+    "no UTF-8": b"\xff\xfe\x80",
+    "control characters": b"a\nb\r\x1b[31m\x00",
+    "formats": b"%s%n{0}{}${jndi:x}",
+}
+
+
+@pytest.mark.parametrize("kind", CLIENT_IDS)
+def test_h12_a_client_may_call_itself_whatever_it_likes(target: Target, kind: str) -> None:
+    """Answered, or closed where it is no string; all requests with one correlation id, in order."""
+    name = CLIENT_IDS[kind]
+    body = struct.pack(">hhih", 18, 0, 77, len(name)) + name
+    with connect(target) as one, suppress(ConnectionResetError):
+        one.sendall((struct.pack(">i", len(body)) + body) * 3)
+        with one.makefile("rb") as stream:
+            for _ in range(3):
+                head = stream.read(4)
+                if not head:
+                    assert kind == "no UTF-8"
+                    break
+                (size,) = struct.unpack(">i", head)
+                assert struct.unpack_from(">i", stream.read(size)) == (77,)
+    assert is_served(target)
+
+
 @pytest.fixture
 def many_descriptors() -> Iterator[None]:
     """Room for the test's own side of the connections."""

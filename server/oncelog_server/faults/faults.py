@@ -1,4 +1,5 @@
-"""What `ONCELOG_FAIL_AT` and `ONCELOG_SYNC_JOURNAL` ask for, as parts of a broker."""
+"""What the environment asks to break, as parts of a broker: `ONCELOG_FAIL_AT`,
+`ONCELOG_SYNC_JOURNAL` and `ONCELOG_SYNC_DELAY_MS`."""
 
 from __future__ import annotations
 
@@ -15,22 +16,28 @@ from oncelog_server.storage.os_files import CallOnLoop
 
 FAIL_AT: Final = "ONCELOG_FAIL_AT"
 SYNC_JOURNAL: Final = "ONCELOG_SYNC_JOURNAL"
+SYNC_DELAY_MS: Final = "ONCELOG_SYNC_DELAY_MS"
 
 
 class Faults:
     """The two parts that a broker has to be built with."""
 
-    def __init__(self, trap: Trap | None, journal: SyncJournal | None) -> None:
+    def __init__(
+        self, trap: Trap | None, journal: SyncJournal | None, sync_delay_ms: int = 0
+    ) -> None:
         self._trap = trap
         self._journal = journal
+        self._sync_delay_ms = sync_delay_ms
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Faults:
-        """Raises UnknownFailPoint, OSError where the journal cannot be written."""
+        """Raises UnknownFailPoint, ValueError for a delay that is no number, OSError where the
+        journal cannot be written."""
         point, journal = environment.get(FAIL_AT), environment.get(SYNC_JOURNAL)
         return cls(
             Trap.parse(point) if point else None,
             SyncJournal(journal) if journal else None,
+            int(environment.get(SYNC_DELAY_MS) or 0),
         )
 
     def files(
@@ -43,6 +50,7 @@ class Faults:
             descriptor_limit=descriptor_limit,
             trap=self._trap,
             journal=self._journal,
+            sync_delay_s=self._sync_delay_ms / 1000,
         )
 
     def requests(self, requests: Requests) -> Requests:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from typing import Final
@@ -47,7 +48,8 @@ class WatchedFile(OsFile):
 
 
 class WatchedFiles(OsFiles):
-    """`trap` hears of every step, `journal` of every fsync; each may be left out."""
+    """`trap` hears of every step, `journal` of every fsync; each may be left out. Every fsync takes
+    `sync_delay_s` longer than it does."""
 
     file_class = WatchedFile
 
@@ -60,12 +62,14 @@ class WatchedFiles(OsFiles):
         descriptor_limit: int = DESCRIPTOR_LIMIT,
         trap: Trap | None,
         journal: SyncJournal | None,
+        sync_delay_s: float,
     ) -> None:
         super().__init__(
             root, executor=executor, call_on_loop=call_on_loop, descriptor_limit=descriptor_limit
         )
         self._trap = trap
         self._journal = journal
+        self._sync_delay_s = sync_delay_s
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
         file = super().open(path, create=create)
@@ -89,7 +93,15 @@ class WatchedFiles(OsFiles):
                         self._trap.reached(point_name(Moment.SYNCED, step))
             done(error)
 
-        super().sync(files, synced)
+        if not self._sync_delay_s:
+            super().sync(files, synced)
+            return
+
+        def slowly() -> None:
+            time.sleep(self._sync_delay_s)
+            self._call_on_loop(lambda: OsFiles.sync(self, files, synced))
+
+        self._executor.submit(slowly)
 
     def replace(self, path: str, data: bytes) -> None:
         super().replace(path, data)

@@ -180,7 +180,7 @@ BOMBS = bombs()
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_bomb_is_refused_in_bounded_memory(name: str) -> None:
+def test_h44_a_bomb_is_refused_in_bounded_memory(name: str) -> None:
     """tracemalloc sees our buffers; that the library adds little of its own was measured once."""
     codec, bomb = BOMBS[name]
     limit = 4 * MIB
@@ -206,7 +206,7 @@ def test_a_bomb_is_refused_in_bounded_memory(name: str) -> None:
         b"",
     ],
 )
-def test_a_lying_snappy_length_is_refused_before_memory_is_taken(claim: bytes) -> None:
+def test_h45_a_lying_snappy_length_is_refused_before_memory_is_taken(claim: bytes) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(CorruptRecords):

@@ -119,7 +119,7 @@ def test_nothing_may_follow_the_last_record(records: list[NewRecord], garbage: b
 
 @pytest.mark.parametrize("count", [-1, -(1 << 31), 0, 1, 2, 4, 5, 1000, (1 << 31) - 1])
 @pytest.mark.parametrize("compression", Compression)
-def test_a_wrong_count_is_refused_at_once(count: int, compression: Compression) -> None:
+def test_h43_h46_a_wrong_count_is_refused_at_once(count: int, compression: Compression) -> None:
     batch = build_batch(RECORDS, compression=compression)
     struct.pack_into(">i", batch, HEADER_SIZE - 4, count)
     tracemalloc.start()
@@ -147,7 +147,7 @@ def test_a_record_beyond_the_last_offset_of_the_header_is_refused() -> None:
     ("deltas", "good"),
     [((0, 1, 2), True), ((0, 5, 9), True), ((1, 0, 2), False), ((0, 0, 1), False)],
 )
-def test_offsets_must_rise(deltas: tuple[int, ...], good: bool) -> None:
+def test_h43_offsets_must_rise(deltas: tuple[int, ...], good: bool) -> None:
     data = b"".join(record(offset_delta=delta) for delta in deltas)
     if good:
         offsets = [r.offset for r in decode(data, 3, last_offset_delta=9)]
@@ -191,14 +191,14 @@ def test_offsets_must_rise(deltas: tuple[int, ...], good: bool) -> None:
         b"\x80" * 20,
     ],
 )
-def test_a_spoiled_record_is_refused(spoiled: bytes) -> None:
+def test_h46_a_spoiled_record_is_refused(spoiled: bytes) -> None:
     with pytest.raises(CorruptRecords):
         decode(spoiled)
 
 
 @pytest.mark.parametrize("base", [0, 1 << 62, (1 << 63) - 1, -(1 << 63), -1])
 @pytest.mark.parametrize("delta", [0, 1, -1, 63, -64, 64, (1 << 63) - 1, -(1 << 63)])
-def test_timestamps_stay_within_an_int64(base: int, delta: int) -> None:
+def test_h47_timestamps_stay_within_an_int64(base: int, delta: int) -> None:
     data = record(timestamp_delta=delta)
     if -(1 << 63) <= base + delta < 1 << 63:
         assert decode(data, base_timestamp=base)[0].timestamp == base + delta

@@ -142,7 +142,7 @@ def test_records_of_a_transaction_are_written_for_its_producer() -> None:
     assert entry.transaction == TransactionOfRecords(producer_id=7, producer_epoch=0)
 
 
-def test_metadata_up_to_the_limit_is_taken() -> None:
+def test_h68_metadata_up_to_the_limit_is_taken() -> None:
     driver = Driver()
     assert driver.commit(("t", 0, 5), metadata="m" * 4_096) == [0]
     assert driver.commit(("t", 0, 6), metadata="m" * 4_097) == [12]

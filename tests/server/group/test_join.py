@@ -259,7 +259,7 @@ def test_a_lowered_group_max_size_keeps_those_who_join_again_first() -> None:
     assert list(driver.group().members) == members[:2]
 
 
-def test_what_a_group_may_hold_in_memory_is_bounded() -> None:
+def test_h63_what_a_group_may_hold_in_memory_is_bounded() -> None:
     driver = with_config(group_metadata_max_bytes=5_000, pending_members_max=3)
     large = {"range": b"x" * 2_000}
     _, (member,) = driver.stable_group("a", protocols=large)

@@ -1,0 +1,46 @@
+"""Readers and markers: a record that nobody is shown still takes an offset."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from oncelog_protocol.errors import ErrorCode
+from tests.conformance.conftest import Target
+from tests.conformance.transacting import last_stable_offset
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import batch, end_transaction, new_identity, produce
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_l15_a_reader_gets_past_markers_at_the_end(
+    target: Target, wire: Wire, topic: str, commit: bool
+) -> None:
+    """Whether a record comes before them or nothing but markers is left to read."""
+    who = new_identity(wire, topic)
+    assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+    assert end_transaction(wire, who, commit=commit).error_code == ErrorCode.NONE
+    wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the marker")
+    settings = {
+        "bootstrap.servers": target.address,
+        "group.id": topic,
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed",
+        "enable.partition.eof": True,
+    }
+    for start in (0, 1):
+        reader = Consumer(settings)
+        reader.assign([TopicPartition(topic, 0, start)])
+        found: list[int] = []
+
+        def at_the_end(reader: Consumer = reader, found: list[int] = found) -> bool:
+            message = reader.poll(0.1)
+            if message is not None and message.error() is None:
+                found.append(message.offset())
+            # librdkafka's position is behind the last record it gave; its end is the partition's.
+            return message is not None and message.error() is not None and message.offset() == 2
+
+        wait_until(at_the_end, "the end of the partition")
+        assert found == ([0] if commit and start == 0 else [])
+        reader.close()

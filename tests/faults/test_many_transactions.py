@@ -1,0 +1,51 @@
+"""A broker that dies with many transactions open and many just decided."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from oncelog_protocol.errors import ErrorCode
+from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import batch, end_transaction, new_identity, produce
+from tests.faults.driving import QUICK, create, end_offset, last_stable_offset, values
+
+COUNT = 40
+
+
+def test_l10_a_reader_after_a_crash_sees_no_more_than_before(tmp_path: Path) -> None:
+    """20 open and 20 just decided, half of these aborted, in turn; then the open ones commit."""
+    broker = Oncelog(tmp_path, QUICK)
+    broker.start()
+    with Wire(broker.address) as wire:
+        create(wire, "mixed")
+        create(wire, "decided")
+        producers = [new_identity(wire, f"t{number}") for number in range(COUNT)]
+        for number, who in enumerate(producers):
+            topics = ["mixed", "decided"] if number % 2 == 0 else ["mixed"]
+            for topic in topics:
+                data = batch(who, 0, value=b"%d" % number)
+                assert produce(wire, topic, data, who=who).error_code == ErrorCode.NONE
+        for number in range(0, COUNT, 2):
+            ended = end_transaction(wire, producers[number], commit=number % 4 == 0)
+            assert ended.error_code == ErrorCode.NONE
+    broker.kill()
+    broker.start()
+    committed = [b"%d" % number for number in range(0, COUNT, 4)]
+    with Wire(broker.address) as wire:
+        # The first that is open is the second: nothing behind it may be shown.
+        assert values(wire, "mixed") == committed[:1]
+        assert last_stable_offset(wire, "mixed") == 1
+        assert values(wire, "decided") == committed
+        assert last_stable_offset(wire, "decided") == end_offset(wire, "decided")
+        for number in range(1, COUNT, 2):
+            ended = end_transaction(wire, producers[number], commit=True)
+            assert ended.error_code == ErrorCode.NONE
+        wait_until(
+            lambda: last_stable_offset(wire, "mixed") == end_offset(wire, "mixed"),
+            "all are decided",
+        )
+        shown = [b"%d" % number for number in range(COUNT) if number % 2 or number % 4 == 0]
+        assert values(wire, "mixed") == shown
+    broker.kill()

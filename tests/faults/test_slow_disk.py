@@ -1,0 +1,82 @@
+"""A disk whose every fsync takes long: what waits for it waits, and nobody else does."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.heartbeat import HeartbeatRequest
+from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from oncelog_protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from oncelog_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.broker import Oncelog
+from tests.conformance.wire import Wire
+from tests.conformance.writing import batch, find_coordinator, new_identity
+from tests.faults.driving import QUICK, create, merged, values
+
+SYNC_MS = 1_000
+SOON_S = 0.5
+FLUSHED = {"oncelog.flush.on.ack": "true"}
+
+
+def test_d8_a_slow_fsync_holds_up_nobody_who_does_not_wait_for_it(tmp_path: Path) -> None:
+    """An acknowledgement and that of its repetition come after the fsync, heartbeats meanwhile."""
+    environment = {"ONCELOG_SYNC_DELAY_MS": str(SYNC_MS)}
+    broker = Oncelog(tmp_path, merged(QUICK, FLUSHED), environment, ["--allow-faults"])
+    broker.start()
+    with Wire(broker.address) as wire, Wire(broker.address) as again, Wire(broker.address) as group:
+        create(wire, "t")
+        who = new_identity(wire)
+        beat = join(group)
+        began = time.monotonic()
+        place = TopicProduceData(
+            name="t", partition_data=[PartitionProduceData(0, batch(who, 0, value=b"once"))]
+        )
+        for one in (wire, again):
+            one.send(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[place]), 12)
+        beats = 0
+        while time.monotonic() - began < SYNC_MS / 1000 - 0.2:
+            sent = time.monotonic()
+            assert group.call(beat, 4).error_code == ErrorCode.NONE
+            assert time.monotonic() - sent < SOON_S
+            beats += 1
+        assert beats > 10
+        for one in (wire, again):
+            answer = one.answer().responses[0].partition_responses[0]
+            assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+            assert time.monotonic() - began >= SYNC_MS / 1000
+        assert values(wire, "t") == [b"once"]
+    broker.kill()
+
+
+def join(wire: Wire) -> HeartbeatRequest:
+    """What the only member of a group says from then on."""
+    find_coordinator(wire, "g", key_type=0)
+    joined = wire.call(
+        JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol("range", b"")],
+        ),
+        3,
+    )
+    assert joined.error_code == ErrorCode.NONE
+    member, generation = joined.member_id, joined.generation_id
+    synced = wire.call(
+        SyncGroupRequest(
+            group_id="g",
+            generation_id=generation,
+            member_id=member,
+            assignments=[SyncGroupRequestAssignment(member, b"")],
+        ),
+        3,
+    )
+    assert synced.error_code == ErrorCode.NONE
+    return HeartbeatRequest(group_id="g", generation_id=generation, member_id=member)

@@ -1,0 +1,76 @@
+"""A clock that stands still (K7): nothing is due, nobody spins, everybody is served."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from pathlib import Path
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.broker import Broker
+from oncelog_server.clock import SystemClock
+from oncelog_server.config import load_settings
+from oncelog_server.machine import OsMachine
+from tests.conformance.wire import Wire
+from tests.conformance.writing import batch, end_transaction, new_identity, produce
+from tests.faults.driving import QUICK, create, values
+
+IDLE_S = 0.6
+CPU_SHARE = 0.3
+
+
+class Frozen:
+    """Always the moment it was made in."""
+
+    def __init__(self) -> None:
+        self._wall_ms = SystemClock().now_ms()
+
+    def now_ms(self) -> int:
+        return self._wall_ms
+
+    def monotonic_ms(self) -> int:
+        return 1_000_000
+
+
+class Stopped(OsMachine):
+    """A machine with such a clock."""
+
+    def __init__(self, data_directory: str) -> None:
+        super().__init__(data_directory)
+        self.clock = Frozen()
+
+
+async def test_k7_a_frozen_clock_makes_nobody_busy(tmp_path: Path) -> None:
+    quick = QUICK | {"listeners": "PLAINTEXT://127.0.0.1:0"}
+    assignments = [f"{name}={value}" for name, value in quick.items()]
+    loaded = load_settings(assignments=assignments, data=str(tmp_path))
+    broker = Broker(loaded.settings, Stopped(str(tmp_path)))
+    await broker.start()
+    gc.unfreeze()
+    _, host, port = broker.addresses[0]
+    try:
+        with await asyncio.to_thread(Wire, f"{host}:{port}") as wire:
+            await asyncio.to_thread(begin, wire)
+            began = time.process_time()
+            await asyncio.sleep(IDLE_S)
+            assert time.process_time() - began < CPU_SHARE * IDLE_S
+            await asyncio.to_thread(go_on, wire)
+    finally:
+        await broker.stop()
+
+
+def begin(wire: Wire) -> None:
+    """A transaction that would soon be overdue."""
+    create(wire, "t")
+    who = new_identity(wire, "t", timeout_ms=100)
+    assert produce(wire, "t", batch(who, 0), who=who).error_code == ErrorCode.NONE
+
+
+def go_on(wire: Wire) -> None:
+    """Its time has not passed; another transaction begins and ends."""
+    assert values(wire, "t") == []
+    other = new_identity(wire, "other")
+    data = batch(other, 0, value=b"other")
+    assert produce(wire, "t", data, who=other).error_code == ErrorCode.NONE
+    assert end_transaction(wire, other, commit=True).error_code == ErrorCode.NONE
