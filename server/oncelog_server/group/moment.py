@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
     """`now_ms` is monotonic and drives timers; `wall_ms` is what records carry."""
 
     now_ms: int
     wall_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller(Moment):
+class Caller(Moment, frozen=True, kw_only=True):
     """Who asks, in which version of the API, and when."""
 
     api_version: int

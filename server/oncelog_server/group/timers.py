@@ -7,8 +7,9 @@ entry at its earliest queued time, and goes back in if the deadline has moved on
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
+
+import msgspec
 
 F = TypeVar("F")
 TimerKey = tuple[str, ...]
@@ -16,8 +17,7 @@ TimerKey = tuple[str, ...]
 _SPARE_ENTRIES: Final = 64
 
 
-@dataclass(slots=True)
-class _Timer(Generic[F]):
+class _Timer(msgspec.Struct, Generic[F]):
     deadline_ms: int
     queued_ms: int
     fire: F

@@ -9,7 +9,6 @@ are in the file, so that a failed write leaves no trace here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -47,8 +46,7 @@ class BatchMetadata(msgspec.Struct, frozen=True):
         return self.last_offset - self.offset_delta
 
 
-@dataclass(slots=True)
-class ProducerEntry:
+class ProducerEntry(msgspec.Struct):
     """One producer id in one partition. NONE stands for every number that is not there yet."""
 
     producer_id: int
@@ -59,7 +57,7 @@ class ProducerEntry:
     last_timestamp: int = NONE
     updated_ms: int = NONE
     current_txn_first_offset: int = NONE
-    batches: list[BatchMetadata] = field(default_factory=list)
+    batches: list[BatchMetadata] = msgspec.field(default_factory=list)
 
     @property
     def last_sequence(self) -> int:
@@ -74,8 +72,7 @@ class ProducerEntry:
         return self.batches[-1].offset_delta if self.batches else 0
 
 
-@dataclass(frozen=True, slots=True)
-class OngoingTransaction:
+class OngoingTransaction(msgspec.Struct, frozen=True):
     """A transaction with records here and no marker yet. `position` is that of its first batch in
     the file of the segment, or NONE if it was open before the log was opened."""
 
@@ -85,8 +82,7 @@ class OngoingTransaction:
     position: int = NONE
 
 
-@dataclass(frozen=True, slots=True)
-class CompletedTransaction:
+class CompletedTransaction(msgspec.Struct, frozen=True):
     """A transaction whose marker is at `last_offset`."""
 
     producer_id: int

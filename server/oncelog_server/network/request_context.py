@@ -4,13 +4,13 @@ itself."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from oncelog_server.security.authorizer import Principal
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(msgspec.Struct, frozen=True):
     """One connection, for its whole life. `has_hung_up` asks the socket, without waiting."""
 
     principal: Principal
@@ -19,8 +19,7 @@ class Peer:
     has_hung_up: Callable[[], bool]
 
 
-@dataclass(slots=True)
-class RequestContext:
+class RequestContext(msgspec.Struct):
     """One request."""
 
     peer: Peer

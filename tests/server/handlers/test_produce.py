@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
@@ -30,7 +31,7 @@ UNASKED: Any = SimpleNamespace(add_partitions=None)
 async def test_h51_M30_no_client_id_opens_an_internal_topic(topic: str, client_id: str) -> None:
     found = partition(name=TopicPartition(topic, 0))
     found.become_leader(0, 0, (0,), (0,))
-    asker = replace(context(produce.API, 12), client_id=client_id)
+    asker = msgspec.structs.replace(context(produce.API, 12), client_id=client_id)
     data = [PartitionProduceData(0, batch())]
     request = ProduceRequest(acks=-1, topic_data=[TopicProduceData(topic, partition_data=data)])
     async with broker() as node:
