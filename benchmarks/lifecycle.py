@@ -16,6 +16,7 @@ import oncelog_client
 import oncelog_protocol
 import oncelog_server
 from benchmarks import machine
+from benchmarks.compaction import while_compacting
 from benchmarks.loads import MB, SMALL_VALUE, Bench, Cores, Pace, small_batch
 from benchmarks.requests import Entry, a_batch, produce
 from benchmarks.targets import Target, running, seconds_to_first_answer
@@ -134,6 +135,7 @@ GROWTH: Mapping[str, Grow] = {
     "partitions": many_partitions,
     "producers": many_producers,
     "idle": many_connections,
+    "compaction": while_compacting,
 }
 
 

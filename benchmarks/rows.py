@@ -51,4 +51,6 @@ ROWS = (
     Row("producers", "kb_each", "memory of a producer id", "KB", LOWER),
     Row("idle", "slower", "5,000 idle connections: latency, times", "x", LOWER, OWN, must=1.5),
     Row("idle", "kb_each", "memory of an idle connection", "KB", LOWER),
+    Row("compaction", "p99_us", "one message at a time during compaction, p99", US, LOWER),
+    Row("compaction", "slower", "compaction at full speed: p99, times", "x", LOWER, OWN, must=2.0),
 )

@@ -32,6 +32,7 @@ BANNED_CLASS = re.compile(r"(Manager|Helper|Helpers|Util|Utils|Misc)$")
 # What touches the machine, and may therefore call open(): everything else gets bytes or a Files.
 MAY_OPEN = {
     "oncelog_client.cli": "reads and writes the files the user names",
+    "oncelog_server.cleaning.child": "asks the system how long it waited for a processor",
     "oncelog_server.config": "reads server.properties",
     "oncelog_server.faults.sync_journal": "writes what was synced, for tests of power loss",
     "oncelog_server.serve": "the process: data directory and lock",

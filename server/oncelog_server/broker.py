@@ -337,6 +337,7 @@ class Broker:
             self._cleaner_start.cancel()
         if self._cleaner is not None:
             self._cleaner.stop()
+            await self._cleaner.stopped()
         for task in list(self._tasks):
             task.cancel()
         self._remote_markers.close()

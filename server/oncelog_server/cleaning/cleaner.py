@@ -58,6 +58,8 @@ class LogCleaner:
         self._cleaned = _load_checkpoint(files)
         # Logs that cannot be cleaned: for ever (corrupt), or until a time of the monotonic clock.
         self._uncleanable: dict[TopicPartition, float] = {}
+        # Logs whose pass found no processor the last time.
+        self._hurried: set[TopicPartition] = set()
         self._timer: Timer | None = None
         self._pass: Pass | None = None
         self._stopped = False
@@ -72,6 +74,11 @@ class LogCleaner:
             self._timer.cancel()
         if self._pass is not None:
             self._pass.cancel()
+
+    async def stopped(self) -> None:
+        """Wait, after `stop`, until the work that was under way is gone."""
+        if self._pass is not None:
+            await self._pass.gone()
 
     def follow(self, _old: ClusterImage, _new: ClusterImage, delta: ImageDelta) -> None:
         """A new topic of a deleted one's name must not take over how far that was cleaned."""
@@ -126,8 +133,10 @@ class LogCleaner:
         if found is None:
             self._wait()
             return
+        gives_way = found[0].topic_partition not in self._hurried
+        limits = self._limits._replace(gives_way=gives_way)
         self._pass = Pass(self, self._timers, *found)
-        self._pass.start(self._start_work, self._limits, self._clock.now_ms())
+        self._pass.start(self._start_work, limits, self._clock.now_ms())
 
     # --- how it went
 
@@ -146,6 +155,7 @@ class LogCleaner:
     def passed(self, partition: Partition, done: Done | None) -> None:
         """A pass has ended; None: its log is not to be cleaned any more."""
         self._pass = None
+        self._hurried.discard(partition.topic_partition)
         if done is not None:
             self._cleaned[partition.topic_partition] = done.end_offset
             self._checkpoint()
@@ -158,6 +168,13 @@ class LogCleaner:
                 records_before=done.records_read,
                 records_after=done.records_kept,
             )
+        self._look()
+
+    def starved(self, partition: Partition) -> None:
+        """Others left nothing of the processor: once more, and not giving way to all of them."""
+        self._pass = None
+        self._hurried.add(partition.topic_partition)
+        log.info("log not compacted yet: busy", partition=str(partition.topic_partition))
         self._look()
 
     def failed(self, partition: Partition, error: StorageError | CorruptLog) -> None:
@@ -211,6 +228,10 @@ class Pass:
             self._work.cancel()
         self._replacement.abandon()
 
+    async def gone(self) -> None:
+        if self._work is not None:
+            await self._work.gone()
+
     def on_event(self, event: Event) -> None:
         if self._cancelled:
             return
@@ -227,6 +248,11 @@ class Pass:
                 self._cleaner.passed(self._partition, event)
         except StorageError as error:
             self.on_failure(error)
+
+    def on_starved(self) -> None:
+        if not self._cancelled:
+            self.cancel()
+            self._cleaner.starved(self._partition)
 
     def on_failure(self, error: StorageError | CorruptLog) -> None:
         if not self._cancelled:

@@ -10,7 +10,7 @@ from typing import Final, cast
 import structlog
 
 from oncelog_server.cleaning.frames import FrameBuffer, frame
-from oncelog_server.cleaning.work import Listener
+from oncelog_server.cleaning.work import Listener, Starved
 from oncelog_server.log.cleaner.job import Chunk, Cleaned, CleaningJob, Done, Progress
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.storage.files import StorageError
@@ -36,7 +36,9 @@ class ProcessWork(asyncio.SubprocessProtocol):
         self._paused = False
         self._ended = False
         self._lost = False
+        self._gone: asyncio.Future[None] = loop.create_future()
         self._starting = loop.create_task(self._start(loop))
+        self._starting.add_done_callback(self._started)
 
     async def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
@@ -45,6 +47,10 @@ class ProcessWork(asyncio.SubprocessProtocol):
             )
         except OSError as error:
             self._fail(StorageError("start", _CHILD, error.strerror or str(error)))
+
+    def _started(self, starting: asyncio.Task[None]) -> None:
+        if self._transport is None and not self._gone.done():
+            self._gone.set_result(None)
 
     # --- Work
 
@@ -64,6 +70,9 @@ class ProcessWork(asyncio.SubprocessProtocol):
         self._starting.cancel()
         self._close()
 
+    async def gone(self) -> None:
+        await self._gone
+
     # --- the child
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -75,6 +84,10 @@ class ProcessWork(asyncio.SubprocessProtocol):
         pipe = cast(asyncio.WriteTransport, self._transport.get_pipe_transport(_INPUT))
         pipe.write(frame(self._job))
         self._job = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._gone.done():
+            self._gone.set_result(None)
 
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:
         assert isinstance(data, bytes)
@@ -102,6 +115,10 @@ class ProcessWork(asyncio.SubprocessProtocol):
                 self._ended = True
                 self._close()
                 self._listener.on_event(message)
+            elif isinstance(message, Starved):
+                self._ended = True
+                self._close()
+                self._listener.on_starved()
             elif isinstance(message, tuple):
                 kind, arguments = message
                 assert kind in (StorageError, CorruptLog)

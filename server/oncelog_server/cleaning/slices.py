@@ -35,6 +35,9 @@ class SlicedWork:
         self._ended = True
         self._steps.close()
 
+    async def gone(self) -> None:
+        pass
+
     def _step(self) -> None:
         if self._ended or self._paused:
             return

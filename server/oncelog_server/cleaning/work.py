@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from oncelog_server.log.cleaner.job import CleaningJob, Event
 from oncelog_server.log.errors import CorruptLog
@@ -19,6 +19,11 @@ class Listener(Protocol):
 
     def on_failure(self, error: StorageError | CorruptLog) -> None: ...
 
+    def on_starved(self) -> None:
+        """The pass gave way to everybody else until nothing was left for it, and ends: the next one
+        should not (`CleaningLimits.gives_way`)."""
+        ...
+
 
 class Work(Protocol):
     """A pass under way; any of these may be called from within `on_event`."""
@@ -30,6 +35,17 @@ class Work(Protocol):
     def cancel(self) -> None:
         """Nothing is told any more."""
         ...
+
+    async def gone(self) -> None:
+        """Wait until nothing is left of it, after `cancel` or its end."""
+        ...
+
+
+class Starved(NamedTuple):
+    """What a starved process says."""
+
+    ran_ms: int
+    waited_ms: int
 
 
 StartWork = Callable[[CleaningJob, Listener], Work]

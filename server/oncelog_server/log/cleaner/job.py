@@ -37,6 +37,8 @@ class CleaningLimits(NamedTuple):
     io_buffer_bytes: int = 524_288
     load_factor: float = 0.9
     max_bytes_per_second: float = inf
+    # Whether the process gives way to all others, also where that leaves it nothing.
+    gives_way: bool = True
     step_bytes: int = 16 * 1024
     step_records: int = 200
 

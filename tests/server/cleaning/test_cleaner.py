@@ -1,0 +1,294 @@
+"""The log cleaner in a broker: which log is next, what becomes of it, and that coordinators load
+from compacted logs what they had in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.record import NewRecord
+from oncelog_server.cleaning.cleaner import REST_MS, LogCleaner
+from oncelog_server.cleaning.slices import SlicedWork
+from oncelog_server.cluster.delta import ImageDelta
+from oncelog_server.cluster.image import ClusterImage, TopicImage
+from oncelog_server.log.checkpoints import decode_offsets
+from oncelog_server.log.cleaner.job import Done
+from oncelog_server.log.config import COMPACT, DELETE
+from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.settings.model import Settings
+from oncelog_server.storage.layout import CLEANER_CHECKPOINT
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.coordination.world import A0, A1, B0, OFFSETS, TXN_LOG, World, value_of
+
+BACKOFF_MS = 1_000
+LARGEST_CLEAN_LOG = 3_500
+SETTINGS = Settings(log_cleaner_backoff_ms=BACKOFF_MS, log_cleaner_io_buffer_size=500)
+
+
+class WorldClock:
+    def __init__(self, world: World) -> None:
+        self.now_ms = world.wall
+        self.monotonic_ms = world.now
+
+
+class Cleaning:
+    """A world with a cleaner that works in steps on its timers."""
+
+    def __init__(self, world: World | None = None, settings: Settings = SETTINGS) -> None:
+        self.world = world or World()
+        self.partitions = Partitions()
+        for one in self.world.partitions.values():
+            self.partitions.add(one)
+        self.cleaner = LogCleaner(
+            settings,
+            WorldClock(self.world),
+            self.world.timers,
+            self.partitions,
+            self.world.files,
+            partial(SlicedWork, self.world.files, self.world.timers),
+        )
+        self.cleaner.start()
+
+    def compact(self, name: TopicPartition, **changes: object) -> Partition:
+        one = self.world.partitions[name]
+        config = replace(
+            one.log.config, cleanup_policy=frozenset({COMPACT}), segment_bytes=1_000,
+            delete_retention_ms=10_000, **changes,  # type: ignore[arg-type]
+        )  # fmt: skip
+        one.log.reconfigure(config)
+        return one
+
+    def checkpoint(self) -> dict[tuple[str, int], int]:
+        files = self.world.files
+        if not files.exists(CLEANER_CHECKPOINT):
+            return {}
+        file = files.open(CLEANER_CHECKPOINT)
+        return decode_offsets(file.read(0, file.size))
+
+    def run(self, ms: int = BACKOFF_MS) -> None:
+        self.world.settle(ms)
+
+
+def write(one: Partition, count: int, *, keys: int = 3) -> None:
+    for number in range(count):
+        record = NewRecord(one.log.last_flush_ms, b"k%d" % (number % keys), b"v%d" % number)
+        one.append(build_batch([record]), now_ms=one.log.last_flush_ms)
+
+
+def size(one: Partition) -> int:
+    return one.log.size_bytes
+
+
+def test_a_dirty_log_is_compacted_after_the_backoff_and_the_checkpoint_says_how_far() -> None:
+    cleaning = Cleaning()
+    one = cleaning.compact(A0)
+    write(one, 100)
+    before = size(one)
+    cleaning.run(BACKOFF_MS - 1)
+    assert size(one) == before
+    cleaning.run(1)
+    assert size(one) < before / 3
+    active = one.log.active.base_offset
+    assert cleaning.checkpoint() == {A0: active}
+    assert one.log.log_end_offset == 100
+    cleaning.run()
+    assert cleaning.checkpoint() == {A0: active}
+
+
+def test_the_dirtiest_log_is_first_and_all_have_their_turn() -> None:
+    cleaning = Cleaning()
+    first, second = cleaning.compact(A1), cleaning.compact(A0)
+    write(first, 60)
+    cleaning.run()
+    cleaned = cleaning.checkpoint()[A1]
+    write(first, 100)
+    write(second, 100)
+    order: list[TopicPartition] = []
+    passed = cleaning.cleaner.passed
+
+    def noting(partition: Partition, done: Done | None) -> None:
+        order.append(partition.topic_partition)
+        passed(partition, done)
+
+    cleaning.cleaner.passed = noting  # type: ignore[method-assign]
+    cleaning.run()
+    assert order == [A0, A1]
+    assert cleaning.checkpoint()[A1] > cleaned
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cleanup_policy": frozenset({DELETE})},
+        {"min_cleanable_dirty_ratio": 1.0},
+        {"min_compaction_lag_ms": 3_600_000},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_log_that_is_not_to_be_compacted_yet_is_left_alone(changes: dict[str, object]) -> None:
+    cleaning = Cleaning()
+    one = cleaning.compact(A0)
+    one.log.reconfigure(replace(one.log.config, **changes))  # type: ignore[arg-type]
+    write(one, 100)
+    before = size(one)
+    cleaning.run(3 * BACKOFF_MS)
+    assert size(one) == before
+    assert cleaning.checkpoint() == {}
+
+
+def test_max_compaction_lag_holds_however_clean_the_log_is() -> None:
+    cleaning = Cleaning()
+    one = cleaning.compact(A0, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=60_000)
+    write(one, 100)
+    before = size(one)
+    cleaning.run(50_000)
+    assert size(one) == before
+    cleaning.run(12_000)
+    assert size(one) < before
+
+
+def test_switched_off_it_does_nothing() -> None:
+    cleaning = Cleaning(settings=replace(SETTINGS, log_cleaner_enable=False))
+    one = cleaning.compact(A0)
+    write(one, 100)
+    before = size(one)
+    cleaning.run(10 * BACKOFF_MS)
+    assert size(one) == before
+
+
+def test_a_corrupt_log_is_left_as_it_is_and_the_others_are_cleaned() -> None:
+    cleaning = Cleaning()
+    corrupt, sound = cleaning.compact(A0), cleaning.compact(A1)
+    write(corrupt, 200)
+    write(sound, 100)
+    path = corrupt.log.segments[1].log.path
+    cleaning.world.files.nodes[path].data[70] ^= 1
+    before = size(corrupt)
+    cleaning.run(10 * BACKOFF_MS)
+    assert size(corrupt) == before
+    assert list(cleaning.checkpoint()) == [A1]
+    assert not [name for name in cleaning.world.files.nodes if ".cleaned" in name]
+
+
+def test_a_full_disk_stops_a_pass_and_it_is_tried_again_later() -> None:
+    cleaning = Cleaning()
+    one = cleaning.compact(A0)
+    write(one, 100)
+    cleaning.world.files.fail_append(match=".cleaned", reason="No space left on device")
+    cleaning.run()
+    assert one.offline is None
+    assert one.log.failure is None
+    cleaning.run(REST_MS - 2 * BACKOFF_MS)
+    assert cleaning.checkpoint() == {}
+    cleaning.run(3 * BACKOFF_MS)
+    assert A0 in cleaning.checkpoint()
+
+
+@pytest.mark.parametrize("after", range(0, 40, 3))
+def test_what_happens_to_a_log_meanwhile_ends_its_pass_and_no_other(after: int) -> None:
+    """Deleted, no longer compacted or shortened by retention at any step of a pass."""
+    for event in ("deleted", "reconfigured", "retention", "stop"):
+        cleaning = Cleaning()
+        world = cleaning.world
+        one, other = cleaning.compact(A0), cleaning.compact(A1)
+        write(one, 200, keys=150)
+        write(other, 100)
+        steps = 0
+        while steps < after and world.timers.run_next(world.now() + BACKOFF_MS):
+            world.files.settle() if steps % 2 else None
+            steps += 1
+        if event == "deleted":
+            cleaning.partitions.remove(A0)
+            one.log.remove("a-0.deleted")
+        elif event == "reconfigured":
+            one.log.reconfigure(replace(one.log.config, cleanup_policy=frozenset({DELETE})))
+        elif event == "retention":
+            one.log.delete_records_before(one.log.segments[-1].base_offset, world.wall())
+        else:
+            cleaning.cleaner.stop()
+        cleaning.run(3 * BACKOFF_MS)
+        assert one.log.failure is None or event == "deleted"
+        left = [name for name in world.files.nodes if name.endswith((".cleaned", ".swap"))]
+        assert not left, (event, after)
+        if event != "stop":
+            assert size(other) < 3_000
+            assert A1 in cleaning.checkpoint()
+
+
+def test_a_new_topic_of_a_deleted_ones_name_starts_uncleaned() -> None:
+    cleaning = Cleaning()
+    one = cleaning.compact(A0)
+    write(one, 100)
+    cleaning.run()
+    assert A0 in cleaning.checkpoint()
+    topic = TopicImage("a", bytes(16), "", {}, (), 0)
+    delta = ImageDelta(topics_deleted=(topic,))
+    cleaning.cleaner.follow(ClusterImage(), ClusterImage(), delta)
+    other = cleaning.compact(B0)
+    write(other, 100)
+    cleaning.run()
+    assert B0 in cleaning.checkpoint()
+    assert cleaning.checkpoint()[A0] == one.log.active.base_offset, "it was cleaned again"
+
+
+def test_a_broken_checkpoint_costs_another_pass_and_nothing_else() -> None:
+    world = World()
+    file = world.files.open(CLEANER_CHECKPOINT, create=True)
+    file.append(b"nonsense")
+    cleaning = Cleaning(world)
+    one = cleaning.compact(A0)
+    write(one, 100)
+    cleaning.run()
+    assert list(cleaning.checkpoint()) == [A0]
+
+
+# --- coordinators
+
+
+def work(world: World, turns: range) -> None:
+    """Transactions of three ids with offsets, committed and aborted, one left open at the end."""
+    for turn in turns:
+        for name in ("t1", "t2", "t3"):
+            producer = world.producer(name)
+            world.produce(producer, A0, 0, transactional_id=name)
+            if turn % 2:
+                world.add(producer, OFFSETS, transactional_id=name)
+                value_of(world.commit_offset(producer, turn * 10, transactional_id=name))
+            world.settle()
+            value_of(world.end(producer, turn % 3 != 1, transactional_id=name))
+            world.settle()
+
+
+def memory(world: World) -> tuple[object, object]:
+    """What both coordinators know."""
+    (shard,) = world.groups.shards()
+    ((_, transactions),) = world.transactions.runtime.shards()
+    known = {
+        name: (live.metadata.producer_id, live.metadata.producer_epoch, live.metadata.state,
+               live.metadata.partitions)
+        for name, live in transactions.transactions.items()
+    }  # fmt: skip
+    return known, shard.table.offsets.snapshot()
+
+
+def test_l11_coordinators_load_from_compacted_logs_what_they_had_in_memory() -> None:
+    world = World()
+    cleaning = Cleaning(world)
+    logs = [cleaning.compact(TXN_LOG), cleaning.compact(OFFSETS)]
+    for life in range(3):
+        work(world, range(life * 10, life * 10 + 10))
+        opened = world.producer("open")
+        world.produce(opened, A1, 0, transactional_id="open")
+        world.settle(20_000)
+        assert all(size(one) < LARGEST_CLEAN_LOG for one in logs), [size(one) for one in logs]
+        assert {TXN_LOG, OFFSETS} <= set(cleaning.checkpoint())
+        expected = memory(world)
+        world = world.crash()
+        cleaning = Cleaning(world)
+        logs = [cleaning.compact(TXN_LOG), cleaning.compact(OFFSETS)]
+        assert memory(world) == expected
+        assert world.offset()[1] == expected[1][0]["g", "in", 0].offset  # type: ignore[index]

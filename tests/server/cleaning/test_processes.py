@@ -1,0 +1,180 @@
+"""A pass in a process of its own does what the same pass does in steps, and ends with its broker or
+before."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.record import NewRecord
+from oncelog_server.cleaning.processes import ProcessWork
+from oncelog_server.cleaning.work import pause_ms
+from oncelog_server.log.cleaner.cleaning import clean
+from oncelog_server.log.cleaner.job import (
+    Chunk,
+    Cleaned,
+    CleaningJob,
+    CleaningLimits,
+    Done,
+    Event,
+    Progress,
+    Source,
+)
+from oncelog_server.log.config import COMPACT, LogConfig
+from oncelog_server.log.errors import CorruptLog
+from oncelog_server.storage.files import StorageError
+from oncelog_server.storage.os_files import OsFiles
+
+DEADLINE_S = 20.0
+CONFIG = LogConfig(cleanup_policy=frozenset({COMPACT}), segment_bytes=1)
+
+
+class Heard:
+    """A listener that keeps what it hears; after each segment it has itself paused for a while."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.events: list[Event] = []
+        self.ended: asyncio.Future[StorageError | CorruptLog | None] = loop.create_future()
+        self.work: ProcessWork | None = None
+        self.first: asyncio.Future[None] = loop.create_future()
+
+    def on_event(self, event: Event) -> None:
+        if not self.first.done():
+            self.first.set_result(None)
+        if isinstance(event, Progress):
+            return
+        self.events.append(event)
+        if isinstance(event, Cleaned):
+            assert self.work is not None
+            self.work.pause()
+            self.loop.call_soon(self.work.resume)
+        elif isinstance(event, Done):
+            self.ended.set_result(None)
+
+    def on_failure(self, error: StorageError | CorruptLog) -> None:
+        self.ended.set_result(error)
+
+    def on_starved(self) -> None:
+        raise AssertionError("nobody else is here")
+
+
+def job_in(folder: Path, *, segments: int = 3, limits: CleaningLimits | None = None) -> CleaningJob:
+    """Closed segments of 50 batches with keys that repeat."""
+    sources = []
+    offset = 0
+    for _ in range(segments):
+        base = offset
+        path = f"{base:020}.log"
+        with (folder / path).open("wb") as file:
+            for _ in range(50):
+                records = [NewRecord(1, b"k%d" % (offset + n & 63), b"v" * 50) for n in range(2)]
+                file.write(build_batch(records, base_offset=offset))
+                offset += 2
+        sources.append(Source(base, offset, path, (folder / path).stat().st_size))
+    return CleaningJob(
+        tuple(sources), 0, (), {}, CONFIG, limits or CleaningLimits(io_buffer_bytes=1_000), 5
+    )
+
+
+@pytest.fixture
+async def heard() -> AsyncIterator[Heard]:
+    listener = Heard(asyncio.get_running_loop())
+    yield listener
+    if listener.work is not None:
+        async with asyncio.timeout(DEADLINE_S):
+            await listener.work.gone()
+
+
+def begin(heard: Heard, folder: Path, job: CleaningJob) -> ProcessWork:
+    heard.work = ProcessWork(heard.loop, str(folder), job, heard)
+    return heard.work
+
+
+async def ended(heard: Heard) -> StorageError | CorruptLog | None:
+    return await asyncio.wait_for(heard.ended, DEADLINE_S)
+
+
+async def test_a_process_gives_out_what_the_steps_give_out(heard: Heard, tmp_path: Path) -> None:
+    job = job_in(tmp_path)
+    begin(heard, tmp_path, job)
+    assert await ended(heard) is None
+    with ThreadPoolExecutor(1) as executor:
+        files = OsFiles(str(tmp_path), executor=executor, call_on_loop=lambda call: call())
+        steps = [event for event in clean(job, files) if not isinstance(event, Progress)]
+        files.close()
+    assert heard.events == steps
+    assert any(isinstance(event, Chunk) for event in steps)
+
+
+async def test_a_corrupt_segment_is_named(heard: Heard, tmp_path: Path) -> None:
+    job = job_in(tmp_path)
+    with (tmp_path / job.sources[1].path).open("r+b") as file:
+        file.seek(1_000)
+        file.write(b"\xff")
+    begin(heard, tmp_path, job)
+    error = await ended(heard)
+    assert isinstance(error, CorruptLog)
+    assert error.path == job.sources[1].path
+
+
+async def test_a_segment_that_is_gone_is_a_failure(heard: Heard, tmp_path: Path) -> None:
+    job = job_in(tmp_path)
+    (tmp_path / job.sources[1].path).unlink()
+    begin(heard, tmp_path, job)
+    assert isinstance(await ended(heard), StorageError)
+
+
+def slow(folder: Path) -> CleaningJob:
+    """A pass that takes minutes."""
+    return job_in(folder, limits=CleaningLimits(max_bytes_per_second=1_000, step_bytes=500))
+
+
+def children() -> set[int]:
+    text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    return set(map(int, text.split()))
+
+
+async def test_a_killed_process_is_a_failure_and_not_waited_for(
+    heard: Heard, tmp_path: Path
+) -> None:
+    before = children()
+    begin(heard, tmp_path, slow(tmp_path))
+    await asyncio.wait_for(heard.first, DEADLINE_S)
+    (child,) = children() - before
+    os.kill(child, signal.SIGKILL)
+    assert isinstance(await ended(heard), StorageError)
+
+
+async def test_a_cancelled_process_ends_and_says_nothing_more(heard: Heard, tmp_path: Path) -> None:
+    before = children()
+    work = begin(heard, tmp_path, slow(tmp_path))
+    await asyncio.wait_for(heard.first, DEADLINE_S)
+    work.cancel()
+    await asyncio.wait_for(work.gone(), DEADLINE_S)
+    assert not children() - before
+    assert not heard.ended.done()
+
+
+async def test_one_that_is_cancelled_before_it_runs_never_does(
+    heard: Heard, tmp_path: Path
+) -> None:
+    before = children()
+    work = begin(heard, tmp_path, slow(tmp_path))
+    work.cancel()
+    await asyncio.wait_for(work.gone(), DEADLINE_S)
+    assert not children() - before
+    assert not heard.first.done()
+
+
+def test_the_rate_is_a_rest_after_each_step() -> None:
+    assert pause_ms(1_000, 10_000) == 100
+    assert pause_ms(1_000, 1.7976931348623157e308) == 0
+    assert pause_ms(1_000, float("inf")) == 0
