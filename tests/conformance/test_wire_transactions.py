@@ -30,7 +30,7 @@ from tests.conformance.writing import (
 )
 
 
-def test_a_commit_gives_the_next_epoch(target: Target, wire: Wire, topic: str) -> None:
+def test_r6_a_commit_gives_the_next_epoch(target: Target, wire: Wire, topic: str) -> None:
     """Transaction version 2: each end bumps the epoch, and a retry is told the same (KIP-890)."""
     who = new_identity(wire, topic)
     for commit in (True, False, True):
@@ -48,7 +48,7 @@ def test_a_commit_gives_the_next_epoch(target: Target, wire: Wire, topic: str) -
     wait_until(lambda: last_stable_offset(wire, topic) == (6, 6), "LSO = HW")
 
 
-def test_an_old_client_keeps_its_epoch(wire: Wire, topic: str) -> None:
+def test_r5_r13_an_old_client_keeps_its_epoch(wire: Wire, topic: str) -> None:
     """Up to EndTxn 4 the epoch stays and partitions are added first (KIP-98)."""
     who = new_identity(wire, topic, version=2)
     for turn, commit in enumerate((True, False)):
@@ -75,7 +75,7 @@ def test_an_end_without_a_transaction(wire: Wire, topic: str) -> None:
         assert answer.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_a_producer_may_ask_for_its_next_epoch(wire: Wire, topic: str) -> None:
+def test_r14_a_producer_may_ask_for_its_next_epoch(wire: Wire, topic: str) -> None:
     """KIP-360: with its current id and epoch it goes on with a bump, once per epoch."""
     who = new_identity(wire, topic)
     bumped = new_identity(wire, topic, current=who)
@@ -114,7 +114,7 @@ def test_r18_one_bad_partition_and_nothing_is_added(wire: Wire, topic: str) -> N
     assert ended.error_code == ErrorCode.INVALID_TXN_STATE
 
 
-def test_a_write_outside_any_transaction(wire: Wire, topic: str) -> None:
+def test_z3_a_write_outside_any_transaction(wire: Wire, topic: str) -> None:
     """KIP-890: an old client that did not add the partition is refused, by its version."""
     who = new_identity(wire, topic, version=2)
     codes = []
@@ -125,7 +125,7 @@ def test_a_write_outside_any_transaction(wire: Wire, topic: str) -> None:
     assert last_stable_offset(wire, topic) == (0, 0)
 
 
-def test_offsets_are_pending_until_the_end(wire: Wire, topic: str) -> None:
+def test_o1_o2_offsets_are_pending_until_the_end(wire: Wire, topic: str) -> None:
     """KIP-447: a reader that wants stable offsets is told UNSTABLE_OFFSET_COMMIT meanwhile."""
     find_coordinator(wire, topic, key_type=0)
     who = new_identity(wire, topic)
@@ -153,7 +153,7 @@ def test_offsets_are_pending_until_the_end(wire: Wire, topic: str) -> None:
         (False, {"member_id": "x"}, "NONE"),
     ],
 )
-def test_offsets_of_no_member(
+def test_o9_offsets_of_no_member(
     target: Target,
     python_clients: dict[str, Client],
     wire: Wire,
@@ -177,7 +177,7 @@ def test_offsets_of_no_member(
     ("version", "commit", "code"),
     [(5, True, COMMIT_AFTER_ABORT), (5, False, "NONE"), (3, True, "PRODUCER_FENCED")],
 )
-def test_a_transaction_that_takes_too_long_is_aborted(
+def test_t1_t4_a_transaction_that_takes_too_long_is_aborted(
     target: Target, wire: Wire, topic: str, version: int, commit: bool, code: str | Difference
 ) -> None:
     """At its timeout the broker aborts it, readers go on, and its producer is fenced."""

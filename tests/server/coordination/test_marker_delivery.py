@@ -14,7 +14,7 @@ from tests.server.coordination.world import A0, A1, B0, TXN_LOG, World, value_of
 # --- markers that fail
 
 
-def test_CJ_a_partition_that_fails_holds_back_no_other_and_is_tried_again() -> None:
+def test_CJ_Z7_a_partition_that_fails_holds_back_no_other_and_is_tried_again() -> None:
     world = World()
     producer = opened(world, A0, A1, B0)
     world.files.fail_append(match="a-1/")
