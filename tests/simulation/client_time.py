@@ -28,11 +28,12 @@ class _Time:
 def simulated_client_time(loop: SimLoop, seed: int) -> Iterator[None]:
     """`random` is seeded as well: the client draws its backoff from the module."""
     state = random.getstate()
-    before = oncelog_client.clock.time
-    oncelog_client.clock.time = _Time(loop)  # type: ignore[assignment]
+    module = vars(oncelog_client.clock)
+    before = module["time"]
+    module["time"] = _Time(loop)
     random.seed(seed)
     try:
         yield
     finally:
-        oncelog_client.clock.time = before
+        module["time"] = before
         random.setstate(state)

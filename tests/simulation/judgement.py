@@ -22,6 +22,7 @@ from tests.simulation.process import CURRENT
 from tests.simulation.workloads.client import BROKER
 from tests.simulation.workloads.copy import GROUP
 from tests.simulation.workloads.reading import by_key
+from tests.simulation.workloads.table import KEYS
 from tests.simulation.world import World
 
 AT_REST: Final = (
@@ -202,6 +203,23 @@ class Judgement:
             self._check_money()
         if "copy" in world.options.workloads:
             self._check_copies()
+        if "table" in world.options.workloads:
+            self._check_table()
+
+    def _check_table(self) -> None:
+        """What readers get of the compacted table (L11)."""
+        world = self._world
+        logs = logs_on(world.node.disk, world.node.broker)
+        for index in range(world.options.topic_partitions):
+            table = [
+                (record.offset, (record.key or b"").decode(), int(record.value))
+                if record.value is not None
+                else (record.offset, (record.key or b"").decode(), None)
+                for record in logs["table", index].committed_records()
+            ]
+            keys = {f"k{key}" for key in range(index, KEYS, world.options.topic_partitions)}
+            for violation in world.ledger.violations(table, keys):
+                world.violate(violation)
 
     def _check_copies(self) -> None:
         """Each input below the group's offset has one committed copy, the others none (I13)."""

@@ -85,7 +85,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._priorities: dict[int, float] = {}
         self._change_at = sorted(self._rng.randrange(20_000) for _ in range(3))
         self.set_exception_handler(self._note_failure)
-        self.set_task_factory(_make_task)
+        self.set_task_factory(_make_task)  # type: ignore[arg-type]  # typeshed: no context
 
     def time(self) -> float:
         return self.now_us / 1e6

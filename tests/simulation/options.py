@@ -56,6 +56,8 @@ class Options:
     transaction_timeout_ms: int
     checkpoint_ms: int
     flush_ms: int | None
+    cleaner_backoff_ms: int
+    cleanable_ratio: float
     periods: int
     period_us: int
     faults_per_period: int
@@ -94,6 +96,8 @@ def draw_options(rng: Random) -> Options:
         transaction_timeout_ms=rng.choice((400, 1_500, 3_000)),
         checkpoint_ms=rng.choice((300, 2_000, 60_000)),
         flush_ms=rng.choice((None, 100, 1_000)),
+        cleaner_backoff_ms=rng.choice((50, 500, 15_000)),
+        cleanable_ratio=rng.choice((0.05, 0.5)),
         periods=rng.choice((2, 3, 4)),
         period_us=rng.choice((300_000, 700_000, 1_500_000)),
         faults_per_period=rng.choice((1, 2, 3)),
@@ -117,5 +121,7 @@ def draw_workloads(rng: Random) -> dict[str, int]:
         "pipelined-v1": rng.choice((0, 1)),
         "hijack": rng.choice((0, 0, 1)),
         "plain": rng.choice((0, 1)),
+        "table": rng.choice((0, 0, 1)),
+        "two-phase": rng.choice((0, 0, 1)),
     }
     return {name: count for name, count in drawn.items() if count}

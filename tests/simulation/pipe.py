@@ -60,7 +60,9 @@ class Pipe:
         self._pieces: deque[tuple[int, bytes]] = deque()
         self._last_due_us = 0
         self._armed = False
+        # Bytes under way, and all that were ever sent.
         self.size = 0
+        self.sent = 0
         self.held_until_us = 0
         # Nothing arrives any more, and nobody is told (a peer that has vanished).
         self.cut = False
@@ -70,6 +72,7 @@ class Pipe:
         if self.cut or self.ended:
             return
         now_us = self._loop.now_us
+        self.sent += len(data)
         for piece in self._weather.pieces(data):
             due_us = max(self._last_due_us, now_us + self._weather.delay_us(), self.held_until_us)
             self._last_due_us = due_us
@@ -88,6 +91,7 @@ class Pipe:
     def lose(self) -> None:
         """What is under way never arrives."""
         self._pieces.clear()
+        self.sent -= self.size
         self.size = 0
 
     def hold(self, for_us: int) -> None:

@@ -94,7 +94,7 @@ class Process:
             work = task.get_coro()
             for _ in range(_LAST_WORDS):
                 try:
-                    work.close()  # type: ignore[union-attr]
+                    work.close()
                 except BaseException:
                     continue  # it awaits something while it is closed
                 break

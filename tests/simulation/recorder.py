@@ -30,6 +30,7 @@ class Attempt:
         self._is_transaction = is_transaction
         self._invoked = recorder.now_us
         self._ended = False
+        self.outcome: Outcome | None = None
         self.steps: list[MicroOperation] = []
         self.offsets: dict[int, int] = {}
         self.group_offsets: dict[GroupKey, int] = {}
@@ -55,6 +56,7 @@ class Attempt:
         if self._ended:
             return
         self._ended = True
+        self.outcome = outcome
         if self.abandon in self._process.on_death:
             self._process.on_death.remove(self.abandon)
         self._recorder.add(
@@ -74,6 +76,10 @@ class Attempt:
     def failed(self) -> None:
         """It did not work: what is known of its effect depends on how far it came."""
         self.end(Outcome.INFO if self.in_doubt else Outcome.FAIL)
+
+    def outlive(self) -> None:
+        """What becomes of it is decided later, and not by the process that began it."""
+        self._process.on_death.remove(self.abandon)
 
     def abandon(self) -> None:
         """Whoever did it is dead."""

@@ -34,10 +34,24 @@ from tests.simulation.workloads.money import Money
 from tests.simulation.workloads.pipelined import Hijack, PipelinedV1, PipelinedV2
 from tests.simulation.workloads.plain import Feeder, Plain
 from tests.simulation.workloads.reader import Reader
+from tests.simulation.workloads.table import Ledger, Table
+from tests.simulation.workloads.two_phase import TwoPhase
 
 KINDS: dict[str, type[Client]] = {
     one.kind: one
-    for one in (Append, Copy, Feeder, Hijack, Money, PipelinedV1, PipelinedV2, Plain, Reader)
+    for one in (
+        Append,
+        Copy,
+        Feeder,
+        Hijack,
+        Money,
+        PipelinedV1,
+        PipelinedV2,
+        Plain,
+        Reader,
+        Table,
+        TwoPhase,
+    )
 }
 
 
@@ -55,6 +69,7 @@ class World:
         self.inflicted: Counter[str] = Counter()
         self.violations: list[str] = []
         self.amounts: dict[int, int] = {}
+        self.ledger = Ledger()
         # Of each copy: the partition and offset of what it was made from.
         self.copied_from: dict[int, tuple[int, int]] = {}
         self.clients: list[Client] = []
@@ -120,7 +135,7 @@ class World:
         return [
             one.transactional_id
             for one in self.clients
-            if hasattr(one, "transactional_id") and not isinstance(one, Hijack)
+            if hasattr(one, "transactional_id") and not isinstance(one, Hijack | TwoPhase)
         ]
 
     @property
@@ -212,9 +227,16 @@ class World:
         broker, process = self.node.broker, self.node.process
         assert process is not None
         count = self.options.topic_partitions
-        await process.run(
-            broker.metadata.create_topics([NewTopic(name, count, 1) for name in ("a", "in", "out")])
-        )
+        topics = [NewTopic(name, count, 1) for name in ("a", "in", "out")]
+        if "table" in self.options.workloads:
+            compacted = {
+                "cleanup.policy": "compact",
+                "min.cleanable.dirty.ratio": "0.01",
+                "delete.retention.ms": "500",
+                "segment.bytes": "600",
+            }
+            topics.append(NewTopic("table", count, 1, settings=compacted))
+        await process.run(broker.metadata.create_topics(topics))
 
     def _make_clients(self) -> None:
         counts = dict(self.options.workloads)
@@ -266,6 +288,7 @@ def _loaded() -> Settings:
             "transaction.abort.timed.out.transaction.cleanup.interval.ms=100",
             "log.segment.delete.delay.ms=500",
             "auto.create.topics.enable=false",
+            "transaction.two.phase.commit.enable=true",
         )
     ).settings
 
@@ -283,4 +306,6 @@ def _settings(options: Options) -> Settings:
         offsets_topic_num_partitions=options.offsets_partitions,
         log_flush_offset_checkpoint_interval_ms=options.checkpoint_ms,
         log_flush_interval_ms=options.flush_ms,
+        log_cleaner_backoff_ms=options.cleaner_backoff_ms,
+        log_cleaner_min_cleanable_ratio=options.cleanable_ratio,
     )

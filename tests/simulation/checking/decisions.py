@@ -179,7 +179,8 @@ def check_markers(
         written = markers_of(log)
         for who in sorted(written.keys() | decided[key].keys()):
             decisions = decided[key].get(who, [])
-            if who in by_operator or (partial and not decisions):
+            # Of many transactions of one epoch, compaction may have left the last decision alone.
+            if who in by_operator or (partial and len(decisions) < len(written.get(who, ()))):
                 continue
             # Of a log without its beginning, the first markers may be gone.
             cut = partial or is_partial(log)

@@ -38,6 +38,10 @@ class Client:
 
     @property
     def is_done(self) -> bool:
+        return self.has_done_enough
+
+    @property
+    def has_done_enough(self) -> bool:
         return self.done >= self.quota or self.world.is_late
 
     async def live(self) -> None:

@@ -121,8 +121,8 @@ class RawProducer:
             ],
         )
         answer = await self._ask(request, AddPartitionsToTxnResponse, 3, again=False)
-        for topic in answer.results_by_topic_v3_and_below:
-            for row in topic.results_by_partition:
+        for result in answer.results_by_topic_v3_and_below:
+            for row in result.results_by_partition:
                 _check(row.partition_error_code)
 
     def next_batch(self, topic: str, partition: int, values: list[int]) -> RawBatch:

@@ -1,0 +1,107 @@
+"""W7: transactions that somebody else decides (KIP-939). A database keeps the decision, and whoever
+comes after a crash carries it out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oncelog_client import AbortableError, CommitOutcomeUnknown, KafkaError, Producer
+from oncelog_client.prepared import PreparedTxnState
+from tests.simulation.checking.history import Outcome
+from tests.simulation.recorder import Attempt
+from tests.simulation.workloads.client import BROKER
+from tests.simulation.workloads.transactional import TransactionalClient
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+COMMIT_PROBABILITY = 0.8
+
+
+@dataclass(slots=True)
+class Decided:
+    """A prepared transaction whose end is certain, but perhaps not carried out."""
+
+    attempt: Attempt
+    commits: bool
+
+
+class TwoPhase(TransactionalClient):
+    """`stored` and `decided` are the database: they outlive every process."""
+
+    kind = "two-phase"
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.transactional_id = name
+        self.stored = PreparedTxnState()
+        self.decided: Decided | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.has_done_enough and self.decided is None
+
+    async def work(self) -> None:
+        producer = Producer(
+            BROKER,
+            **self.producer_settings(
+                transactional_id=self.transactional_id, transaction_two_phase_commit_enable=True
+            ),
+        )
+        try:
+            await producer.start()
+            await producer.init_transactions(keep_prepared_txn=True)
+            if self.decided is not None:
+                self.world.sometimes.met("prepared transaction found after a crash")
+            await self.complete(producer)
+            while not self.is_done:
+                await self.transaction(producer)
+                await self.idle(20)
+        finally:
+            await self.close(producer)
+
+    async def transaction(self, producer: Producer) -> bool:
+        """Raises KafkaError wherever a new producer has to find out how things stand."""
+        attempt = self.world.recorder.begin(self.me, is_transaction=True)
+        self.done += 1
+        try:
+            await producer.begin_transaction()
+            await self.fill(producer, attempt)
+            state = await producer.prepare_transaction()
+        except AbortableError:
+            attempt.failed()
+            await producer.abort_transaction()
+            return True
+        except BaseException:
+            # Nobody has decided for it: whoever comes next aborts it.
+            attempt.failed()
+            raise
+        attempt.outlive()
+        self.decided = Decided(attempt, self.rng.random() < COMMIT_PROBABILITY)
+        self.stored = state if self.decided.commits else PreparedTxnState()
+        await self.idle(100)
+        if self.rng.random() < 0.1:
+            self.world.sometimes.met("left a prepared transaction to the next producer")
+            raise KafkaError("a crash between the decision and its execution")
+        await self.complete(producer)
+        return True
+
+    async def complete(self, producer: Producer) -> None:
+        for _ in range(4):
+            try:
+                await producer.complete_transaction(self.stored)
+            except CommitOutcomeUnknown as unknown:
+                if unknown.fatal:
+                    raise
+                continue
+            if self.decided is not None:
+                self.decided.attempt.end(Outcome.OK if self.decided.commits else Outcome.FAIL)
+                self.decided = None
+            return
+        raise KafkaError("the commit is not answered")
+
+    async def fill(self, producer: Producer, attempt: Attempt) -> None:
+        for _ in range(self.rng.randint(1, 3)):
+            topic, partition = self.rng.choice(self.world.shared_partitions)
+            await self.send(producer, attempt, topic, partition, self.world.recorder.next_value())
