@@ -1,12 +1,15 @@
 """One copier, a process to be stopped, killed or replaced by one of another kind.
 
-`python -m tests.copiers.copier KIND ADDRESS NAME NUMBER`. NAME is the group's; topics are NAME-in
-and NAME-out. SIGTERM ends it after the transaction it is in. Code 3: its producer cannot go on.
+`python -m tests.copiers.copier KIND ADDRESS NAME NUMBER TIMEOUT_MS`. NAME is the group's; topics
+are NAME-in and NAME-out, TIMEOUT_MS is that of transactions. SIGTERM ends it after the transaction
+it is in; SIGUSR1 has it stop (as by SIGSTOP) in the next one, with its records written and its
+offsets not yet sent. Code 3: its producer cannot go on.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import signal
 import sys
@@ -31,7 +34,6 @@ from tests.copiers.work import (
     FATAL_EXIT_CODE,
     MAX_RECORDS,
     SESSION_MS,
-    TRANSACTION_TIMEOUT_MS,
     Work,
 )
 
@@ -47,6 +49,7 @@ class Copier(RebalanceListener):
     def __init__(self, work: Work) -> None:
         self.work = work
         self.chance = random.Random(work.number)
+        self.sleepy = False
         self.consumer = Consumer(
             work.address,
             group_id=work.name,
@@ -63,11 +66,15 @@ class Copier(RebalanceListener):
         return Producer(
             self.work.address,
             transactional_id=transactional_id,
-            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            transaction_timeout_ms=self.work.timeout_ms,
             linger_ms=0,
         )
 
+    def fall_asleep_soon(self) -> None:
+        self.sleepy = True
+
     async def run(self, stopped: asyncio.Event) -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self.fall_asleep_soon)
         async with self.consumer:
             await self.consumer.subscribe([self.work.input], self)
             try:
@@ -107,6 +114,10 @@ class Copier(RebalanceListener):
             offsets = {
                 record.topic_partition: OffsetAndMetadata(record.offset + 1) for record in records
             }
+            if self.sleepy:
+                self.sleepy = False
+                await producer.flush()
+                os.kill(os.getpid(), signal.SIGSTOP)
             await self.send_offsets(producer, offsets)
             if self.chance.random() < ABORT_PROBABILITY:
                 raise Interrupted
@@ -252,5 +263,5 @@ async def main(kind: str, work: Work) -> int:
 
 
 if __name__ == "__main__":
-    kind, address, name, number = sys.argv[1:]
-    sys.exit(asyncio.run(main(kind, Work(address, name, int(number)))))
+    kind, address, name, number, timeout_ms = sys.argv[1:]
+    sys.exit(asyncio.run(main(kind, Work(address, name, int(number), int(timeout_ms)))))

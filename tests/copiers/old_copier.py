@@ -17,7 +17,6 @@ from tests.copiers.work import (
     FATAL_EXIT_CODE,
     MAX_RECORDS,
     SESSION_MS,
-    TRANSACTION_TIMEOUT_MS,
     Work,
 )
 
@@ -37,7 +36,7 @@ class Tasks(ConsumerRebalanceListener):  # type: ignore[misc]
             producer = AIOKafkaProducer(
                 bootstrap_servers=self.work.address,
                 transactional_id=self.work.task_id(partition.partition),
-                transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+                transaction_timeout_ms=self.work.timeout_ms,
             )
             await producer.start()
             self.producers[partition.partition] = producer

@@ -23,12 +23,13 @@ class Copiers:
 
     address: str
     name: str
+    timeout_ms: int = 3_000
     running: dict[int, tuple[str, subprocess.Popen[bytes]]] = field(default_factory=dict)
     restarts: int = 0
 
     def start(self, number: int, kind: str) -> None:
         command = [sys.executable, "-m", "tests.copiers.copier", kind, self.address, self.name]
-        process = subprocess.Popen([*command, str(number)])
+        process = subprocess.Popen([*command, str(number), str(self.timeout_ms)])
         self.running[number] = (kind, process)
 
     def send(self, number: int, what: signal.Signals) -> None:

@@ -25,18 +25,21 @@ async def test_g1_three_copiers_of_nine_partitions_that_come_and_go_copy_every_r
     await audit(feed, copiers)
 
 
-@pytest.mark.parametrize("kind", ["consumer", "group"])
-async def test_g3_a_copier_that_sleeps_beyond_its_session_doubles_nothing(
+@pytest.mark.parametrize("kind", ["task", "consumer", "group"])
+async def test_g3_a_copier_that_sleeps_in_its_transaction_beyond_its_session_doubles_nothing(
     kind: str, feed: Feed, copiers: Copiers
 ) -> None:
+    """Its transaction is not timed out when it wakes up: the group is all that fences it."""
+    copiers.timeout_ms = 30_000
     for number in range(2):
         copiers.start(number, kind)
+    await members(feed.work, copiers, 2)
     await progress(feed.work, copiers, 300)
     for _ in range(2):
-        copiers.send(0, signal.SIGSTOP)
+        copiers.send(0, signal.SIGUSR1)
         await members(feed.work, copiers, 1)
-        await progress(feed.work, copiers, 150)
+        await progress(feed.work, copiers, 300)
         copiers.send(0, signal.SIGCONT)
         await members(feed.work, copiers, 2)
-        await progress(feed.work, copiers, 300)
+        await progress(feed.work, copiers, 150)
     await audit(feed, copiers)

@@ -8,16 +8,16 @@ PARTITIONS: Final = 9
 MAX_RECORDS: Final = 40
 ABORT_PROBABILITY: Final = 0.1
 SESSION_MS: Final = 1_500
-TRANSACTION_TIMEOUT_MS: Final = 3_000
 FATAL_EXIT_CODE: Final = 3
 
 
 class Work(NamedTuple):
-    """`number` is the process's own."""
+    """`number` is the process's own, `timeout_ms` that of its transactions."""
 
     address: str
     name: str
     number: int
+    timeout_ms: int = 3_000
 
     @property
     def input(self) -> str:
