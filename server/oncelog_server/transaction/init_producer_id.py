@@ -93,27 +93,39 @@ def decide_init_producer_id(
             new_producer_id=new_producer_id,
         )
     if verdict is Verdict.FENCE:
-        # Nobody but the current producer and a newer one may touch what is open: a call that comes
-        # late from the producer's own past changes nothing.
-        if asker is Asker.LAST:
-            return Decision(FENCED)
-        reason = None if asker is Asker.CURRENT else _reason(command)
-        # The caller comes back when the abort is done. A newer producer gets one more epoch then;
-        # the one that asked by its name gets this one.
-        return fence(
-            shard,
-            live,
-            BUSY,
-            wall_ms=wall_ms,
-            keep_owner=asker is Asker.CURRENT,
-            reason=reason,
-        )
+        return _end_open(shard, live, command, asker, wall_ms)
     if verdict is not Verdict.INITIALISE:
         return Decision(INVALID_STATE)
     target = _next_epoch(metadata, command, asker, wall_ms, new_producer_id)
     result = TransactionResult(ErrorCode.NONE, target.producer_id, target.producer_epoch)
     decision = shard.decide(live, target, result, partial(TransactionResult))
     return replace(decision, on_committed=_taken_over(shard, live, command, asker, wall_ms))
+
+
+def _end_open(
+    shard: TransactionShard,
+    live: LiveTransaction,
+    command: InitProducerId,
+    asker: Asker,
+    wall_ms: int,
+) -> Decision[TransactionResult]:
+    """Nobody but the current producer and a newer one may touch what is open: a call that comes
+    late from the producer's own past changes nothing.
+
+    The caller comes back when the abort is done. A newer producer gets one more epoch then; the one
+    that asked by its name gets this one.
+    """
+    if asker is Asker.LAST:
+        return Decision(FENCED)
+    by_its_own = asker is Asker.CURRENT
+    return fence(
+        shard,
+        live,
+        BUSY,
+        wall_ms=wall_ms,
+        keep_owner=by_its_own,
+        reason=None if by_its_own else _reason(command),
+    )
 
 
 def _reason(command: InitProducerId) -> Reason:
