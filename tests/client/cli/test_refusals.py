@@ -145,7 +145,7 @@ def test_a_newer_generation(broker: Broker, wire: Wire, topic: str) -> None:
     find_coordinator(wire, topic, key_type=0)
     who = new_identity(wire, topic)
     assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
-    member = {"generation_id_or_member_epoch": 3, "member_id": "gone"}
+    member: dict[str, Any] = {"generation_id_or_member_epoch": 3, "member_id": "gone"}
     for _ in range(2):
         code = commit_offset(wire, who, topic, 1, **member)
         assert ErrorCode(code).name == "ILLEGAL_GENERATION"
