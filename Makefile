@@ -81,4 +81,5 @@ clean:  ## remove what the other targets made, but no data
 $(READY): .venv/.uv requirements/dev.txt requirements/demo.txt pyproject.toml
 	$(UV) sync --quiet --require-hashes --compile-bytecode requirements/dev.txt requirements/demo.txt
 	$(UV) install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m compileall -q protocol server client
 	@touch $@

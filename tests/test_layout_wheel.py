@@ -9,6 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from oncelog_protocol import __version__
 from tests.test_tidy import PACKAGES, ROOT
 
 
@@ -39,6 +40,11 @@ def test_the_client_brings_nothing_of_the_broker(wheel: ZipFile) -> None:
     required = [text for text in metadata.get_all("Requires-Dist", []) if "extra ==" not in text]
     names = {text.split(">")[0].strip() for text in required}
     assert names == {"click", "construct", "cramjam", "crc32c", "rich"}
+
+
+def test_the_version_is_that_of_the_code(wheel: ZipFile) -> None:
+    (name,) = (one for one in wheel.namelist() if one.endswith(".dist-info/METADATA"))
+    assert Parser().parsestr(wheel.read(name).decode())["Version"] == __version__
 
 
 def test_the_program_and_the_licence_are_there(wheel: ZipFile) -> None:
