@@ -145,6 +145,8 @@ def _snapshots(log: PartitionLog) -> Iterator[Violation]:
         except ValueError as error:
             yield Violation("I15", log.name, f"snapshot {offset}: {error}")
             continue
+        if is_partial(log):
+            continue  # what it tells of may have been compacted away since, markers and all
         before = scan([b for b in log.batches if b.last_offset < offset], offset)
         for wrong in compare_producers(found, before.producers, partial=is_partial(log)):
             yield Violation("I15", log.name, f"snapshot {offset}: {wrong}")
