@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Protocol
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.coordination.group_transactions import GroupTransactions
 from oncelog_server.coordination.marker_delivery import MarkerSender
 from oncelog_server.coordination.routing import partition_for
 from oncelog_server.coordination.runtime import ReplayAt, ShardRuntime
@@ -34,6 +34,9 @@ from oncelog_server.transaction.init_producer_id import InitProducerId, decide_i
 from oncelog_server.transaction.markers import MarkerOutcome, MarkerWork, marker_outcome
 from oncelog_server.transaction.results import ILLEGAL_GENERATION, TransactionResult
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
+
+if TYPE_CHECKING:
+    from oncelog_server.coordination.group_transactions import GroupTransactions
 
 Answer = TransactionResult | Deferred[TransactionResult]
 
@@ -92,13 +95,19 @@ class TransactionCoordinator:
             on_unloaded=lambda shard: shard.on_unloaded(),
             wall_ms=wall_ms,
         )
-        self._groups = GroupTransactions(
+
+    @cached_property
+    def _groups(self) -> GroupTransactions:
+        # Most brokers never need it, and it would take time at every start.
+        from oncelog_server.coordination.group_transactions import GroupTransactions
+
+        return GroupTransactions(
             self.runtime,
             owner=self.owner,
             finish=self._finish,
-            new_producer_id=new_producer_id,
-            wall_ms=wall_ms,
-            call_soon=timers.call_soon,
+            new_producer_id=self._new_producer_id,
+            wall_ms=self._wall_ms,
+            call_soon=self._timers.call_soon,
         )
 
     # --- leadership
@@ -242,6 +251,7 @@ class TransactionCoordinator:
         )
         # Nobody is refused for that: the producer keeps its epoch.
         self.fences.tell(fence)
+        self.decided[False] += 1
 
     def abort_overdue(self, at_most: int) -> list[str]:
         """Abort transactions that are past their time-out; their ids, less those
