@@ -13,6 +13,7 @@ from oncelog_server.coordination.shard import Decision
 from oncelog_server.deferred import Deferred
 from oncelog_server.transaction.metadata import (
     LAST_PRODUCER_EPOCH,
+    NO_PARTITIONS,
     NO_PRODUCER_ID,
     Member,
     TransactionMetadata,
@@ -143,7 +144,7 @@ def target_of(
     new_producer_id: Callable[[], int],
 ) -> TransactionMetadata:
     if verdict is Verdict.PREPARE_EMPTY:
-        metadata = replace(metadata, partitions=frozenset(), start_ms=wall_ms)
+        metadata = replace(metadata, partitions=NO_PARTITIONS, start_ms=wall_ms)
     if metadata.decided_members != command.members:
         metadata = replace(metadata, decided_members=command.members)
     state = PREPARED[command.committed]

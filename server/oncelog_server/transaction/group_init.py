@@ -14,7 +14,7 @@ from oncelog_server.transaction.fences import FenceCause, Reason, fence_of
 from oncelog_server.transaction.fencing import fence
 from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
-from oncelog_server.transaction.metadata import NO_PRODUCER_EPOCH
+from oncelog_server.transaction.metadata import NO_PARTITIONS, NO_PRODUCER_EPOCH
 from oncelog_server.transaction.results import (
     BUSY,
     ILLEGAL_GENERATION,
@@ -150,7 +150,7 @@ def decide_departure(
         state=State.DEAD,
         producer_epoch=live.metadata.producer_epoch + 1,
         last_producer_epoch=NO_PRODUCER_EPOCH,
-        partitions=frozenset(),
+        partitions=NO_PARTITIONS,
         decided_members=(),
         start_ms=-1,
         last_update_ms=wall_ms,

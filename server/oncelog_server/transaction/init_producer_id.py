@@ -17,6 +17,7 @@ from oncelog_server.transaction.fences import FenceCause, Reason
 from oncelog_server.transaction.fencing import fence
 from oncelog_server.transaction.keeping import keep
 from oncelog_server.transaction.metadata import (
+    NO_PARTITIONS,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_TIMEOUT_MS,
@@ -178,7 +179,7 @@ def _next_epoch(
         metadata,
         state=State.EMPTY,
         timeout_ms=command.timeout_ms,
-        partitions=frozenset(),
+        partitions=NO_PARTITIONS,
         start_ms=-1,
         last_update_ms=wall_ms,
         decided_members=(),

@@ -31,6 +31,8 @@ NO_PRODUCER_EPOCH: Final = -1
 LAST_PRODUCER_EPOCH: Final = 32766
 # The timeout that is recorded for a participant in two-phase commit: it has none (KIP-939).
 NO_TIMEOUT_MS: Final = 2**31 - 1
+# One for all that have none: each `frozenset()` would be another object (D10).
+NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 
 
 class Member(NamedTuple):
@@ -41,7 +43,7 @@ class Member(NamedTuple):
     producer_epoch: int
 
 
-class TransactionMetadata(msgspec.Struct, frozen=True):
+class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
     """One transactional id at one moment. A record carries all of it, never a delta, so replay is
     assignment.
 
@@ -58,7 +60,7 @@ class TransactionMetadata(msgspec.Struct, frozen=True):
     producer_epoch: int
     timeout_ms: int
     state: TransactionState = TransactionState.EMPTY
-    partitions: frozenset[TopicPartition] = frozenset()
+    partitions: frozenset[TopicPartition] = NO_PARTITIONS
     last_producer_epoch: int = NO_PRODUCER_EPOCH
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
@@ -118,7 +120,7 @@ class TransactionMetadata(msgspec.Struct, frozen=True):
                 producer_epoch=producer_epoch,
                 next_producer_id=NO_PRODUCER_ID,
                 next_producer_epoch=NO_PRODUCER_EPOCH,
-                partitions=frozenset(),
+                partitions=NO_PARTITIONS,
                 last_update_ms=wall_ms,
             )
         rotates = self.next_producer_id != NO_PRODUCER_ID
@@ -129,7 +131,7 @@ class TransactionMetadata(msgspec.Struct, frozen=True):
             producer_epoch=0 if rotates else self.producer_epoch,
             previous_producer_id=self.producer_id if rotates else self.previous_producer_id,
             next_producer_id=NO_PRODUCER_ID,
-            partitions=frozenset(),
+            partitions=NO_PARTITIONS,
             last_update_ms=wall_ms,
         )
 
@@ -219,7 +221,8 @@ def from_value(transactional_id: str, value: TransactionLogValue) -> Transaction
             TopicPartition(topic.topic, partition)
             for topic in value.transaction_partitions or ()
             for partition in topic.partition_ids
-        ),
+        )
+        or NO_PARTITIONS,
         last_producer_epoch=value.last_producer_epoch,
         previous_producer_id=value.previous_producer_id,
         next_producer_id=value.next_producer_id,
