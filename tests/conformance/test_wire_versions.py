@@ -19,7 +19,12 @@ from tests.conformance.wire import Wire
 # Kafka refuses what it takes for a client that names itself badly (KIP-511).
 CLIENT = ("conformance", "1")
 # What Kafka 4.3.1 does not speak yet of what the tables of 4.4 have.
-NEWER = {ApiKey.API_VERSIONS: 5, ApiKey.TXN_OFFSET_COMMIT: 6, ApiKey.DELETE_GROUPS: 3}
+NEWER = {
+    ApiKey.API_VERSIONS: 5,
+    ApiKey.TXN_OFFSET_COMMIT: 6,
+    ApiKey.DELETE_GROUPS: 3,
+    ApiKey.INIT_PRODUCER_ID: 6,
+}
 
 
 def api_versions(wire: Wire, version: int = 4) -> ApiVersionsResponse:
