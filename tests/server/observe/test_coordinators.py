@@ -7,6 +7,7 @@ import pytest
 from oncelog_server.coordination.load_times import LoadTimes
 from oncelog_server.observe import metrics
 from oncelog_server.observe.coordinators import group_lines, transaction_lines
+from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.fences import FenceCause
 from tests.server.coordination.world import DATA, World
 from tests.server.observe.scraping import Scraped, scraped
@@ -95,6 +96,16 @@ def test_decisions_are_counted_by_outcome_and_cause(world: World) -> None:
         *(cause.name.lower() for cause in FenceCause),
     }
     assert page.value(metrics.FENCED.name, cause="timed_out") == 1
+
+
+def test_an_operators_abort_past_the_coordinator_is_none_of_its_producers(world: World) -> None:
+    producer_id, epoch = world.producer()
+    world.add((producer_id, epoch), DATA[0])
+    world.transactions.ended_by_marker(producer_id, epoch, Client("admin", "/127.0.0.1"))
+    world.end((producer_id, epoch), False)
+    page = page_of(world)
+    assert page.value(DECIDED, outcome="abort", cause="operator") == 1
+    assert page.value(DECIDED, outcome="abort", cause="client") == 1
 
 
 def test_a_fenced_producer_that_comes_back_is_counted_by_what_fenced_it(world: World) -> None:
