@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.transaction.caller import Caller
-from oncelog_server.transaction.fences import FenceCause, Reason, fence_of
+from oncelog_server.transaction.fences import FenceCause, Reason
 from oncelog_server.transaction.fencing import fence
 from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
@@ -86,7 +86,7 @@ def _left_behind(
             live is not None
             and other.generation_id < membership.generation_id
             and live.metadata.state is not State.ONGOING
-            and fence_of(live.fences, *live.metadata.owner) is None
+            and not shard.groups.is_outdated(other_id)
         ):
             found.append(live)
     return found

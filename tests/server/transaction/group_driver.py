@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.end_txn import EndTxn
 from oncelog_server.transaction.group_commit import decide_group_commit
 from oncelog_server.transaction.group_init import decide_departure, decide_init_in_group
@@ -39,12 +40,12 @@ class GroupDriver(Driver):
 
     def join(
         self, transactional_id: str, generation_id: int, *partitions: TopicPartition,
-        group_id: str = GROUP,
+        group_id: str = GROUP, caller: Client | None = None,
     ) -> Answer:  # fmt: skip
         """InitProducerId of a producer in the group."""
         decision, ids = decide_init_in_group(
             self.shard,
-            InitProducerId(transactional_id, 60_000),
+            InitProducerId(transactional_id, 60_000, caller=caller),
             Membership(group_id, generation_id, frozenset(partitions)),
             wall_ms=self.wall_ms,
             new_producer_id=self.new_producer_id,

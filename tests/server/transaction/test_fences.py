@@ -9,6 +9,7 @@ from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.fences import REMEMBERED, Fence, FenceCause, Fences
 from oncelog_server.transaction.listing import describe_transaction
 from tests.server.transaction.driver import ID, P0, P1, Driver
+from tests.server.transaction.group_driver import IN0, IN1, GroupDriver
 
 OLD, NEW, ADMIN = Client("old", "/10.0.0.1"), Client("new", "/10.0.0.2"), Client("op", "/10.0.0.9")
 FENCED = ErrorCode.PRODUCER_FENCED
@@ -161,6 +162,24 @@ def test_its_group_refuses_a_producer_until_it_has_joined_again() -> None:
     heard.driver.now_ms += 60_000
     heard.driver.abort_overdue()
     assert "timed out" in heard.driver.end(*producer, True).value.message
+
+
+def test_a_newer_generation_cuts_off_the_older_ones_busy_or_idle() -> None:
+    """KIP-447's early draft: by whoever brought the generation, and each of them once."""
+    driver = GroupDriver()
+    busy, idle = driver.member("busy", 1, IN0), driver.member("idle", 1, IN1)
+    driver.begin(busy, P0)
+    for generation in (2, 3):
+        driver.join("new", generation, IN0, caller=NEW)
+        driver.join("new", generation, IN0, caller=NEW)
+    for member, aborted in ((busy, True), (idle, False)):
+        live = driver.shard.get(member.transactional_id)
+        assert live is not None
+        assert [(one.cause, one.by, one.aborted) for one in live.fences] == [
+            (GENERATION, NEW, aborted)
+        ]
+        driver.shard.refuse_outdated(live, *member[1:], 5, for_good=True)
+    assert driver.shard.fences.refused[GENERATION] == 2
 
 
 def test_who_opened_it_is_learned_anew_after_a_restart() -> None:
