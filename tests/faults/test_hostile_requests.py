@@ -86,12 +86,15 @@ def is_closed(broker: Oncelog, frame: bytes) -> bool:
     return closed
 
 
-BOMBS = [
-    pytest.param(cls, path, id=f"{api_of(cls).name}-{'.'.join(path)}") for cls, path in all_arrays()
-]
+def bombs(*left_out: ApiKey) -> list[Any]:
+    return [
+        pytest.param(cls, path, id=f"{api_of(cls).name}-{'.'.join(path)}")
+        for cls, path in all_arrays()
+        if api_of(cls).key not in left_out
+    ]
 
 
-@pytest.mark.parametrize(("cls", "path"), BOMBS)
+@pytest.mark.parametrize(("cls", "path"), bombs())
 def test_h21_h26_h30_one_element_too_many_closes_the_connection_at_once(
     broker: Oncelog, cls: type[Any], path: Path
 ) -> None:
@@ -102,9 +105,8 @@ def test_h21_h26_h30_one_element_too_many_closes_the_connection_at_once(
     assert cpu_ms(broker) - before < CPU_MS
 
 
-@pytest.mark.parametrize(
-    ("cls", "path"), [one for one in BOMBS if one.id is not None and "Produce-" not in one.id]
-)
+# A Produce with as many partitions waits for nothing that would answer it: acks is 0.
+@pytest.mark.parametrize(("cls", "path"), bombs(ApiKey.PRODUCE))
 def test_h21_h26_as_many_elements_as_are_allowed_hold_nobody_up(
     broker: Oncelog, cls: type[Any], path: Path
 ) -> None:
