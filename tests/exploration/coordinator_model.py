@@ -10,7 +10,7 @@ from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.metadata import TransactionMetadata
 from oncelog_server.transaction.results import TransactionResult
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
-from tests.exploration.partition_model import slots_copied
+from tests.exploration.partition_model import shallow_copy
 
 WALL_MS = 1_000
 NOW_MS = 1_000
@@ -113,7 +113,7 @@ def _clone_shard(shard: TransactionShard) -> TransactionShard:
 
 
 def _clone_live(live: LiveTransaction) -> LiveTransaction:
-    twin = slots_copied(live)
+    twin = shallow_copy(live)
     # Who waits is known to the model: the answer follows from the decision.
     twin.waiting = []
     if live.markers_left:

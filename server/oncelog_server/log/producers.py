@@ -158,7 +158,11 @@ class Producers:
                     return repeated
             elif sequence and entry.producer_epoch != NONE:
                 raise _refuse_sequence(entry, header, 0)
-        if entry.current_txn_first_offset != NONE and not header.is_transactional:
+        if entry.current_txn_first_offset != NONE and (
+            epoch != entry.producer_epoch or not header.is_transactional
+        ):
+            # Of a newer epoch: the coordinator has forgotten the open one, as after a power loss
+            # without flush. One marker would end both.
             raise AppendError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {entry.producer_id} wrote outside of its open transaction",

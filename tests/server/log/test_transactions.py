@@ -11,7 +11,8 @@ import pytest
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import split_batches
 from oncelog_server.log.errors import AppendError
-from tests.server.log.driver import MANY, Driver, check_invariants, oracle_of
+from oncelog_server.log.results import Origin
+from tests.server.log.driver import MANY, Driver, batch, check_invariants, oracle_of
 
 
 def refused(append: Callable[[], object]) -> ErrorCode:
@@ -78,6 +79,19 @@ def test_a_batch_outside_of_the_producer_s_open_transaction_is_refused(driver: D
     assert refused(lambda: driver.send(1, 1, 1)) == ErrorCode.INVALID_TXN_STATE
     driver.mark(1)
     assert driver.send(1, 1, 1).base_offset == 2
+
+
+def test_a_newer_epoch_does_not_go_on_with_an_open_transaction_of_an_older_one(
+    driver: Driver,
+) -> None:
+    """No coordinator lets that happen, unless it has lost its log: one COMMIT would then make both
+    visible, so the forgotten one must be aborted first (I4)."""
+    driver.send(1, 0, 1, transactional=True)
+    for origin in Origin:
+        late = batch(producer_id=1, producer_epoch=1, base_sequence=0, is_transactional=True)
+        assert refused(partial(driver.append, late, origin)) == ErrorCode.INVALID_TXN_STATE
+    driver.mark(1, committed=False)
+    assert driver.send(1, 0, 1, epoch=1, transactional=True).base_offset == 2
 
 
 @pytest.mark.parametrize("committed", [True, False])
