@@ -27,6 +27,7 @@ CLIENTS = ("confluent-kafka", "aiokafka", "kafka-python", "oncelog-client", "jav
 QUICK = {
     "group.initial.rebalance.delay.ms": "0",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "log.cleaner.backoff.ms": "200",
 }
 
 
