@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from oncelog_protocol.records.batch import patch_place
 from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
-from oncelog_server.log import retention, timestamps
+from oncelog_server.log import closing, retention, timestamps
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import OffsetOutOfRange
 from oncelog_server.log.reading import LogReader
@@ -24,7 +24,6 @@ from oncelog_server.log.results import (
     Origin,
     TimestampOffset,
 )
-from oncelog_server.log.segment import Segment
 from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.log.validation import BatchRules
 from oncelog_server.log.whole_files import swap_in
@@ -58,17 +57,17 @@ class PartitionLog:
         # Where the log was when it was opened: what was appended since follows from it.
         self.opened_at_offset = self.active.end_offset
         self._opened_at_bytes = self.active.size
-        self._rolled_bytes = 0
+        self.rolled_bytes = 0
         self.recovery_point = min(loaded.recovery_point, self.active.end_offset)
         self.closed_bytes = sum(segment.size for segment in self.segments[:-1])
         self.unsynced = loaded.unsynced
         self.last_flush_ms = now_ms
-        self._jitter = jitter
+        self.jitter = jitter
         self.reader = LogReader(self.segments, self.producers)
         # Files of deleted segments, and when they may go: a reader may still be at them.
         self.deleted: list[tuple[int, list[str]]] = []
         # A log that still ends there has nothing to write when it is closed.
-        self._closed_at = loaded.closed_at
+        self.closed_at = loaded.closed_at
         self.reconfigure(config)
         self.active.jitter_ms = jitter(config.segment_jitter_ms)
 
@@ -122,7 +121,7 @@ class PartitionLog:
     @property
     def appended_bytes(self) -> int:
         """Since the log was opened, whatever has been deleted meanwhile."""
-        return self._rolled_bytes + self.active.size - self._opened_at_bytes
+        return self.rolled_bytes + self.active.size - self._opened_at_bytes
 
     # Append.
 
@@ -141,7 +140,7 @@ class PartitionLog:
         five is not appended again: the answer has its first place and `duplicate`. Raises
         AppendError and StorageError; nothing has changed then.
         """
-        self._raise_failure()
+        self.raise_failure()
         from_client = origin is Origin.CLIENT
         rules = self._rules
         if from_client:
@@ -171,7 +170,7 @@ class PartitionLog:
         """Append a batch of `count` records of now that a coordinator has just made, outside of any
         transaction; the base offset. Nothing of it needs to be looked at but its size. Raises
         AppendError and StorageError."""
-        self._raise_failure()
+        self.raise_failure()
         rules = self._rules
         if len(records) > rules.own_max_bytes or rules.log_append_time:
             rules.check_own(records, now_ms)
@@ -196,7 +195,7 @@ class PartitionLog:
         A retried marker is appended once more and changes nothing else. Raises AppendError with
         INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED, and StorageError.
         """
-        self._raise_failure()
+        self.raise_failure()
         producers = self.producers
         producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
         batch = build_marker_batch(
@@ -250,7 +249,7 @@ class PartitionLog:
             records, base_offset, last_offset, max_timestamp, config.index_interval_bytes
         )
 
-    def _raise_failure(self) -> None:
+    def raise_failure(self) -> None:
         if (failure := self.failure) is not None:
             raise StorageError(failure.operation, failure.path, failure.reason)
 
@@ -317,28 +316,7 @@ class PartitionLog:
     def roll(self, now_ms: int) -> None:
         """Begin a new segment at the end of the log; nothing if the last one is empty. The old one
         is made durable in the background. Raises StorageError, and nothing has changed."""
-        old = self.active
-        if not old.size:
-            return
-        old.write_indexes()
-        self.aborted.checkpoint(segment.base_offset for segment in self.segments)
-        new = Segment.create(
-            self.files,
-            self.directory,
-            old.end_offset,
-            now_ms=now_ms,
-            jitter_ms=self._jitter(self.config.segment_jitter_ms),
-        )
-        self.aborted.start(new.base_offset)
-        self.segments.append(new)
-        self.active = new
-        self.closed_bytes += old.size
-        self._rolled_bytes += old.size
-        self.reader.keep_indexes(old)
-        self.take_snapshot()
-        self.unsynced += old.files()
-        flush = Flush(list(self.unsynced), new.base_offset)
-        self.files.sync(flush.files, lambda error: self.finish_flush(flush, error))
+        closing.roll(self, now_ms)
 
     def take_snapshot(self) -> None:
         """Write the producers' state at the log's end. If that fails, the next start takes longer,
@@ -416,12 +394,4 @@ class PartitionLog:
 
         Raises StorageError, `failure` among them: then this stop was not clean."""
         self.let_go()
-        if not clean:
-            return []
-        self._raise_failure()
-        if self.log_end_offset == self._closed_at:
-            return []
-        self.active.write_indexes()
-        self.aborted.checkpoint(segment.base_offset for segment in self.segments)
-        self.take_snapshot()
-        return [*self.unsynced, *self.active.files()]
+        return closing.close(self) if clean else []

@@ -1,0 +1,50 @@
+"""What is written when a segment, or the whole log, is closed: indexes, the producers' state, and
+what must be durable before anybody relies on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncelog_server.log.results import Flush
+from oncelog_server.log.segment import Segment
+from oncelog_server.storage.files import File
+
+if TYPE_CHECKING:
+    from oncelog_server.log.log import PartitionLog
+
+
+def roll(log: PartitionLog, now_ms: int) -> None:
+    """See PartitionLog.roll."""
+    old = log.active
+    if not old.size:
+        return
+    old.write_indexes()
+    log.aborted.checkpoint(segment.base_offset for segment in log.segments)
+    new = Segment.create(
+        log.files,
+        log.directory,
+        old.end_offset,
+        now_ms=now_ms,
+        jitter_ms=log.jitter(log.config.segment_jitter_ms),
+    )
+    log.aborted.start(new.base_offset)
+    log.segments.append(new)
+    log.active = new
+    log.closed_bytes += old.size
+    log.rolled_bytes += old.size
+    log.reader.keep_indexes(old)
+    log.take_snapshot()
+    log.unsynced += old.files()
+    flush = Flush(list(log.unsynced), new.base_offset)
+    log.files.sync(flush.files, lambda error: log.finish_flush(flush, error))
+
+
+def close(log: PartitionLog) -> list[File]:
+    """What must be durable before a stop is clean. Raises StorageError."""
+    log.raise_failure()
+    if log.log_end_offset == log.closed_at:
+        return []
+    log.active.write_indexes()
+    log.aborted.checkpoint(segment.base_offset for segment in log.segments)
+    log.take_snapshot()
+    return [*log.unsynced, *log.active.files()]

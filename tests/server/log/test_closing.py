@@ -1,0 +1,37 @@
+"""What is written when a segment is full: the files of the old one, all of them durable."""
+
+from __future__ import annotations
+
+from tests.server.log.driver import DIRECTORY, Driver
+
+
+def test_a_roll_leaves_indexes_and_a_snapshot_and_makes_the_old_segment_durable() -> None:
+    driver = Driver()
+    driver.send(7, 0, 3)
+    driver.log.roll(driver.now_ms)
+    assert driver.log.recovery_point == 0, "not before the disk says so"
+    driver.files.settle()
+    assert driver.log.recovery_point == 3
+    names = {name.removeprefix(f"{DIRECTORY}/") for name in driver.files.nodes}
+    first, second = f"{0:020}", f"{3:020}"
+    assert {f"{first}.log", f"{first}.index", f"{first}.timeindex"} <= names
+    assert {f"{second}.log", f"{second}.snapshot"} <= names
+
+
+def test_what_was_appended_is_counted_across_rolls_and_deletions() -> None:
+    driver = Driver()
+    sizes = [driver.plain(size=40 * number).size for number in (1, 2, 3)]
+    assert driver.log.appended_bytes == sum(sizes)
+    driver.log.roll(driver.now_ms)
+    sizes.append(driver.plain().size)
+    driver.log.delete_records_before(3, driver.now_ms)
+    assert driver.log.log_start_offset == 3
+    assert driver.log.appended_bytes == sum(sizes)
+
+
+def test_what_was_there_before_the_start_is_not_counted() -> None:
+    driver = Driver()
+    driver.plain(size=500)
+    driver.files.settle()
+    log = driver.open(clean=False)
+    assert (log.appended_bytes, log.opened_at_offset) == (0, 1)
