@@ -1,4 +1,4 @@
-"""`python -m tests.torture --kills 200`: exit code 1 on any duplicate, loss or stuck reader."""
+"""`python -m tests.torture --rounds 2`: exit code 1 on any duplicate, loss or stuck reader."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from pathlib import Path
 
 import click
 
-from tests.broker import Oncelog
 from tests.kafka.kafka import Kafka
+from tests.torture.audit import Verdict
+from tests.torture.rounds import SYNCED, Round
 from tests.torture.run import BROKER_SETTINGS, torture
 
 
 @click.command()
-@click.option("--kills", default=20, show_default=True, help="How often the broker is killed.")
+@click.option("--rounds", default=2, show_default=True, help="Each with a broker of its own.")
+@click.option("--records", default=20_000, show_default=True, help="Copied in each round.")
 @click.option("--seed", type=int, help="Chances of an earlier run.")
 @click.option(
     "--target",
@@ -29,25 +31,50 @@ from tests.torture.run import BROKER_SETTINGS, torture
 )
 @click.option("--keep", type=Path, help="A folder for data and logs, kept; else a temporary one.")
 def main(
-    kills: int, seed: int | None, target: str, settings: tuple[str, ...], keep: Path | None
+    rounds: int,
+    records: int,
+    seed: int | None,
+    target: str,
+    settings: tuple[str, ...],
+    keep: Path | None,
 ) -> None:
-    """Kill -9 the broker in a transactional copy loop and audit what is left."""
+    """Kill, pause and starve a transactional copy loop of power, and audit what is left.
+
+    Every second round syncs before it acknowledges, and loses power.
+    """
     seed = random.SystemRandom().randrange(1 << 32) if seed is None else seed
-    click.echo(f"torture of {target}: {kills} kills, seed {seed}")
+    chosen = dict(setting.split("=", 1) for setting in settings)
+    clean = True
     with tempfile.TemporaryDirectory(prefix="oncelog-torture-") as temporary:
-        directory = Path(temporary) if keep is None else keep
-        directory.mkdir(parents=True, exist_ok=True)
-        kind = Oncelog if target == "oncelog" else Kafka
-        chosen = dict(setting.split("=", 1) for setting in settings)
-        with kind(directory / target, {**BROKER_SETTINGS, **chosen}) as broker:
-            verdict = torture(broker, kills, seed, directory, click.echo)
+        for number in range(rounds):
+            directory = (Path(temporary) if keep is None else keep) / f"round-{number}"
+            directory.mkdir(parents=True)
+            synced = target == "oncelog" and number % 2 == 1
+            mode = ", acknowledged once synced, with power losses" if synced else ""
+            click.echo(f"round {number + 1}: {records:,} records through {target}{mode}")
+            click.echo(f"  seed {seed + number}")
+            if target == "kafka":
+                with Kafka(directory / target, {**BROKER_SETTINGS, **chosen}) as broker:
+                    verdict = torture(broker, records, seed + number, directory, click.echo)
+            else:
+                synced_settings = SYNCED if synced else {}
+                round_ = Round(directory, {**synced_settings, **chosen}, synced, seed + number)
+                verdict = round_.run(records, click.echo)
+            show(verdict)
+            clean = clean and verdict.is_clean
+    sys.exit(0 if clean else 1)
+
+
+def show(verdict: Verdict) -> None:
+    """What was counted, and how long decisions took."""
+    for line in verdict.figures:
+        click.echo(line)
     for violation in verdict.violations:
         click.echo(f"violation: {violation}", err=True)
     click.echo(
-        f"{verdict.records} records, {kills} kills, {verdict.duplicates} duplicates, "
+        f"{verdict.records:,} records, {verdict.faults} faults, {verdict.duplicates} duplicates, "
         f"{verdict.losses} losses, {len(verdict.violations)} violations"
     )
-    sys.exit(0 if verdict.is_clean else 1)
 
 
 if __name__ == "__main__":

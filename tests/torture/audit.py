@@ -25,6 +25,9 @@ class Verdict:
     duplicates: int = 0
     losses: int = 0
     violations: list[str] = field(default_factory=list)
+    faults: int = 0
+    # How long after each kind of fault everything was decided, in a line each.
+    figures: list[str] = field(default_factory=list)
 
     @property
     def is_clean(self) -> bool:
@@ -72,7 +75,24 @@ def audit(
         if values != source[partition]:
             verdict.violations.append(f"partition {partition}: another order than the input's")
         if values != read[partition]:
-            verdict.violations.append(f"partition {partition}: the live reader saw other records")
+            verdict.violations.append(
+                f"partition {partition}: the live reader saw other records: "
+                f"{difference(values, read[partition])}"
+            )
+
+
+def difference(right: list[str], seen: list[str]) -> str:
+    """What is too much and too little, and where it begins."""
+    first = next(
+        (at for at, pair in enumerate(zip(right, seen, strict=False)) if pair[0] != pair[1]),
+        min(len(right), len(seen)),
+    )
+    more = list((Counter(seen) - Counter(right)).elements())
+    less = list((Counter(right) - Counter(seen)).elements())
+    return (
+        f"{len(seen)} of {len(right)}, from number {first}: {right[first : first + 3]} are there, "
+        f"{seen[first : first + 3]} were seen; too much {more[:5]}, not seen {less[:5]}"
+    )
 
 
 def compare(

@@ -1,4 +1,4 @@
-"""Kill, start, kill again; then let the copiers finish and audit."""
+"""One fault after the other; then the copiers finish what is left, and everything is counted."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.torture.audit import Verdict, audit, committed_offsets, end_offsets
 from tests.torture.copier import GROUP, INPUT, OUTPUT
+from tests.torture.faults import Faults
+from tests.torture.power import PowerLoss
 from tests.torture.workload import PARTITIONS, Broker, Copiers, Feeder, Reader
 
-COPIERS = 2
-RECORDS_PER_S = 200
-# The time a broker is left alone: long enough for a transaction, short enough to hit one.
-LONGEST_LIFE_S = 1.2
-LONGEST_RECOVERY_S = 0.5
+COPIERS = 3
+RECORDS_PER_S = 400
+# The longest time between the end of one fault and the next one.
+LONGEST_PEACE_S = 1.2
 DRAIN_TIMEOUT_S = 90.0
-# One kill in so many is of a copier, and of a broker that has just begun to recover.
-COPIER_KILL_PROBABILITY = 0.15
-DOUBLE_KILL_PROBABILITY = 0.1
 
 BROKER_SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -31,49 +29,44 @@ BROKER_SETTINGS = {
 
 
 def torture(
-    broker: Broker, kills: int, seed: int, directory: Path, tell: Callable[[str], None]
+    broker: Broker,
+    records: int,
+    seed: int,
+    directory: Path,
+    tell: Callable[[str], None],
+    power: PowerLoss | None = None,
 ) -> Verdict:
-    """Run the copy loop under `kills` kills of a started broker, and audit it.
+    """Copy `records` records while one fault follows the other, and audit what is there then.
 
-    All chances come from `seed`; the moments they hit are as random as the machine.
+    The broker has been started. All chances come from `seed`; the moments they hit are as random as
+    the machine. `power` makes power losses one of the faults.
     """
     chance = random.Random(seed)
     create_topics(broker.address)
-    feeder, reader = Feeder(broker.address, RECORDS_PER_S), Reader(broker.address)
+    feeder, reader = Feeder(broker.address, records, RECORDS_PER_S), Reader(broker.address)
     feeder.start()
     reader.start()
     start = time.monotonic()
     verdict = Verdict()
     with Copiers(broker.address, COPIERS, chance, directory / "copiers.log") as copiers:
-        for number in range(1, kills + 1):
-            time.sleep(chance.uniform(0, LONGEST_LIFE_S))
-            kill(broker, chance)
-            if chance.random() < COPIER_KILL_PROBABILITY:
-                copiers.kill_one()
-            copiers.supervise()
-            if number % 10 == 0 or number == kills:
+        faults = Faults(broker, copiers, chance, power)
+        while not feeder.is_done:
+            time.sleep(chance.uniform(0, LONGEST_PEACE_S))
+            faults.strike()
+            if faults.count % 10 == 0:
                 passed = time.monotonic() - start
                 tell(
-                    f"{number:4} kills  {passed:6.1f} s  {sum(feeder.written.values()):6} fed  "
+                    f"{faults.count:4} faults  {passed:6.1f} s  {len(feeder.written):6} fed  "
                     f"{reader.count:6} read  {copiers.restarts:3} copiers started again"
                 )
         feeder.stop()
         drain(broker.address, copiers, verdict)
-    verdict.violations += feeder.failures[:3]
+    verdict.violations += feeder.failures[:3] + faults.violations
     wait_for(lambda: reader.count >= len(feeder.written), "the live reader", verdict)
     reader.stop()
     audit(broker.address, feeder.written, reader.read, verdict)
+    verdict.faults, verdict.figures = faults.count, faults.figures()
     return verdict
-
-
-def kill(broker: Broker, chance: random.Random) -> None:
-    """SIGKILL and a new start; at times killed once more on the way up."""
-    broker.kill()
-    if chance.random() < DOUBLE_KILL_PROBABILITY:
-        broker.spawn()
-        time.sleep(chance.uniform(0, LONGEST_RECOVERY_S))
-        broker.kill()
-    broker.start()
 
 
 def create_topics(address: str) -> None:

@@ -21,7 +21,7 @@ from tests.torture.workload import PARTITIONS
 
 RECORDS = 8_000
 # The broker is killed when partition 0 of the output has used so many offsets.
-KILLED_AT = (50, 400, 800, 1_200)
+KILLED_AT = (50, 200, 400, 600)
 DEADLINE_S = 120.0
 
 

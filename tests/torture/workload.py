@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -15,7 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.torture.copier import INPUT, OUTPUT, RECONNECT
 
-PARTITIONS = 4
+PARTITIONS = 9
 FLUSH_TIMEOUT_S = 60.0
 
 
@@ -30,6 +33,9 @@ class Broker(Protocol):
     def start(self) -> None: ...
 
     def kill(self) -> None: ...
+
+    @property
+    def pid(self) -> int: ...
 
 
 class _Thread:
@@ -65,13 +71,14 @@ class _Thread:
 
 
 class Feeder(_Thread):
-    """Writes unique values, idempotently; `written` are the values the broker acknowledged."""
+    """Writes `total` unique values, idempotently; `written` are those the broker acknowledged."""
 
-    def __init__(self, address: str, records_per_s: int) -> None:
+    def __init__(self, address: str, total: int, records_per_s: int) -> None:
         super().__init__("feeder")
         self.written: Counter[str] = Counter()
         self.failures: list[str] = []
         self._number = 0
+        self._total = total
         self._pause_s = 1 / records_per_s
         self._producer = Producer(
             {
@@ -83,13 +90,21 @@ class Feeder(_Thread):
             }
         )
 
+    @property
+    def is_done(self) -> bool:
+        """Whether everything has been handed to the producer."""
+        return self._number == self._total
+
     def _turn(self) -> None:
+        self._stopping.wait(self._pause_s)
+        if self.is_done:
+            self._producer.poll(0)
+            return
         value = f"{self._number:07}"
         partition = self._number % PARTITIONS
         self._number += 1
         self._producer.produce(INPUT, value, partition=partition, on_delivery=self._delivered)
         self._producer.poll(0)
-        self._stopping.wait(self._pause_s)
 
     def _end(self) -> None:
         if self._producer.flush(FLUSH_TIMEOUT_S):
@@ -164,6 +179,19 @@ class Copiers:
         if process is not None:
             process.kill()
             process.wait()
+
+    @contextmanager
+    def one_suspended(self) -> Iterator[None]:
+        """SIGSTOP to one of them, and SIGCONT after the block."""
+        process = self._chance.choice(self._processes)
+        if process is None or process.poll() is not None:
+            yield
+            return
+        process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGCONT)
 
     def __enter__(self) -> Copiers:
         self.supervise()

@@ -21,12 +21,13 @@ _LOG_SUFFIX: Final = ".log"
 class WatchedFile(OsFile):
     """One file; `unsynced` are the steps written to it since its last fsync."""
 
-    __slots__ = ("_topic", "_trap", "unsynced")
+    __slots__ = ("_journal", "_topic", "_trap", "unsynced")
 
-    def watch(self, trap: Trap | None) -> None:
+    def watch(self, trap: Trap | None, journal: SyncJournal | None) -> None:
         directory, name = os.path.split(self.path)
         self._topic = os.path.basename(directory).rpartition("-")[0]
         self._trap = trap if name.endswith(_LOG_SUFFIX) else None
+        self._journal = journal
         self.unsynced: list[Step] = []
 
     def append(self, *buffers: Buffer) -> None:
@@ -45,6 +46,11 @@ class WatchedFile(OsFile):
         self.unsynced += steps
         for step in steps:
             trap.reached(point_name(Moment.AFTER, step))
+
+    def truncate(self, size: int) -> None:
+        super().truncate(size)
+        if self._journal is not None:
+            self._journal.cut(self.path, size)
 
 
 class WatchedFiles(OsFiles):
@@ -74,7 +80,7 @@ class WatchedFiles(OsFiles):
     def open(self, path: str, *, create: bool = False) -> OsFile:
         file = super().open(path, create=create)
         assert isinstance(file, WatchedFile)
-        file.watch(self._trap)
+        file.watch(self._trap, self._journal)
         return file
 
     def sync(self, files: Sequence[File], done: Done) -> None:

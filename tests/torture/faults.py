@@ -1,0 +1,142 @@
+"""What happens to the copy loop: kinds of faults, how often each, and how long until everything is
+decided that was open when it struck."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from oncelog_protocol.errors import ErrorCode, ProtocolError
+from oncelog_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from tests.conformance.wire import Closed, Wire
+from tests.torture.copier import OUTPUT
+from tests.torture.power import PowerLoss
+from tests.torture.workload import PARTITIONS, Broker, Copiers
+
+# How long a broker that has just begun to recover lives before it is killed again.
+LONGEST_RECOVERY_S = 0.5
+LONGEST_BROKER_PAUSE_S = 2.0
+# Beyond the session's time-out (3 s): the paused copier is out of the group when it wakes up.
+LONGEST_COPIER_PAUSE_S = 4.5
+# A transaction's time-out is 10 s: whatever else fails, nobody waits longer.
+DECISION_TIMEOUT_S = 25.0
+LATEST = -1
+
+
+@dataclass(slots=True)
+class Faults:
+    """Strikes one fault after the other. `decisions` are, by kind, the seconds from each to the
+    last decision about what was in the output's logs when its victim was back or gone."""
+
+    broker: Broker
+    copiers: Copiers
+    chance: random.Random
+    power: PowerLoss | None = None
+    decisions: dict[str, list[float]] = field(default_factory=dict)
+    violations: list[str] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.decisions.values()))
+
+    def strike(self) -> None:
+        """One fault, by chance, and the wait for its end."""
+        kinds = dict(KINDS)
+        if self.power is None:
+            del kinds["power loss"]
+        (kind,) = self.chance.choices(list(kinds), [weight for weight, _ in kinds.values()])
+        began = time.monotonic()
+        kinds[kind][1](self)
+        struck: dict[int, int] | None = None
+        while True:
+            self.copiers.supervise()
+            struck = struck or self._ends(committed=False)
+            stable = self._ends(committed=True)
+            if struck and stable and all(stable[one] >= end for one, end in struck.items()):
+                break
+            if time.monotonic() - began > DECISION_TIMEOUT_S:
+                self.violations.append(
+                    f"{DECISION_TIMEOUT_S} s after {kind} stable up to {stable}, not {struck}"
+                )
+                break
+            time.sleep(0.02)
+        self.decisions.setdefault(kind, []).append(time.monotonic() - began)
+
+    def _ends(self, *, committed: bool) -> dict[int, int] | None:
+        with suppress(OSError, Closed, ProtocolError):
+            return ends(self.broker.address, committed=committed)
+        return None
+
+    def figures(self) -> list[str]:
+        """A line for each kind of fault."""
+        return [
+            f"  {kind:30} {len(times):4} times, last decision after {statistics.median(times):5.2f}"
+            f" s in the middle, {max(times):5.2f} s at most"
+            for kind, times in sorted(self.decisions.items())
+        ]
+
+
+def kill_broker(faults: Faults) -> None:
+    faults.broker.kill()
+    faults.broker.start()
+
+
+def kill_broker_twice(faults: Faults) -> None:
+    faults.broker.kill()
+    faults.broker.spawn()
+    time.sleep(faults.chance.uniform(0, LONGEST_RECOVERY_S))
+    kill_broker(faults)
+
+
+def cut_power(faults: Faults) -> None:
+    assert faults.power is not None
+    faults.broker.kill()
+    faults.power.strike()
+    faults.broker.start()
+
+
+def pause_broker(faults: Faults) -> None:
+    os.kill(faults.broker.pid, signal.SIGSTOP)
+    time.sleep(faults.chance.uniform(0, LONGEST_BROKER_PAUSE_S))
+    os.kill(faults.broker.pid, signal.SIGCONT)
+
+
+def kill_copier(faults: Faults) -> None:
+    faults.copiers.kill_one()
+
+
+def pause_copier(faults: Faults) -> None:
+    with faults.copiers.one_suspended():
+        time.sleep(faults.chance.uniform(0, LONGEST_COPIER_PAUSE_S))
+
+
+KINDS: Mapping[str, tuple[float, Callable[[Faults], None]]] = {
+    "kill -9 of the broker": (5, kill_broker),
+    "the same while it recovers": (2, kill_broker_twice),
+    "power loss": (5, cut_power),
+    "SIGSTOP of the broker": (3, pause_broker),
+    "kill -9 of a copier": (4, kill_copier),
+    "SIGSTOP of a copier": (2, pause_copier),
+}
+
+
+def ends(address: str, *, committed: bool) -> dict[int, int]:
+    """The output's last stable offsets or high watermarks. Raises Closed, and OSError
+    also while a partition has no leader."""
+    wanted = [ListOffsetsPartition(one, timestamp=LATEST) for one in range(PARTITIONS)]
+    request = ListOffsetsRequest(-1, int(committed), [ListOffsetsTopic(OUTPUT, wanted)])
+    with Wire(address) as wire:
+        found = wire.call(request, 7).topics[0].partitions
+    if any(one.error_code != ErrorCode.NONE for one in found):
+        raise ConnectionError("a partition has no leader yet")
+    return {one.partition_index: one.offset for one in found}
