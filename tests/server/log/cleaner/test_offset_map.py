@@ -1,0 +1,35 @@
+"""Of each key the latest offset, in so many bytes."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncelog_server.log.cleaner.offset_map import NOT_THERE, OffsetMap
+
+KEYS = st.binary(max_size=3)
+
+
+@given(st.lists(st.tuples(KEYS, st.integers(0, 1 << 62)), max_size=40), st.integers(2, 41))
+def test_it_is_a_dictionary_until_it_is_full(pairs: list[tuple[bytes, int]], slots: int) -> None:
+    offsets = OffsetMap(slots, 1.0)
+    expected: dict[bytes, int] = {}
+    for key, offset in pairs:
+        if offsets.is_full:
+            break
+        offsets.put(key, offset)
+        expected[key] = offset
+        assert offsets.latest_offset == offset
+    assert offsets.size == len(expected)
+    assert {key: offsets.get(key) for key in expected} == expected
+    assert all(offsets.get(key) == NOT_THERE for key, _ in pairs if key not in expected)
+    assert offsets.get(b"never put") == NOT_THERE
+
+
+def test_it_is_full_by_its_load_factor_and_always_takes_one() -> None:
+    for slots, load_factor, most in ((10, 0.5, 5), (10, 1.0, 9), (10, 0.01, 1), (0, 0.9, 1)):
+        offsets = OffsetMap(slots, load_factor)
+        for number in range(most):
+            assert not offsets.is_full
+            offsets.put(b"%d" % number, number)
+        assert offsets.is_full
