@@ -243,7 +243,7 @@ async def test_an_id_is_described_wherever_it_lives(
     ids = [f"{name}/1/{number}" for number in range(3)]
     described = await admin.describe_transactions(ids)
     assert {one.state for one in described.values()} == {"Ongoing"}
-    # An operator ends what hangs: the ids leave the group, and nothing is listed twice.
+    # An operator ends what hangs, where it is.
     await admin.fence_producers(ids)
     listed = await admin.list_transactions(transactional_id_pattern=f"{name}/1/.*")
     assert sorted(one.transactional_id for one in listed) == ids

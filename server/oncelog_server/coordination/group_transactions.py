@@ -25,7 +25,7 @@ from oncelog_server.transaction.group_init import (
     decide_init_outside_group,
 )
 from oncelog_server.transaction.groups import Membership
-from oncelog_server.transaction.init_producer_id import InitProducerId
+from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
 from oncelog_server.transaction.metadata import NO_PRODUCER_ID
 from oncelog_server.transaction.results import FENCED, SUCCESS, TransactionResult
 from oncelog_server.transaction.shard import TransactionShard
@@ -63,6 +63,8 @@ class GroupTransactions:
     def init_producer_id(self, command: InitProducerId, membership: Membership | None) -> Answer:
         """Within a group, or (None) of an id that is in one. First the id is fenced wherever else
         it has been used, so that it has one owner. Raises Refused."""
+        if command.by_operator:
+            return self._end_open(command)
         key = command.transactional_id if membership is None else membership.group_id
         index, shard = self._owner(key)
         if membership is not None:
@@ -86,6 +88,16 @@ class GroupTransactions:
                 return TransactionResult(refused.code)
 
         return then_ask(departed, go_on)
+
+    def _end_open(self, command: InitProducerId) -> Answer:
+        """By an operator, where the id lives: it stays in its group."""
+        for index, shard in self._runtime.shards():
+            if _is_here(shard, command.transactional_id):
+                decision = decide_init_producer_id(
+                    shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
+                )
+                return self._run(index, shard, decision, [command.transactional_id])
+        raise Refused(ErrorCode.NOT_COORDINATOR)
 
     def _depart(self, command: InitProducerId, to: int) -> Answer:
         """From every shard but the one it goes to."""

@@ -37,9 +37,8 @@ def decide_expiry(shard: TransactionShard, expired: Iterable[LiveTransaction]) -
     for live in expired:
         live.pending = _dead(live.metadata)
         pending.append(live)
-        transactional_id = live.metadata.transactional_id
-        records.append(tombstone(transactional_id))
-        records += shard.groups.removal(transactional_id)
+        records.append(tombstone(live.metadata.transactional_id))
+    records += shard.groups.removal(live.metadata.transactional_id for live in pending)
 
     def on_failure(_: int) -> None:
         for live in pending:

@@ -156,7 +156,7 @@ def decide_departure(
         last_update_ms=wall_ms,
     )
     gone = shard.decide(live, target, SUCCESS, TransactionResult)
-    return together([gone], SUCCESS, also=shard.groups.removal(transactional_id))
+    return together([gone], SUCCESS, also=shard.groups.removal((transactional_id,)))
 
 
 def decide_init_outside_group(
@@ -172,4 +172,4 @@ def decide_init_outside_group(
     result = mine.response
     if not (isinstance(result, TransactionResult) and result.code is ErrorCode.NONE):
         return mine
-    return together([mine], result, also=shard.groups.removal(command.transactional_id))
+    return together([mine], result, also=shard.groups.removal((command.transactional_id,)))

@@ -1,13 +1,15 @@
 """Which consumer group's processes are behind transactional ids: the groups of one shard (KIP-447,
 early draft).
 
-A group's newest generation is the newest of its ids. Changed by replay alone.
+A group's newest generation is the newest of its ids, or of those that were in it: an id that leaves
+must not take with it what refuses the others. Changed by replay alone.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 from oncelog_protocol.internal.transaction_group import (
     AssignedTopic,
@@ -22,6 +24,9 @@ from oncelog_protocol.internal.versions import UnknownRecordVersion
 from oncelog_server.coordination.shard import CoordinatorRecord
 from oncelog_server.topic_partition import TopicPartition
 
+# Stands for the ids that have left a group, with the newest of their generations.
+LEFT: Final = ""
+
 
 class Membership(NamedTuple):
     """What a group has assigned to the process behind a transactional id, and when."""
@@ -34,13 +39,15 @@ class Membership(NamedTuple):
 class TransactionGroups:
     """`ids` of all shards of a coordinator may be one set: the transactional ids in any group."""
 
-    __slots__ = ("_ids", "_newest", "_of_group", "memberships")
+    __slots__ = ("_ids", "_left", "_newest", "_of_group", "memberships")
 
     def __init__(self, ids: set[str] | None = None) -> None:
         # By transactional id.
         self.memberships: dict[str, Membership] = {}
         self._of_group: dict[str, set[str]] = {}
+        # By group: the newest generation of its ids, and of those that have left.
         self._newest: dict[str, int] = {}
+        self._left: dict[str, int] = {}
         self._ids = set() if ids is None else ids
 
     # --- replay
@@ -50,6 +57,9 @@ class TransactionGroups:
         try:
             key = decode_transaction_group_key(record.key)
         except UnknownRecordVersion:
+            return
+        if key.transactional_id == LEFT:
+            self._replay_left(key.group_id, record.value)
             return
         membership = self.memberships.get(key.transactional_id)
         if record.value is None:
@@ -68,8 +78,15 @@ class TransactionGroups:
             key.group_id, value.generation_id, partitions
         )
         self._of_group.setdefault(key.group_id, set()).add(key.transactional_id)
-        self._newest[key.group_id] = max(self.newest_generation(key.group_id), value.generation_id)
+        newest = max(self._newest.get(key.group_id, -1), value.generation_id)
+        self._newest[key.group_id] = newest
         self._ids.add(key.transactional_id)
+
+    def _replay_left(self, group_id: str, value: bytes | None) -> None:
+        if value is None:
+            self._left.pop(group_id, None)
+        else:
+            self._left[group_id] = decode_transaction_group_value(value).generation_id
 
     def forget(self, transactional_id: str) -> None:
         """The id is gone, or is another group's."""
@@ -87,19 +104,20 @@ class TransactionGroups:
         """Another broker has the shard now."""
         for transactional_id in list(self.memberships):
             self.forget(transactional_id)
+        self._left.clear()
 
     # --- questions
 
     def newest_generation(self, group_id: str) -> int:
         """-1 for a group without transactional ids."""
-        return self._newest.get(group_id, -1)
+        return max(self._newest.get(group_id, -1), self._left.get(group_id, -1))
 
     def is_outdated(self, transactional_id: str) -> bool:
         """Whether the group has a newer generation than this id: then it may only be initialised.
         False for an id in no group."""
         membership = self.memberships.get(transactional_id)
         return membership is not None and (
-            membership.generation_id < self._newest[membership.group_id]
+            membership.generation_id < self.newest_generation(membership.group_id)
         )
 
     def others(self, membership: Membership, transactional_id: str) -> list[tuple[str, Membership]]:
@@ -120,16 +138,33 @@ class TransactionGroups:
         if known == membership:
             return ()
         left = () if known is None or known.group_id == membership.group_id else (
-            self.removal(transactional_id)
+            self.removal((transactional_id,))
         )  # fmt: skip
         return (*left, to_record(transactional_id, membership))
 
-    def removal(self, transactional_id: str) -> tuple[CoordinatorRecord, ...]:
-        """The tombstone that goes with an id, or makes it nobody's member; none where it is not."""
-        membership = self.memberships.get(transactional_id)
-        if membership is None:
-            return ()
-        return (CoordinatorRecord(_key(transactional_id, membership.group_id), None),)
+    def removal(self, transactional_ids: Iterable[str]) -> tuple[CoordinatorRecord, ...]:
+        """The tombstones that go with ids, or make them nobody's members; none for those that are
+        in no group. With the last id of a group all of it goes."""
+        leaving: defaultdict[str, set[str]] = defaultdict(set)
+        records = []
+        for transactional_id in transactional_ids:
+            membership = self.memberships.get(transactional_id)
+            if membership is not None:
+                leaving[membership.group_id].add(transactional_id)
+                records.append(CoordinatorRecord(_key(transactional_id, membership.group_id), None))
+        for group_id, ids in leaving.items():
+            records += self._remembered(group_id, self._of_group[group_id] - ids)
+        return tuple(records)
+
+    def _remembered(self, group_id: str, staying: set[str]) -> list[CoordinatorRecord]:
+        """What keeps the group's newest generation for the ids that stay."""
+        newest = self.newest_generation(group_id)
+        if not staying:
+            return [CoordinatorRecord(_key(LEFT, group_id), None)] if group_id in self._left else []
+        kept = max(self.memberships[one].generation_id for one in staying)
+        if max(kept, self._left.get(group_id, -1)) == newest:
+            return []
+        return [to_record(LEFT, Membership(group_id, newest, frozenset()))]
 
 
 def to_record(transactional_id: str, membership: Membership) -> CoordinatorRecord:

@@ -15,6 +15,7 @@ from oncelog_server.coordination.group_transactions import FINISHED_PER_TURN
 from oncelog_server.coordination.routing import partition_for
 from oncelog_server.refusal import Refused
 from oncelog_server.storage.layout import partition_directory
+from oncelog_server.transaction.init_producer_id import InitProducerId
 from oncelog_server.transaction.shard import LiveTransaction
 from tests.server.coordination.group_scenes import (
     PARENT,
@@ -139,6 +140,35 @@ def test_an_id_that_leaves_its_group_is_fenced_there(elsewhere: bool, crashes: b
     again.settle()
     produce(again, member(again, "other", 1, IN0), A1)
     assert value_of(again.init(name)).code is NONE
+
+
+def test_an_operator_ends_what_is_open_where_the_id_lives() -> None:
+    world = World(shards=SHARDS)
+    name = named(elsewhere=True)
+    joined = member(world, name, 1, IN0)
+    produce(world, joined, A0)
+    command = InitProducerId(name, 60_000, by_operator=True)
+    for code in (ErrorCode.CONCURRENT_TRANSACTIONS, NONE):
+        assert value_of(world.transactions.init_producer_id(command)).code is code
+    assert outcomes(world, A0) == [False]
+    assert value_of(end(world, joined)).code is FENCED
+    # It is still a member: whoever has a newer generation fences it.
+    again = member(world, name, 1, IN0)
+    member(world, "newer", 2, IN1)
+    assert value_of(add(world, again, A0)).code is ErrorCode.ILLEGAL_GENERATION
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_an_id_that_leaves_does_not_let_an_older_generation_in_again(elsewhere: bool) -> None:
+    world = World(shards=SHARDS)
+    name = named(elsewhere)
+    older = member(world, "older", 1, IN0)
+    member(world, name, 2, IN1)
+    world.producer(name)
+    for _ in range(2):
+        assert value_of(add(world, older, A0)).code is ErrorCode.ILLEGAL_GENERATION
+        world = world.crash()
+        world.settle()
 
 
 def test_where_the_other_coordinator_cannot_be_read_nobody_becomes_the_owner() -> None:

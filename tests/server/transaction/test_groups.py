@@ -46,16 +46,32 @@ def test_the_newest_generation_of_any_id_is_the_groups() -> None:
 
 
 def test_a_tombstone_ends_the_membership_and_the_last_one_the_group() -> None:
-    groups = loaded(to_record("a", OLD), to_record("b", NEW))
-    (removal,) = groups.removal("b")
+    groups = loaded(to_record("a", OLD), to_record("b", OLD))
+    (removal,) = groups.removal(["b"])
     assert removal.value is None
     groups.replay(removal)
-    assert groups.removal("b") == ()
+    assert groups.removal(["b"]) == ()
     assert list(groups.memberships) == ["a"]
     groups.forget("a")
     groups.forget("a")
     assert groups.newest_generation("g") == -1
     assert not groups.memberships
+
+
+def test_who_leaves_does_not_take_the_newest_generation_along() -> None:
+    """Else a restart would let the zombies of the older ones in again."""
+    records = [to_record("a", OLD), to_record("b", NEW)]
+    groups = loaded(*records)
+    records += groups.removal(["b"])
+    groups = loaded(*records)
+    assert groups.is_outdated("a")
+    assert groups.newest_generation("g") == 2
+    # Known from now on, and forgotten with the last id.
+    records.append(to_record("c", NEW))
+    assert len(loaded(*records).removal(["c"])) == 1
+    removal = loaded(*records).removal(["a", "c"])
+    assert len(removal) == 3
+    assert loaded(*records, *removal).newest_generation("g") == -1
 
 
 def test_an_id_that_goes_to_another_group_leaves_its_own() -> None:
