@@ -1,7 +1,7 @@
 # oncelog: everything is one of these targets. Python 3.11 to 3.13 is all they need to begin with.
 
 PYTHON ?= python3
-KILLS ?= 20
+ROUNDS ?= 2
 SEEDS ?= 1000
 BIN := .venv/bin
 READY := .venv/.ready
@@ -39,8 +39,8 @@ demo-failures: $(READY)  ## the purchases through the deep dive's seven failures
 bench: $(READY)  ## oncelog beside Apache Kafka, 40 min (Java 17, Maven, cc); ROWS="small txn16", QUICK=1
 	$(BIN)/python -m benchmarks $(if $(ROWS),--rows "$(ROWS)") $(if $(QUICK),--quick)
 
-torture: $(READY)  ## KILLS=20 times kill -9 of the broker in a transactional copy loop, audited
-	$(BIN)/python -m tests.torture --kills $(KILLS)
+torture: $(READY)  ## ROUNDS=2 of a transactional copy loop under kills, pauses and power losses, audited
+	$(BIN)/python -m tests.torture --rounds $(ROUNDS)
 
 simulate: $(READY)  ## SEEDS=1000 worlds with faults drawn from their number, or one SEED=7 again
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --processes 2)
