@@ -63,6 +63,7 @@ class Upkeep:
             wall_ms=clock.now_ms,
             monotonic_ms=clock.monotonic_ms,
         )
+        self._expired_ids = 0
         self._armed: dict[Callable[[], None], Timer] = {}
         self._stopped = False
 
@@ -150,8 +151,10 @@ class Upkeep:
 
     def _expire_transactional_ids(self) -> None:
         expired, goes_on = self._id_expiry.step()
-        if expired:
-            log.info("transactional ids expired", count=expired)
+        self._expired_ids += expired
+        if self._expired_ids and not goes_on:
+            log.info("transactional ids expired", count=self._expired_ids)
+            self._expired_ids = 0
         if goes_on and not self._stopped:
             self._timers.call_soon(self._expire_transactional_ids)
 

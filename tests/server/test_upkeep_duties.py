@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
@@ -145,6 +146,34 @@ def test_idle_producers_are_forgotten_and_those_with_an_open_transaction_are_not
     write(world, A1, producer_id=5)
     world.timers.advance(Settings().producer_id_expiration_check_interval_ms)
     assert [len(world.partitions[name].log.producers) for name in (A0, A1, B0)] == [0, 1, 0]
+
+
+def test_x5_expired_transactional_ids_go_in_slices_with_others_in_between(tmp_path: Path) -> None:
+    sweep_ms = 5_000
+    settings = Settings(
+        transactional_id_expiration_ms=1_000_000,
+        transaction_remove_expired_transaction_cleanup_interval_ms=sweep_ms,
+    )
+    kept = Kept(tmp_path, settings)
+    world = kept.world
+    for number in range(500):
+        world.init(f"t{number}")
+    world.timers.now_ms += 1_000_000
+    world.init("fresh")
+    ((_, shard),) = world.transactions.runtime.shards()
+    left: list[int] = []
+
+    class Turns(list[Any]):
+        """What is to be done in the loop's next turn, after everybody else."""
+
+        def append(self, callback: Any) -> None:
+            left.append(len(shard.transactions))
+            super().append(callback)
+
+    world.timers.soon = Turns()
+    world.timers.advance(sweep_ms)
+    assert left[:3] == [301, 101, 1]
+    assert set(shard.transactions) == {"fresh"}
 
 
 def test_checkpoints_say_how_far_each_log_is_on_disk_and_where_it_begins(tmp_path: Path) -> None:
