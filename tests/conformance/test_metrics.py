@@ -61,6 +61,9 @@ SAME = [
     (metrics.ACTIVE_CONTROLLER.name, {}),
     (metrics.GLOBAL_TOPICS.name, {}),
     (metrics.GLOBAL_PARTITIONS.name, {}),
+    (metrics.OFFLINE_PARTITIONS.name, {}),
+    (metrics.ACTIVE_BROKERS.name, {}),
+    (metrics.BROKER_STATE.name, {}),
     (metrics.GROUPS.name, {}),
     (metrics.GROUP_OFFSETS.name, {}),
 ]

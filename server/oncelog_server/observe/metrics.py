@@ -245,6 +245,20 @@ GLOBAL_PARTITIONS: Final = Metric(
     "kafka_controller_kafkacontroller_globalpartitioncount", GAUGE, "Partitions of the cluster."
 )
 
+OFFLINE_PARTITIONS: Final = Metric(
+    "kafka_controller_kafkacontroller_offlinepartitionscount",
+    GAUGE,
+    "Partitions of the cluster without a leader.",
+)
+ACTIVE_BROKERS: Final = Metric(
+    "kafka_controller_kafkacontroller_activebrokercount",
+    GAUGE,
+    "Brokers of the cluster that are alive.",
+)
+BROKER_STATE: Final = Metric(
+    "kafka_server_kafkaserver_brokerstate", GAUGE, "3: running, as whoever answers is."
+)
+
 # --- process
 
 BUILD_INFO: Final = Metric(

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from oncelog_protocol import __version__
+from oncelog_server.cluster.image import NO_LEADER
 from oncelog_server.node import Node
 from oncelog_server.observe import metrics
 from oncelog_server.observe.coordinators import group_lines, transaction_lines
+from oncelog_server.observe.exposition import WORK
 from oncelog_server.observe.open_transactions import OpenTransactions
 from oncelog_server.observe.partitions import LATE_AFTER_MS, partition_lines
+
+# Kafka's BrokerState.
+RUNNING: Final = 3
 
 
 class ProcessFigures(msgspec.Struct, frozen=True):
@@ -75,8 +80,15 @@ class Page(msgspec.Struct, frozen=True):
         image = self.node.metadata.image
         yield from metrics.ACTIVE_CONTROLLER.only(int(image.controller_id == self.node.broker_id))
         yield from metrics.GLOBAL_TOPICS.only(len(image.topics))
-        partitions = sum(len(topic.partitions) for topic in image.topics.values())
+        partitions = leaderless = 0
+        for topic in image.topics.values():
+            partitions += len(topic.partitions)
+            leaderless += sum(one.leader == NO_LEADER for one in topic.partitions)
+            yield WORK
         yield from metrics.GLOBAL_PARTITIONS.only(partitions)
+        yield from metrics.OFFLINE_PARTITIONS.only(leaderless)
+        yield from metrics.ACTIVE_BROKERS.only(len(image.brokers))
+        yield from metrics.BROKER_STATE.only(RUNNING)
 
     def _request_lines(self) -> Iterator[str]:
         yield metrics.REQUESTS.head()
