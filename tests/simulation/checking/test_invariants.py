@@ -22,7 +22,7 @@ from tests.simulation.checking.live import (
     check_live,
 )
 from tests.simulation.checking.logs import AbortedRow, Producer
-from tests.simulation.checking.promises import Appended, Ended, Promises, check_reads
+from tests.simulation.checking.promises import check_reads
 
 A, B, G = ("a", 0), ("b", 0), (GROUPS, 0)
 PRODUCER, BUMPED = (7, 0), (7, 1)
@@ -362,39 +362,6 @@ def test_i12_live_transactions_are_those_of_the_replay() -> None:
     ):
         told = check_live(logs, LiveBroker(transactions=wrong))
         assert {violation.invariant for violation in told} == {"I12"}
-
-
-def test_i9_what_was_acknowledged_is_in_the_log() -> None:
-    promises = Promises()
-    promises.appended.append(Appended(A, *PRODUCER, 0, 0))
-    promises.registered.append(("t", *PRODUCER, A))
-    logs = begun(A).partitions()
-    assert promises.check(logs) == []
-    promises.ended.append(Ended("t", *PRODUCER, True))
-    assert [violation.invariant for violation in promises.check(logs)] == ["I9"]
-    promises.forget()
-    promises.appended.append(Appended(A, *PRODUCER, 1, 1))
-    promises.registered.append(("t", *PRODUCER, B))
-    assert [violation.invariant for violation in promises.check(logs)] == ["I9", "I9"]
-
-
-@pytest.mark.parametrize("committed", [True, False])
-def test_i7_an_answer_and_the_log_say_the_same(committed: bool) -> None:
-    logs = ended(begun(A), A, committed=committed).partitions()
-    promises = Promises(ended=[Ended("t", *PRODUCER, committed)])
-    assert promises.check(logs) == []
-    promises.ended.append(Ended("t", *PRODUCER, not committed))
-    assert [violation.invariant for violation in promises.check(logs)] == ["I7"]
-
-
-def test_i10_an_epoch_is_handed_to_one_instance() -> None:
-    promises = Promises()
-    promises.hands(7, 0, "first")
-    promises.hands(7, 0, "first")
-    assert promises.check({}) == []
-    promises.hands(7, 0, "second")
-    promises.hands(7, 32767, "third")
-    assert [violation.invariant for violation in promises.check({})] == ["I10", "I10"]
 
 
 def test_what_is_set_aside_is_no_partition() -> None:
