@@ -151,7 +151,7 @@ class Cluster:
         """The connection to a broker if it is open; otherwise it is being opened, and `ready` is
         called when there is something new, good or bad."""
         node = self.metadata.brokers.get(node_id)
-        if node is None:
+        if node is None or self._closed:
             return None
         key = ((node.host, node.port), lane)
         found = self._connections.get(key)

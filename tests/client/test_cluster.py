@@ -54,3 +54,23 @@ async def test_metadata_that_stay_wrong_are_not_asked_for_in_a_loop() -> None:
         await asyncio.sleep(0)
     assert asked == 1
     await cluster.close()
+
+
+async def test_a_closed_client_opens_nothing_more() -> None:
+    """An answer that failed while a consumer was closing had it try again for ever, without a
+    pause: each attempt was refused at once, and told so."""
+    cluster = Cluster(producer_config("127.0.0.1:9", {}), auto_create=False)
+    node: Any = SimpleNamespace(host="127.0.0.1", port=9)
+    cluster.metadata = SimpleNamespace(brokers={1: node})  # type: ignore[assignment]
+    await cluster.close()
+    told = 0
+
+    def again() -> None:
+        nonlocal told
+        told += 1
+        cluster.ready_connection(1, "", again)
+
+    again()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert told == 1
