@@ -256,6 +256,7 @@ class World:
         disk.weather = type(disk.weather)()
         weather.clogging = weather.segmentation = 0.0
         self.node.clock.unfreeze_wall()
+        self.node.clock.wall_offset_ms = 0
         self.node.resume()
         for client in self.clients:
             if client.process is not None and client.process.held:

@@ -15,7 +15,7 @@ from oncelog_client import (
 )
 from tests.simulation.checking.history import Outcome
 from tests.simulation.recorder import Attempt
-from tests.simulation.workloads.client import BROKER, Client
+from tests.simulation.workloads.client import BROKER, PAUSE_S, Client
 
 ABORT_PROBABILITY = 0.15
 # How often a commit whose outcome is unknown is asked about again.
@@ -107,6 +107,7 @@ class TransactionalClient(Client):
             usable = True
             break
         attempt.failed()
+        await asyncio.sleep(PAUSE_S)  # what is wrong may be wrong for a while
         await self.after_abort()
         return usable
 
