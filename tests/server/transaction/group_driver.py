@@ -23,9 +23,14 @@ IN0, IN1, IN2 = (TopicPartition("in", number) for number in range(3))
 
 
 class GroupDriver(Driver):
-    """`last_batch`: how many records the last decision had."""
+    """`last_batch`: how many records the last decision had; `batches`: the sizes of all of several
+    records, by where they begin."""
 
     last_batch = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.batches: dict[int, int] = {}
 
     def run_all(self, decision: Decision[TransactionResult], ids: Sequence[str]) -> Answer:
         before = len(self.log)
@@ -33,10 +38,24 @@ class GroupDriver(Driver):
         answer = self.run(decision, "")
         self.finishes = finishes
         self.last_batch = len(self.log) - before
+        if self.last_batch > 1:
+            self.batches[before] = self.last_batch
         if finishes and decision.records:
             for transactional_id in ids:
                 self.finish(transactional_id)
         return answer
+
+    def crash(self, *, keeps: int | None = None, down_ms: int = 0) -> None:
+        """A batch survives whole or not at all."""
+        if keeps is not None:
+            end = self.committed + keeps
+            for begin, size in self.batches.items():
+                if begin < end < begin + size:
+                    keeps = begin - self.committed
+        super().crash(keeps=keeps, down_ms=down_ms)
+        self.batches = {
+            begin: size for begin, size in self.batches.items() if begin < len(self.log)
+        }
 
     def join(
         self, transactional_id: str, generation_id: int, *partitions: TopicPartition,
