@@ -58,6 +58,32 @@ class Groups(RuleBasedStateMachine):
         if not self.driver.shard.groups.is_outdated(parent.transactional_id):
             self.driver.commit_group(parent, *others, committed=committed, bumps_epoch=bumps_epoch)
 
+    @rule(
+        names=st.lists(IDS, min_size=2, unique=True),
+        committed=st.booleans(),
+        crashes=st.none() | st.integers(0, 6),
+        data=st.data(),
+    )
+    def a_batch_is_written_and_decided(
+        self, names: list[str], committed: bool, crashes: int | None, data: st.DataObject
+    ) -> None:
+        """As a sink does; now and then with a member that is not what it was, or a crash."""
+        for name in names:
+            self.one_initialises(name, set(), 0)
+        members = [self.members[name] for name in names if name in self.members]
+        for member in members:
+            if not self.driver.shard.groups.is_outdated(member.transactional_id):
+                self.driver.begin(member, P0)
+        if self.zombies and data.draw(st.integers(0, 3)) == 0:
+            members[1:2] = self.zombies[-1:]
+        if members and not self.driver.shard.groups.is_outdated(members[0].transactional_id):
+            if crashes is not None:
+                self.driver.holds_commits = True
+            self.driver.commit_group(*members, committed=committed)
+        if crashes is not None:
+            self.driver.holds_commits = False
+            self.the_broker_ends_and_starts(crashes)
+
     @rule(data=st.data(), committed=st.booleans())
     def one_ends(self, data: st.DataObject, committed: bool) -> None:
         for member in self.some(data, 1):
