@@ -93,14 +93,7 @@ class Judgement:
         process = world.node.process
         assert process is not None
         await world.node.stop()
-        # A turn for what was cancelled, and the files on their way out.
-        await asyncio.sleep(1.0)
-        tasks = [str(task.get_coro()) for task in process.tasks if not task.done()]
-        if tasks:
-            world.violate(f"tasks are left after a clean stop: {tasks}")
-        timers = world.loop.timers_of(process)
-        if timers:
-            world.violate(f"timers are left after a clean stop: {timers}")
+        await world.check_left(process)
 
     # What readers get.
 
@@ -178,7 +171,8 @@ class Judgement:
     def _check_files(self) -> None:
         world = self._world
         logs = logs_on(world.node.disk, world.node.broker)
-        for violation in (*check_files(logs), *check_settled(logs)):
+        promised = world.promises.check(logs)
+        for violation in (*check_files(logs), *check_settled(logs), *promised):
             world.violate(str(violation))
         observe_files(world, logs)
         reads: dict[tuple[str, int], list[tuple[int, bytes | None]]] = {}

@@ -16,6 +16,7 @@ from oncelog_server.broker import Broker
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.config import Settings, load_settings
 from tests.simulation.broker_node import BrokerNode
+from tests.simulation.checking.promises import Promises
 from tests.simulation.clock import EPOCH_MS
 from tests.simulation.faults import Fault, Faults
 from tests.simulation.log_capture import LogCapture
@@ -68,6 +69,7 @@ class World:
         self.sometimes = Sometimes()
         self.inflicted: Counter[str] = Counter()
         self.violations: list[str] = []
+        self.promises = Promises()
         self.amounts: dict[int, int] = {}
         self.ledger = Ledger()
         # Of each copy: the partition and offset of what it was made from.
@@ -141,6 +143,19 @@ class World:
     @property
     def is_fed(self) -> bool:
         return all(one.ended for one in self.clients if isinstance(one, Feeder))
+
+    async def check_left(self, process: Process) -> None:
+        """Who has ended cleanly has left nothing behind: no task, no timer (I19)."""
+        # A turn for what was cancelled, and for files on their way out.
+        await asyncio.sleep(1.0)
+        if process.is_dead:
+            return
+        tasks = [str(task.get_coro()) for task in process.tasks if not task.done()]
+        if tasks:
+            self.violate(f"{process.name} leaves tasks: {tasks}")
+        timers = self.loop.timers_of(process)
+        if timers:
+            self.violate(f"{process.name} leaves timers: {timers}")
 
     def violate(self, what: str) -> None:
         self.violations.append(f"{self.loop.now_us / 1e6:.4f} s: {what}")

@@ -51,6 +51,7 @@ class Client:
             self.process = self.world.new_process(self.name)
             if await self.process.run(self.run()):
                 self.ended = True
+                await self.world.check_left(self.process)
                 self.process.die()
             else:
                 self.world.sometimes.met("client killed")
