@@ -272,7 +272,7 @@ class Broker:
             return None
         from oncelog_server.observe.serving import bind_metrics
 
-        return await bind_metrics(self.node, self._dispatch, self._listener)
+        return await bind_metrics(self.node, self._dispatch, self._listener, lambda: self._cleaner)
 
     async def _bind(self) -> tuple[Endpoint, ...]:
         """The addresses to register under; nobody is let in yet. Raises OSError."""

@@ -31,10 +31,12 @@ from tests.kafka.metrics import Samples, exported, jvm_options, scraped
 from tests.server.observe.scraping import Scraped
 from tests.server.observe.test_scrape import PORT, scrape
 
-# Labels that Kafka has besides ours: it counts connections for each of its threads.
+# Labels that Kafka has besides ours: it counts connections for each of its threads, and may have
+# several directories.
 MORE_LABELS = {
     metrics.CONNECTIONS.name: {"networkProcessor"},
     metrics.CONNECTIONS_MADE.name: {"listener", "networkProcessor"},
+    metrics.UNCLEANABLE.name: {"logDirectory"},
 }
 LATEST = -1
 PARTITION = {"topic": "t", "partition": "0"}
@@ -139,6 +141,8 @@ def test_only_what_has_no_figure_of_its_own_in_a_test_is_not_compared() -> None:
         metrics.CONNECTIONS.name,
         metrics.CONNECTIONS_MADE.name,
         metrics.FETCH_SESSIONS.name,
+        metrics.UNCLEANABLE.name,
+        metrics.CLEANER_IDLE.name,
         metrics.TRANSACTION_LOAD_MAX.name,
         metrics.TRANSACTION_LOAD_AVERAGE.name,
         metrics.GROUP_LOAD_MAX.name,

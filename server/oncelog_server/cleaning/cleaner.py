@@ -63,6 +63,20 @@ class LogCleaner:
         self._timer: Timer | None = None
         self._pass: Pass | None = None
         self._stopped = False
+        # Since the start: passes that ended well; and when the next log was looked for last.
+        self.passes = 0
+        self._looked_ms = clock.monotonic_ms()
+
+    @property
+    def uncleanable_count(self) -> int:
+        """Logs that are left alone because they, or the disk, did not let themselves be cleaned."""
+        now_ms = self._clock.monotonic_ms()
+        return sum(until_ms > now_ms for until_ms in self._uncleanable.values())
+
+    @property
+    def idle_ms(self) -> int:
+        """Since the next log was looked for."""
+        return self._clock.monotonic_ms() - self._looked_ms
 
     def start(self) -> None:
         if self._settings.log_cleaner_enable:
@@ -97,6 +111,7 @@ class LogCleaner:
 
     def _look(self) -> None:
         if not self._stopped:
+            self._looked_ms = self._clock.monotonic_ms()
             _in_turns(self._timers, self._find(), self._found)
 
     def _find(self) -> Generator[None, None, tuple[Partition, Cleanable] | None]:
@@ -157,6 +172,7 @@ class LogCleaner:
         self._pass = None
         self._hurried.discard(partition.topic_partition)
         if done is not None:
+            self.passes += 1
             self._cleaned[partition.topic_partition] = done.end_offset
             self._checkpoint()
             log.info(

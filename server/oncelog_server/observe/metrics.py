@@ -85,6 +85,22 @@ OPEN_TRANSACTIONS: Final = Metric(
     ("state",),
 )
 
+# --- log cleaner
+
+UNCLEANABLE: Final = Metric(
+    "kafka_log_logcleanermanager_uncleanable_partitions_count",
+    GAUGE,
+    "Logs that cannot be compacted: corrupt, or left alone for a while after an error of the disk.",
+)
+CLEANER_IDLE: Final = Metric(
+    "kafka_log_logcleanermanager_time_since_last_run_ms",
+    GAUGE,
+    "Since the log cleaner last looked for a log to compact, in ms.",
+)
+COMPACTIONS: Final = Metric(
+    "oncelog_compactions_total", COUNTER, "Passes of the log cleaner over a log since the start."
+)
+
 # --- topics
 
 MESSAGES_IN: Final = Metric(

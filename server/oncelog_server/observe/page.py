@@ -44,12 +44,27 @@ class Connected(Protocol):
         ...
 
 
+class Cleaning(Protocol):
+    """The log cleaner."""
+
+    @property
+    def passes(self) -> int: ...
+
+    @property
+    def uncleanable_count(self) -> int: ...
+
+    @property
+    def idle_ms(self) -> int: ...
+
+
 class Page(msgspec.Struct, frozen=True):
-    """Where its figures come from; `started_ms` is wall-clock time."""
+    """Where its figures come from. `started_ms` is wall-clock time; the log cleaner is loaded
+    after the start."""
 
     node: Node
     served: Served
     connected: Connected
+    cleaner: Callable[[], Cleaning | None]
     started_ms: int
     process: Callable[[], ProcessFigures]
 
@@ -61,6 +76,7 @@ class Page(msgspec.Struct, frozen=True):
         yield from self._process_lines()
         yield from self._cluster_lines()
         yield from self._request_lines()
+        yield from self._cleaner_lines()
         yield from metrics.PRODUCER_IDS_REFUSED.only(node.producer_id_quota.refused)
         yield from transaction_lines(node.transactions, wall_ms)
         yield from group_lines(node.groups)
@@ -89,6 +105,12 @@ class Page(msgspec.Struct, frozen=True):
         yield from metrics.OFFLINE_PARTITIONS.only(leaderless)
         yield from metrics.ACTIVE_BROKERS.only(len(image.brokers))
         yield from metrics.BROKER_STATE.only(RUNNING)
+
+    def _cleaner_lines(self) -> Iterator[str]:
+        cleaner = self.cleaner()
+        yield from metrics.UNCLEANABLE.only(0 if cleaner is None else cleaner.uncleanable_count)
+        yield from metrics.CLEANER_IDLE.only(0 if cleaner is None else cleaner.idle_ms)
+        yield from metrics.COMPACTIONS.only(0 if cleaner is None else cleaner.passes)
 
     def _request_lines(self) -> Iterator[str]:
         yield metrics.REQUESTS.head()

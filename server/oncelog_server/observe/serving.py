@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 
 from oncelog_server.node import Node
 from oncelog_server.observe.listener import MetricsListener
-from oncelog_server.observe.page import Connected, Page, Served
+from oncelog_server.observe.page import Cleaning, Connected, Page, Served
 from oncelog_server.observe.process import process_figures
 
 log = structlog.get_logger("oncelog.metrics")
 
 
-async def bind_metrics(node: Node, served: Served, connected: Connected) -> MetricsListener:
+async def bind_metrics(
+    node: Node,
+    served: Served,
+    connected: Connected,
+    cleaner: Callable[[], Cleaning | None],
+) -> MetricsListener:
     """Bound, and not accepting yet. Raises OSError."""
-    page = Page(node, served, connected, node.clock.now_ms(), process_figures)
+    page = Page(node, served, connected, cleaner, node.clock.now_ms(), process_figures)
     listener = MetricsListener(page.lines)
     settings = node.settings
     host, port = await listener.bind(settings.oncelog_metrics_host, settings.oncelog_metrics_port)

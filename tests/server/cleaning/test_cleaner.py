@@ -171,6 +171,8 @@ def test_a_corrupt_log_is_left_as_it_is_and_the_others_are_cleaned() -> None:
     cleaning.run(10 * BACKOFF_MS)
     assert size(corrupt) == before
     assert list(cleaning.checkpoint()) == [A1]
+    assert (cleaning.cleaner.passes, cleaning.cleaner.uncleanable_count) == (1, 1)
+    assert 0 <= cleaning.cleaner.idle_ms <= BACKOFF_MS
     assert not [name for name in cleaning.world.files.nodes if ".cleaned" in name]
 
 
@@ -184,8 +186,10 @@ def test_a_full_disk_stops_a_pass_and_it_is_tried_again_later() -> None:
     assert one.log.failure is None
     cleaning.run(REST_MS - 2 * BACKOFF_MS)
     assert cleaning.checkpoint() == {}
+    assert cleaning.cleaner.uncleanable_count == 1
     cleaning.run(3 * BACKOFF_MS)
     assert A0 in cleaning.checkpoint()
+    assert cleaning.cleaner.uncleanable_count == 0
 
 
 @pytest.mark.parametrize("after", range(0, 40, 3))

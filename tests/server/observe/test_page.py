@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
 from oncelog_server.fetching.sessions import FetchSessions
@@ -28,6 +29,12 @@ class Counted:
         return [("PLAINTEXT", 2), ("INTERNAL", 0)]
 
 
+class Compacting:
+    """A log cleaner that has gone over four logs and given up one."""
+
+    passes, uncleanable_count, idle_ms = 4, 1, 20
+
+
 @pytest.fixture
 async def page() -> AsyncIterator[Page]:
     world = World()
@@ -38,7 +45,9 @@ async def page() -> AsyncIterator[Page]:
         node.fetch_sessions = FetchSessions(10, lambda: 1)
         for partition in world.partitions.values():
             node.partitions.add(partition)
-        yield Page(node, Counted(), Counted(), 1_000, lambda: ProcessFigures(2_000, 0.5))
+        yield Page(
+            node, Counted(), Counted(), Compacting, 1_000, lambda: ProcessFigures(2_000, 0.5)
+        )
 
 
 async def test_every_metric_of_the_table_is_on_the_page_once_with_its_sentence(page: Page) -> None:
@@ -58,6 +67,15 @@ async def test_figures_of_others_are_those_they_gave(page: Page) -> None:
     assert found.value(metrics.RESIDENT_BYTES.name) == 2_000
     assert found.value(metrics.START_TIME.name) == 1
     assert found.value(metrics.ACTIVE_CONTROLLER.name) == 1
+
+
+async def test_before_the_log_cleaner_is_loaded_its_figures_are_0(page: Page) -> None:
+    found = scraped(page.lines())
+    assert found.value(metrics.COMPACTIONS.name) == 4
+    assert found.value(metrics.UNCLEANABLE.name) == 1
+    found = scraped(msgspec.structs.replace(page, cleaner=lambda: None).lines())
+    assert found.value(metrics.COMPACTIONS.name) == 0
+    assert found.value(metrics.CLEANER_IDLE.name) == 0
 
 
 async def test_a_scrape_changes_nothing(page: Page) -> None:
