@@ -39,7 +39,8 @@ def test_l12_a_hanging_transaction_is_found_and_aborted(trusting: Target, name: 
         assert call.json(*everywhere) == [found]
         assert call.json(*find[:-1], "10") == []
         place = ("--topic", name, "--partition", "0")
-        call.text("transactions", "abort", *place, "--start-offset", "0")
+        (done,) = call.json("transactions", "abort", *place, "--start-offset", "0")
+        assert (done["producer_id"], done["result"]) == (who.producer_id, "aborted")
         assert last_stable_offset(wire, name) == (2, 2)
         assert call.json(*find) == []
         again = call.refused("transactions", "abort", *place, "--start-offset", "0")

@@ -33,6 +33,7 @@ PRODUCER_COLUMNS: Final = (
     *("Producer id", "Producer epoch", "Latest coordinator epoch", "Last sequence"),
     *("Last timestamp", "Current transaction start offset", "Held records", "Held bytes"),
 )
+ABORT_COLUMNS: Final = ("Topic", "Partition", "Producer id", "Result")
 RESULT_COLUMNS: Final = ("Transactional id", "Result")
 
 
@@ -160,6 +161,7 @@ def describe_producers(
 @click.option("--producer-id", type=int, help="Without --start-offset: whose it is,")
 @click.option("--producer-epoch", type=int, help="with which epoch,")
 @click.option("--coordinator-epoch", type=int, help="and its coordinator's.")
+@json_option
 def abort(
     *,
     topic: str,
@@ -168,6 +170,7 @@ def abort(
     producer_id: int | None,
     producer_epoch: int | None,
     coordinator_epoch: int | None,
+    as_json: bool,
     **_: object,
 ) -> None:
     """Abort a hanging transaction in one partition, past its coordinator.
@@ -177,7 +180,7 @@ def abort(
     """
     place = TopicPartition(topic, partition)
 
-    async def call(admin: Admin) -> None:
+    async def call(admin: Admin) -> int:
         if start_offset is not None:
             spec = await _beginning_at(admin, place, start_offset)
         else:
@@ -186,12 +189,14 @@ def abort(
             assert coordinator_epoch is not None
             spec = AbortTransactionSpec(place, producer_id, producer_epoch, coordinator_epoch)
         await admin.abort_transaction(spec)
+        return spec.producer_id
 
     if start_offset is None and None in (producer_id, producer_epoch, coordinator_epoch):
         raise click.UsageError(
             "--start-offset, or --producer-id, --producer-epoch and --coordinator-epoch"
         )
-    ask(call)
+    row = (topic, partition, ask(call), "aborted")
+    show(ABORT_COLUMNS, [row], as_json=as_json)
 
 
 async def _beginning_at(

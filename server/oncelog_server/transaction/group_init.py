@@ -141,8 +141,8 @@ def decide_departure(
         return Decision(SUCCESS)
     if live.is_busy:
         return Decision(BUSY)
+    reason = Reason(FenceCause.NEWER_INSTANCE, caller)
     if live.metadata.state is State.ONGOING:
-        reason = Reason(FenceCause.NEWER_INSTANCE, caller)
         return fence(shard, live, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
     # The next epoch is nobody's, as that of an initialisation whose answer was never given.
     target = replace(
@@ -155,7 +155,10 @@ def decide_departure(
         start_ms=-1,
         last_update_ms=wall_ms,
     )
-    gone = shard.decide(live, target, SUCCESS, TransactionResult)
+    gone = replace(
+        shard.decide(live, target, SUCCESS, TransactionResult),
+        on_committed=shard.cut_off(live, reason, wall_ms),
+    )
     return together([gone], SUCCESS, also=shard.groups.removal((transactional_id,)))
 
 

@@ -7,6 +7,7 @@ import pytest
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.fences import REMEMBERED, Fence, FenceCause, Fences
+from oncelog_server.transaction.group_init import decide_departure
 from oncelog_server.transaction.listing import describe_transaction
 from tests.server.transaction.driver import ID, P0, P1, Driver
 from tests.server.transaction.group_driver import IN0, IN1, GroupDriver
@@ -180,6 +181,15 @@ def test_a_newer_generation_cuts_off_the_older_ones_busy_or_idle() -> None:
         ]
         driver.shard.refuse_outdated(live, *member[1:], 5, for_good=True)
     assert driver.shard.fences.refused[GENERATION] == 2
+
+
+def test_who_takes_an_id_into_a_group_is_named_where_it_was() -> None:
+    driver = GroupDriver()
+    before = driver.init(caller=OLD).value
+    decision = decide_departure(driver.shard, ID, NEW, wall_ms=driver.wall_ms)
+    driver.run_all(decision, [ID])
+    refused = driver.end(before.producer_id, before.producer_epoch, True).value
+    assert "new at /10.0.0.2" in refused.message
 
 
 def test_who_opened_it_is_learned_anew_after_a_restart() -> None:
