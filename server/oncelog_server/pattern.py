@@ -48,6 +48,7 @@ class Pattern:
         self._effort = 0
         # (reached, character) -> reached: the same few lead from text to text.
         self._cache: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+        self._ends: dict[frozenset[int], bool] = {}
         self._start = self._closure([first], "^")
 
     def matches(self, text: str) -> bool:
@@ -64,8 +65,14 @@ class Pattern:
             if not after:
                 return False
             reached = after
-        edges = "$" if text else "^$"
-        return self._last in self._closure(reached, edges)
+        if not text:
+            return self._last in self._closure(reached, "^$")
+        ends = self._ends.get(reached)
+        if ends is None:
+            if len(self._ends) >= MOST_CACHED:
+                self._ends.clear()
+            ends = self._ends[reached] = self._last in self._closure(reached, "$")
+        return ends
 
     def _after(self, reached: frozenset[int], character: str) -> frozenset[int]:
         steps = self._steps

@@ -77,3 +77,8 @@ def test_h31_a_pattern_that_is_only_costly_is_given_up() -> None:
     texts = [f"{turn:b}a" * 300 for turn in range(1_000)]
     with pytest.raises(PatternError):
         list(map(Pattern("(.*a){300}").matches, texts))
+
+
+def test_an_ordinary_pattern_is_not_costly_however_many_texts_there_are() -> None:
+    pattern = Pattern("orders-[0-9]*7")
+    assert sum(pattern.matches(f"orders-{number}") for number in range(100_000)) == 10_000
