@@ -5,6 +5,9 @@ v1 filter by duration (KIP-994). v2 filter by a pattern of the id (KIP-1152).
 
 from __future__ import annotations
 
+import asyncio
+from typing import Final
+
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.list_transactions import (
@@ -12,6 +15,7 @@ from oncelog_protocol.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState,
 )
+from oncelog_server.deferred import Deferred
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.pattern import Pattern, PatternError
@@ -21,26 +25,68 @@ from oncelog_server.transaction.listing import (
     TransactionFilter,
     list_transactions,
 )
+from oncelog_server.transaction.shard import LiveTransaction
 
 API = ApiKey.LIST_TRANSACTIONS
 VERSIONS = range(0, 3)
 
+# Ids that are looked at in one turn of the loop: some 10 ms.
+PER_TURN: Final = 2_000
+
 
 def handle(
     node: Node, context: RequestContext, request: ListTransactionsRequest
-) -> ListTransactionsResponse:
-    unknown = [name for name in request.state_filters if name not in STATES_BY_NAME]
+) -> ListTransactionsResponse | Deferred[ListTransactionsResponse]:
+    response = ListTransactionsResponse(
+        unknown_state_filters=[name for name in request.state_filters if name not in STATES_BY_NAME]
+    )
+    lives = [
+        live
+        for _, shard in node.transactions.runtime.shards()
+        for live in shard.transactions.values()
+    ]
     try:
-        wanted = _filter(request)
-        found = [
-            one
-            for _, shard in node.transactions.runtime.shards()
-            for one in list_transactions(shard, wanted, wall_ms=node.clock.now_ms())
-            if _may_describe(node, context, one)
-        ]
+        listing = _Listing(node, context, _filter(request), response)
+        if len(lives) > PER_TURN:
+            return node.spawn(listing.add_in_turns(lives))
+        listing.add(lives)
     except PatternError:
-        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-    return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
+        response.error_code = ErrorCode.INVALID_REGULAR_EXPRESSION
+    return response
+
+
+class _Listing:
+    """The answer as it grows."""
+
+    def __init__(
+        self,
+        node: Node,
+        context: RequestContext,
+        wanted: TransactionFilter,
+        response: ListTransactionsResponse,
+    ) -> None:
+        self._node = node
+        self._context = context
+        self._wanted = wanted
+        self._response = response
+
+    def add(self, lives: list[LiveTransaction]) -> None:
+        """Raises PatternError."""
+        self._response.transaction_states += [
+            one
+            for one in list_transactions(lives, self._wanted, wall_ms=self._node.clock.now_ms())
+            if _may_describe(self._node, self._context, one)
+        ]
+
+    async def add_in_turns(self, lives: list[LiveTransaction]) -> ListTransactionsResponse:
+        """Others have the loop in between."""
+        try:
+            for first in range(0, len(lives), PER_TURN):
+                self.add(lives[first : first + PER_TURN])
+                await asyncio.sleep(0)
+        except PatternError:
+            return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+        return self._response
 
 
 def _filter(request: ListTransactionsRequest) -> TransactionFilter:

@@ -4,13 +4,13 @@ KIP-994, KIP-1152)."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from oncelog_protocol.messages import describe_transactions as described
 from oncelog_protocol.messages import list_transactions as listed
 from oncelog_server.pattern import Pattern
-from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
+from oncelog_server.transaction.shard import LiveTransaction
 from oncelog_server.transaction.states import State
 
 STATES_BY_NAME = {state.kafka_name: state for state in State}
@@ -28,20 +28,20 @@ class TransactionFilter(NamedTuple):
 
 
 def list_transactions(
-    shard: TransactionShard, wanted: TransactionFilter, *, wall_ms: int
+    lives: Iterable[LiveTransaction], wanted: TransactionFilter, *, wall_ms: int
 ) -> Iterator[listed.TransactionState]:
     """Raises PatternError if the pattern costs too much."""
-    for transactional_id, live in shard.transactions.items():
+    for live in lives:
         metadata = live.metadata
         if (
             live.is_listed
             and (wanted.states is None or metadata.state in wanted.states)
             and (not wanted.producer_ids or metadata.producer_id in wanted.producer_ids)
             and (wanted.longer_than_ms < 0 or wall_ms - metadata.start_ms > wanted.longer_than_ms)
-            and (wanted.pattern is None or wanted.pattern.matches(transactional_id))
+            and (wanted.pattern is None or wanted.pattern.matches(metadata.transactional_id))
         ):
             yield listed.TransactionState(
-                transactional_id, metadata.producer_id, metadata.state.kafka_name
+                metadata.transactional_id, metadata.producer_id, metadata.state.kafka_name
             )
 
 

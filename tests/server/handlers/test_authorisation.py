@@ -15,6 +15,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.handlers import all_handlers
+from oncelog_server.handlers.list_transactions import PER_TURN
 from oncelog_server.node import Node
 from oncelog_server.security.authorizer import Operation, Principal, Resource, ResourceType
 from oncelog_server.settings.model import Settings
@@ -110,14 +111,15 @@ class NoGroups(Untouched):
         return []
 
 
-class OneTransaction(Untouched):
-    """A coordinator of one transactional id, named `id`."""
+class Transactions(Untouched):
+    """A coordinator of these transactional ids."""
 
-    def __init__(self) -> None:
+    def __init__(self, *ids: str) -> None:
         self.runtime = self
         self._shard = TransactionShard(0, max_timeout_ms=1)
-        metadata = TransactionMetadata("id", 1, 0, 1, last_update_ms=1)
-        self._shard.replay(to_record(metadata), offset=0, transaction=None)
+        for name in ids:
+            metadata = TransactionMetadata(name, 1, 0, 1, last_update_ms=1)
+            self._shard.replay(to_record(metadata), offset=0, transaction=None)
 
     def shards(self) -> list[tuple[int, TransactionShard]]:
         return [(0, self._shard)]
@@ -243,9 +245,17 @@ async def test_what_a_client_may_not_see_is_left_out_of_lists() -> None:
         assert await transactional_ids(node) == ["id"]
 
 
-async def transactional_ids(node: Node) -> list[str]:
-    """What is listed of a coordinator that has one."""
-    one: Any = OneTransaction()
+async def test_very_many_transactional_ids_are_listed_in_turns() -> None:
+    ids = [f"id-{number}" for number in range(3 * PER_TURN + 1)]
+    async with broker_granting((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)) as node:
+        assert await transactional_ids(node, *ids) == ids
+    async with broker_granting() as node:
+        assert await transactional_ids(node, *ids) == []
+
+
+async def transactional_ids(node: Node, *ids: str) -> list[str]:
+    """What is listed of a coordinator that has these, or one named `id`."""
+    one: Any = Transactions(*(ids or ("id",)))
     node = replace(node, transactions=one)
     request = list_transactions_request(TOPIC)
     answer = await ask(HANDLERS[ApiKey.LIST_TRANSACTIONS], node, request)

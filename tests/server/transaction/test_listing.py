@@ -14,7 +14,7 @@ from tests.server.transaction.driver import ID, P0, P1, P2, Driver
 
 
 def listed(driver: Driver, wanted: TransactionFilter) -> list[str]:
-    rows = list_transactions(driver.shard, wanted, wall_ms=driver.wall_ms)
+    rows = list_transactions(driver.shard.transactions.values(), wanted, wall_ms=driver.wall_ms)
     return [row.transactional_id for row in rows]
 
 
