@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, cast
+
+from oncelog_server.storage.os_files import OsFiles
 from tests.server.log.cleaner.compacting import Compacting
-from tests.server.log.driver import NOW_MS
+from tests.server.log.driver import NOW_MS, logs_in, read_all
 
 
 def test_of_every_key_the_latest_record_stays_at_its_offset() -> None:
@@ -51,3 +57,67 @@ def test_tombstones_stay_until_their_horizon() -> None:
             *left,
             (driver.log.log_end_offset - 1, "c", "1"),
         ]
+
+
+def test_sizes_and_memory_follow_the_new_segments() -> None:
+    driver = Compacting()
+    for turn in range(100):
+        driver.put(("a", f"{turn}"))
+    driver.roll()
+    read_all(driver.log)
+    driver.compact()
+    log = driver.log
+    assert log.size_bytes == sum(segment.size for segment in log.segments)
+    assert log.size_bytes == sum(
+        len(driver.files.nodes[path].data) for path in logs_in(driver.files)
+    )
+    assert [record.offset for record in read_all(log)] == [99]
+    outcome: list[object] = []
+    log.flush(outcome.append)
+    driver.files.settle()
+    assert outcome == [None]
+    assert log.unsynced == []
+    driver.restart()
+    assert driver.contents() == [(99, "a", "99")]
+
+
+def test_who_is_still_sending_from_an_old_segment_sends_its_bytes(tmp_path: Path) -> None:
+    """A slow reader's range outlives the swap, and its descriptor may have been closed meanwhile:
+    another file has the name now."""
+    pending: list[Callable[[], None]] = []
+    with ThreadPoolExecutor(1) as executor:
+        files = OsFiles(str(tmp_path), executor=executor, call_on_loop=pending.append)
+        driver = Compacting(files=cast(Any, Settling(files, executor, pending)))
+        for turn in range(40):
+            driver.put(("a", f"{turn}"))
+        driver.roll()
+        answer = driver.log.read(0, 300, limit=40)
+        assert answer.records is not None
+        before = answer.records.read()
+        driver.configure(file_delete_delay_ms=60_000)
+        driver.compact()
+        files.close()
+        assert answer.records.read() == before
+        files.close()
+
+
+class Settling:
+    """The system's files for a driver: `settle` waits for what is under way."""
+
+    def __init__(
+        self, files: OsFiles, executor: ThreadPoolExecutor, pending: list[Callable[[], None]]
+    ) -> None:
+        self._files = files
+        self._executor = executor
+        self._pending = pending
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._files, name)
+
+    def settle(self) -> None:
+        while True:
+            self._executor.submit(lambda: None).result()
+            if not self._pending:
+                return
+            while self._pending:
+                self._pending.pop(0)()
