@@ -9,6 +9,7 @@ from oncelog_client.config import ClientConfig
 from oncelog_client.errors import DisconnectedError, KafkaError, TimedOutError
 from oncelog_protocol.errors import ErrorCode
 from tests.simulation.checking.history import Outcome
+from tests.simulation.checking.promises import Appended
 from tests.simulation.recorder import Attempt
 from tests.simulation.workloads.client import Client
 from tests.simulation.workloads.raw import RawBatch, RawProducer, outcome
@@ -40,6 +41,7 @@ class Pipelined(Client):
 
     async def transaction(self, producer: RawProducer) -> bool:
         """Whether the producer can go on with the next one as it is."""
+        self.world.promises.hands(producer.producer_id, producer.epoch, f"process {self.me.index}")
         attempt = self.world.recorder.begin(self.me, is_transaction=True)
         self.done += 1
         try:
@@ -74,6 +76,7 @@ class Pipelined(Client):
         )
         if not self.v2:
             await producer.add([(topic, index) for topic, index in partitions])
+        identity = (producer.producer_id, producer.epoch)
         sent: list[tuple[RawBatch, Any, list[int]]] = []
         for _ in range(self.rng.randint(1, IN_FLIGHT)):
             topic, partition = self.rng.choice(partitions)
@@ -92,6 +95,11 @@ class Pipelined(Client):
                 self.world.sometimes.met(f"batch refused {ErrorCode(row.error_code).name}")
             elif row.base_offset >= 0:
                 offsets[id(batch)] = row.base_offset
+                self.world.promises.appended.append(
+                    Appended(
+                        (batch.topic, batch.partition), *identity, batch.sequence, row.base_offset
+                    )
+                )
                 for index, step in enumerate(steps):
                     attempt.acked(step, row.base_offset + index)
         if again is not None and repeated is not None:
