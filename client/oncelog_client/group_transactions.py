@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol, TypeVar
 
+from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.features import GROUP_TRANSACTIONS, GROUP_TRANSACTIONS_LEVEL
 from oncelog_protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
@@ -31,6 +32,7 @@ from .errors import (
     CommitOutcomeUnknown,
     FencedInGroupError,
     GroupCommitError,
+    IllegalStateError,
     KafkaError,
     TimedOutError,
     UnsupportedVersionError,
@@ -187,6 +189,8 @@ def _error(refused: Refused) -> KafkaError:
         return GroupCommitError(
             f"because of {answer.refused_member}", code, member=answer.refused_member
         )
+    if refused.code == ErrorCode.INVALID_TXN_STATE:
+        return IllegalStateError("the parent has nothing open, or was decided with other members")
     if refused.code in FENCES_IN_GROUP:
         return FencedInGroupError(refused.message, known_code(refused.code))
     return error_for(refused.code, refused.message)

@@ -78,6 +78,8 @@ async def test_many_transactions_become_visible_by_one_decision(
     assert offsets[sink].offset == 1
     # Asked again, without the offsets: the same answer.
     await admin.commit_group(name, parent, members)
+    with pytest.raises(IllegalStateError):
+        await admin.commit_group(name, parent, members[1:])
     # And the parent goes on as it is.
     members = [await member_of(oncelog, admin, group, topic, number) for number in range(8, 10)]
     await admin.commit_group(name, parent, members, {sink: OffsetAndMetadata(2)})

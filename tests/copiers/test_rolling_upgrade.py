@@ -7,33 +7,29 @@ from __future__ import annotations
 
 import signal
 
-import pytest
-
 from tests.copiers.running import Copiers, Feed, audit, members, progress
 
 PROCESSES = 3
 
 
-async def bounce(feed: Feed, copiers: Copiers, kind: str, how: dict[int, signal.Signals]) -> None:
-    """Replace one process after another, and let the mixture work between."""
-    for number in range(PROCESSES):
-        copiers.replace(number, kind, how.get(number, signal.SIGTERM))
+async def bounce(feed: Feed, copiers: Copiers, kind: str) -> None:
+    """Replace one process after another, one of them by force, and let the mixture work between."""
+    for number, how in enumerate((signal.SIGTERM, signal.SIGKILL, signal.SIGTERM)):
+        copiers.replace(number, kind, how)
         await progress(feed.work, copiers, 150)
 
 
-@pytest.mark.parametrize("killed", [None, 1], ids=["gracefully", "killed"])
 async def test_two_rolling_bounces_from_011_to_the_draft_copy_every_record_once(
-    killed: int | None, feed: Feed, copiers: Copiers
+    feed: Feed, copiers: Copiers
 ) -> None:
-    how = {} if killed is None else {killed: signal.SIGKILL}
     for number in range(PROCESSES):
         copiers.start(number, "old")
     await members(feed.work, copiers, PROCESSES)
     await progress(feed.work, copiers, 300)
     # Pending offsets are waited for, and the generation is sent along.
-    await bounce(feed, copiers, "task", how)
+    await bounce(feed, copiers, "task")
     # One producer for the process, in the group.
-    await bounce(feed, copiers, "group", how)
+    await bounce(feed, copiers, "group")
     await progress(feed.work, copiers, 300)
     await audit(feed, copiers)
 

@@ -266,9 +266,10 @@ class Admin:
         empty; it keeps its epoch. The members' producers need another `init_transactions` or
         `init_producer` then.
 
-        Raises GroupCommitError naming the member that kept it from being committed,
-        FencedInGroupError for the parent, RecordTooLargeError for too many members: nothing is
-        committed then. After CommitOutcomeUnknown the same call *without offsets* asks again.
+        Nothing is committed by this call where it raises GroupCommitError (because of a member,
+        which it names), FencedInGroupError (the parent), RecordTooLargeError (too many members) or
+        IllegalStateError (the parent has nothing open, or was decided with other members). After
+        CommitOutcomeUnknown the same call *without offsets* asks again.
         """
         await group_transactions.commit_group(
             self._cluster, group_id, parent, members, offsets or {}, timeout_ms=self._timeout_ms
