@@ -19,7 +19,7 @@ from oncelog_server.storage.layout import (
 )
 
 # So many at once, each of a few files, are renamed in one turn of the loop.
-LARGEST_GROUP: Final = 64
+LARGEST_GROUP: Final = 16
 _NO_TIMESTAMP: Final = -1
 
 
