@@ -44,6 +44,8 @@ class Judgement:
         await self._until_decided()
         await self._read_everything()
         await self._until_disconnected()
+        # A frame that the network had held back may have begun another transaction since.
+        await self._until_decided()
         before = _view(world.node.broker)
         self._compare_memory(before)
         self._look_at_logs_of_events()
