@@ -28,6 +28,8 @@ def replay_log(log: PartitionLog, shard: Shard) -> int:
     while offset < log.log_end_offset:
         try:
             data = _read(log, offset)
+            if data is None:
+                break
             # A read may end inside of a batch, which then comes whole with the next one.
             read_from = offset
             for position, header in split_batches(data, allow_partial=True):
@@ -40,12 +42,11 @@ def replay_log(log: PartitionLog, shard: Shard) -> int:
     return count
 
 
-def _read(log: PartitionLog, offset: int) -> bytes:
-    """From the batch with `offset` on. Raises ValueError, StorageError and CorruptLog."""
+def _read(log: PartitionLog, offset: int) -> bytes | None:
+    """From the batch with `offset` on; None where no batch follows, though the log ends later:
+    compaction took it, or a power failure. Raises StorageError and CorruptLog."""
     found = log.read(offset, LOAD_BYTES, limit=log.log_end_offset, at_least_one=True)
-    if found.records is None:
-        raise ValueError(f"offset {offset}: nothing there, and the log ends later")
-    return found.records.read()
+    return None if found.records is None else found.records.read()
 
 
 def _replay_batch(shard: Shard, data: bytes, position: int, header: BatchHeader) -> int:

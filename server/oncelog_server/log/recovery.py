@@ -270,7 +270,7 @@ def _recover(loaded: LoadedLog) -> None:
         if segment.end_offset > replay_from:
             _replay(loaded, segment, replay_from)
     for slot in range(first_scanned, len(segments)):
-        if _scan_segment(loaded, segments[slot]):
+        if _scan_segment(loaded, segments[slot]) or _ends_early(loaded, slot):
             _drop_after(loaded, slot)
             break
     for segment in segments[first_scanned:-1]:
@@ -305,6 +305,20 @@ def _scan_segment(loaded: LoadedLog, segment: Segment) -> bool:
     tail = segment.log.read(scan.position, _SEARCHED_BYTES)
     report.valid_batches_followed = find_valid_batch(tail[1:], segment.end_offset)
     segment.log.truncate(scan.position)
+    return True
+
+
+def _ends_early(loaded: LoadedLog, slot: int) -> bool:
+    """Whether whole batches at the end of a segment are gone, though the next one's name is there:
+    a power failure took them. Compaction leaves such gaps, too, and there they mean nothing."""
+    segment, following = loaded.segments[slot], loaded.segments[slot + 1 : slot + 2]
+    if loaded.config.is_compacted or not following:
+        return False
+    if not loaded.recovery_point <= segment.end_offset < following[0].base_offset:
+        return False
+    report = loaded.report
+    report.cut_path, report.cut_position = segment.log.path, segment.size
+    report.cut_reason = f"the next segment begins at offset {following[0].base_offset}"
     return True
 
 

@@ -8,9 +8,12 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
 from oncelog_server.coordination import loading
+from oncelog_server.coordination.shard import Decision
+from oncelog_server.log.config import LogConfig
 from oncelog_server.log.results import Origin
 from oncelog_server.refusal import Refused
 from tests.server.coordination.world import A0, TXN_LOG, World, value_of
+from tests.server.log.driver import Driver
 
 
 def used(transactions: int = 30) -> World:
@@ -33,6 +36,35 @@ def test_a_log_is_loaded_in_pieces_of_any_size(piece: int, monkeypatch: pytest.M
     world = used()
     monkeypatch.setattr(loading, "LOAD_BYTES", piece)
     assert states(world.crash()) == states(world)
+
+
+def test_s13_a_log_with_nothing_at_its_end_is_loaded() -> None:
+    """A power failure took a record that nobody was told of, and left the name of the next segment;
+    or compaction took the last records of one."""
+    driver = Driver(LogConfig(cleanup_policy=frozenset({"compact"})))
+    driver.plain()
+    kept = driver.log.size_bytes
+    driver.plain()
+    driver.log.roll(driver.now_ms)
+    del driver.files.nodes[driver.log.segments[0].log.path].data[kept:]
+    assert driver.kill().log_end_offset == 2
+    met: list[int] = []
+
+    class Replayed:
+        def replay(self, record: object, *, offset: int, transaction: object) -> None:
+            met.append(offset)
+
+        def replay_marker(self, *_: object, committed: bool) -> None:
+            raise AssertionError("there is no marker")
+
+        def next_timer(self) -> int | None:
+            return None
+
+        def expire(self, *_: object) -> list[Decision[None]]:
+            return []
+
+    assert loading.replay_log(driver.log, Replayed()) == 1
+    assert met == [0]
 
 
 def broken(world: World) -> World:

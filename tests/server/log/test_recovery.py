@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from oncelog_protocol.types import uuid_to_string
+from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import AppendError, CorruptLog, InconsistentTopicId
 from oncelog_server.storage.files import StorageError
 from tests.server.log.driver import (
@@ -107,6 +108,38 @@ def test_damage_below_the_recovery_point_is_never_skipped(clean: bool) -> None:
         driver.open(clean=clean, recovery_point=point, files=disk)
     assert corrupt.value.path == path
     assert 0 < corrupt.value.position <= len(disk.nodes[path].data)
+
+
+def test_s17_a_log_has_no_hole_where_the_end_of_a_segment_was_lost() -> None:
+    """The power failed when the next segment had a name already: between whole batches there is
+    nothing torn to be seen."""
+    driver = Driver()
+    driver.plain()
+    kept = driver.log.size_bytes
+    driver.plain()
+    driver.log.roll(driver.now_ms)
+    driver.plain()
+    first, second = driver.log.segments
+    del driver.files.nodes[first.log.path].data[kept:]
+    driver.kill()
+    assert driver.log.log_end_offset == 1
+    assert driver.log.recovery.cut_reason == "the next segment begins at offset 2"
+    assert second.log.path not in driver.files.after_kill().nodes
+    assert driver.plain().base_offset == 1
+    check_invariants(driver.log, driver.files)
+
+
+def test_a_gap_that_compaction_has_left_is_no_loss() -> None:
+    driver = Driver(LogConfig(cleanup_policy=frozenset({"compact"})))
+    driver.plain()
+    kept = driver.log.size_bytes
+    driver.plain()
+    driver.log.roll(driver.now_ms)
+    driver.plain()
+    del driver.files.nodes[driver.log.segments[0].log.path].data[kept:]
+    driver.kill()
+    assert driver.log.log_end_offset == 3
+    assert [record.offset for record in read_all(driver.log, 0)] == [0, 2]
 
 
 def test_a_flipped_byte_below_the_recovery_point_of_the_last_segment_is_found() -> None:
