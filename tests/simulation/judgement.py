@@ -258,8 +258,8 @@ class Judgement:
 
 
 def _undecided(broker: Broker) -> Iterator[str]:
-    for name, reason in broker.partitions.offline().items():
-        yield f"{name} is offline: {reason}"
+    for offline, reason in broker.partitions.offline().items():
+        yield f"{offline} is offline: {reason}"
     for partition in broker.partitions:
         stable, high = partition.last_stable_offset, partition.high_watermark
         end = partition.log.log_end_offset

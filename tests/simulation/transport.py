@@ -68,7 +68,7 @@ class SimTransport(asyncio.Transport):
         if isinstance(protocol, asyncio.BufferedProtocol):
             rest = memoryview(data)
             while rest and self.is_reading:
-                buffer = memoryview(protocol.get_buffer(len(rest)))  # type: ignore[arg-type]
+                buffer = memoryview(protocol.get_buffer(len(rest)))
                 count = min(len(buffer), len(rest))
                 buffer[:count] = rest[:count]
                 protocol.buffer_updated(count)
