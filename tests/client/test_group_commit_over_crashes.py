@@ -1,0 +1,102 @@
+"""A sink that writes batches by many processes and commits each by one decision, on a broker that
+is killed while it decides: every batch is there once, and never by halves."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from oncelog_client import (
+    Admin,
+    KafkaError,
+    NewTopic,
+    OffsetAndMetadata,
+    Producer,
+    TopicPartition,
+    TransactionGroup,
+    TransactionMember,
+)
+from tests.broker import Oncelog
+from tests.client.conftest import QUICK
+from tests.client.reading import read_values
+
+SINK, OUT = "sink", "out"
+STATE = TopicPartition("sink-state", 0)
+TASKS, BATCHES, KILLS = 4, 8, 6
+
+
+class Sink:
+    """What a driver does that may be started again at any moment: fence, read how far the sink is,
+    write the next batch, decide it."""
+
+    def __init__(self, broker: Oncelog) -> None:
+        self.broker = broker
+        self.generation = 0
+
+    async def open(self, admin: Admin) -> tuple[TransactionGroup, TransactionMember, int]:
+        """A new generation; everybody before it is fenced before the state is read."""
+        self.generation += 1
+        group = TransactionGroup(SINK, self.generation)
+        parent = await admin.init_producer(SINK, group)
+        found = await admin.list_group_offsets(SINK, [STATE], require_stable=True)
+        return group, parent, found[STATE].offset if STATE in found else 0
+
+    async def write(
+        self, admin: Admin, group: TransactionGroup, batch: int
+    ) -> list[TransactionMember]:
+        async def task(number: int) -> TransactionMember | None:
+            name = f"{SINK}/{group.generation_id}/{number}"
+            made = await admin.init_producer(name, group)
+            async with Producer(self.broker.address, transactional_id=name) as producer:
+                await producer.adopt_transactions(made, group)
+                await producer.begin_transaction()
+                await producer.send(OUT, b"%d" % batch, partition=number % 2)
+                return await producer.hand_over_transaction()
+
+        handed = await asyncio.gather(*(task(number) for number in range(TASKS)))
+        return [one for one in handed if one is not None]
+
+
+@pytest.mark.parametrize("flush_on_ack", ["false", "true"])
+async def test_every_batch_is_there_once_and_whole_whenever_the_broker_is_killed(
+    tmp_path: Path, flush_on_ack: str
+) -> None:
+    chance = random.Random(7)
+    kills = 0
+    settings = {
+        "oncelog.flush.on.ack": flush_on_ack,
+        # What is not there need not be opened at each start.
+        "transaction.state.log.num.partitions": "3",
+        "offsets.topic.num.partitions": "3",
+    }
+    with Oncelog(tmp_path, QUICK | settings) as broker:
+        sink = Sink(broker)
+        async with Admin(broker.address) as admin:
+            await admin.create_topics([NewTopic(OUT, 2, 1), NewTopic(STATE.topic, 1, 1)])
+        while True:
+            async with Admin(broker.address) as admin:
+                group, parent, batch = await sink.open(admin)
+                values = await read_values(broker.address, OUT, committed=True)
+                assert sorted(int(value or b"-1") for value in values) == [
+                    number for number in range(batch) for _ in range(TASKS)
+                ]
+                if batch >= BATCHES:
+                    break
+                members = await sink.write(admin, group, batch)
+                state = {STATE: OffsetAndMetadata(batch + 1, f"generation {sink.generation}")}
+                deciding = asyncio.create_task(admin.commit_group(SINK, parent, members, state))
+                killed = kills < KILLS
+                if killed:
+                    kills += 1
+                    await asyncio.sleep(chance.random() * 0.006)
+                    broker.kill()
+                    deciding.cancel()
+                with suppress(KafkaError, asyncio.CancelledError):
+                    await deciding
+            if killed:
+                broker.start()
+    assert kills == KILLS
