@@ -1,0 +1,130 @@
+"""The broker dies while a prepared transaction is kept and ended (KIP-939): what is decided is the
+transaction that was begun, once, on all partitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from tests.broker import Oncelog
+from tests.conformance.transacting import add_partitions
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import (
+    BUSY,
+    Identity,
+    batch,
+    end_transaction,
+    find_coordinator,
+    produce,
+)
+from tests.faults.driving import QUICK, create, end_offset, last_stable_offset, merged, values
+from tests.faults.dying import Dying
+
+TOPIC = "t"
+PARTITIONS = range(3)
+LAST_EPOCH = 32_766
+SETTINGS = merged(QUICK, {"transaction.two.phase.commit.enable": "true"})
+# Three partitions are added; the fourth such record keeps the transaction.
+KEEPING = ["before-add-partitions:4", "torn-add-partitions:4", "after-add-partitions:4"]
+ENDING = [
+    *("before-prepare", "torn-prepare", "after-prepare", "before-marker", "after-marker:2"),
+    *("torn-marker:3", "after-marker:3", "before-complete", "torn-complete", "after-complete"),
+    "answer-end-txn",
+]
+
+
+def init(wire: Wire, *, keep: bool) -> InitProducerIdResponse:
+    """InitProducerId v6, until the coordinator is there."""
+    request = InitProducerIdRequest(TOPIC, 60_000, enable_2pc=True, keep_prepared_txn=keep)
+    answers: list[InitProducerIdResponse] = []
+
+    def answered() -> bool:
+        answers.append(wire.call(request, 6))
+        return answers[-1].error_code not in BUSY
+
+    find_coordinator(wire, TOPIC)
+    wait_until(answered, "a producer id")
+    assert answers[-1].error_code == ErrorCode.NONE, ErrorCode(answers[-1].error_code)
+    return answers[-1]
+
+
+def identity(answer: InitProducerIdResponse) -> Identity:
+    return Identity(answer.producer_id, answer.producer_epoch, TOPIC)
+
+
+def prepared(dying: Dying, *, at_last_epoch: bool) -> Identity:
+    """A transaction with a record in every partition, whose producer is gone."""
+    dying.insist(lambda wire: create(wire, TOPIC, partitions=len(PARTITIONS)))
+    who = identity(dying.insist(lambda wire: init(wire, keep=False)))
+    if at_last_epoch:
+        left = LAST_EPOCH - who.producer_epoch
+        for _ in range(left):
+            dying.wire.send(InitProducerIdRequest(TOPIC, 60_000, enable_2pc=True), 6)
+        for _ in range(left):
+            who = identity(dying.wire.answer())
+        assert who.producer_epoch == LAST_EPOCH
+    for partition in PARTITIONS:
+        answer = produce(dying.wire, TOPIC, batch(who, 0), who=who, partition=partition)
+        assert answer.error_code == ErrorCode.NONE
+    return who
+
+
+def wait_for_decision(wire: Wire, partition: int) -> None:
+    """A marker may be there twice, before and after the crash."""
+    wait_until(
+        lambda: last_stable_offset(wire, TOPIC, partition) == end_offset(wire, TOPIC, partition),
+        f"partition {partition} is decided",
+    )
+
+
+def survive(tmp_path: Path, point: str, *, commit: bool, at_last_epoch: bool) -> None:
+    with Dying(Oncelog(tmp_path, SETTINGS), point) as dying:
+        first = prepared(dying, at_last_epoch=at_last_epoch)
+        kept = dying.insist(lambda wire: init(wire, keep=True))
+        assert (kept.ongoing_txn_producer_id, kept.ongoing_txn_producer_epoch) == (
+            first.producer_id,
+            first.producer_epoch,
+        )
+        keeper = identity(kept)
+        assert (keeper.producer_id != first.producer_id) == at_last_epoch
+        ended = dying.insist(lambda wire: end_transaction(wire, keeper, commit=commit))
+        assert ended.error_code == ErrorCode.NONE, ErrorCode(ended.error_code)
+        assert len(dying.deaths) == 1, "the point was not reached"
+        wire = dying.wire
+        for partition in PARTITIONS:
+            wait_for_decision(wire, partition)
+            assert values(wire, TOPIC, partition=partition) == ([b"v"] if commit else [])
+        assert add_partitions(wire, first, (TOPIC, 0)) != [ErrorCode.NONE]
+        again = end_transaction(wire, keeper, commit=commit)
+        assert (again.error_code, again.producer_id, again.producer_epoch) == (
+            ErrorCode.NONE,
+            ended.producer_id,
+            ended.producer_epoch,
+        )
+        heir = Identity(ended.producer_id, ended.producer_epoch, TOPIC)
+        assert produce(wire, TOPIC, batch(heir, 0), who=heir).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("point", "commit"),
+    [(point, True) for point in (*KEEPING, *ENDING)]
+    + [
+        (point, False) for point in (KEEPING[2], "after-prepare", "after-marker:2", "torn-complete")
+    ],
+)
+def test_w2_the_decision_reaches_the_original_whichever_step_the_broker_dies_at(
+    tmp_path: Path, point: str, commit: bool
+) -> None:
+    survive(tmp_path, point, commit=commit, at_last_epoch=False)
+
+
+@pytest.mark.parametrize("point", [KEEPING[2], "after-prepare", "torn-complete"])
+def test_w5_e4_it_does_so_where_epochs_have_run_out(tmp_path: Path, point: str) -> None:
+    survive(tmp_path, point, commit=True, at_last_epoch=True)
