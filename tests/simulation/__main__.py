@@ -12,6 +12,7 @@ import click
 from tests.simulation.report import Figures, failure_lines, one_line
 from tests.simulation.run import Verdict, run_seed
 from tests.simulation.shrinking import shrink
+from tests.simulation.sometimes import ENOUGH_SEEDS, never_met
 
 # After so many failures the rest is not worth its time.
 ENOUGH_FAILURES = 5
@@ -66,7 +67,10 @@ def _many(seeds: Iterable[int], processes: int, shrinks: bool, quiet: bool) -> i
             click.echo(f"{figures.seeds} seeds, {failures} failed", err=True)
     if not quiet:
         click.echo("\n".join(figures.lines()))
-    return int(failures > 0)
+    missing = never_met(figures.met) if figures.seeds >= ENOUGH_SEEDS else []
+    for name in missing:
+        click.echo(f"NEVER MET: {name}")
+    return int(failures > 0 or bool(missing))
 
 
 def _verdicts(seeds: Iterable[int], processes: int) -> Iterator[Verdict]:

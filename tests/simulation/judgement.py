@@ -41,6 +41,8 @@ class Judgement:
     async def pass_on(self) -> None:
         world = self._world
         await world.healed()
+        # What is killed from here on has been stopped.
+        world.node.on_death = lambda broker: None
         await self._until_decided()
         await self._read_everything()
         await self._until_disconnected()

@@ -4,10 +4,108 @@ does not look there any more."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
+from typing import Final
+
+# After so many seeds each of STATES must have been met.
+ENOUGH_SEEDS: Final = 2_000
+
+STATES: Final = (
+    # What the broker held when it was killed (C-points of the crash matrix among them).
+    "killed with a transaction open",
+    "killed before EMPTY was committed",
+    "killed before ONGOING was committed",
+    "killed before PREPARE_COMMIT was committed",
+    "killed before PREPARE_ABORT was committed",
+    "killed before COMPLETE_COMMIT was committed",
+    "killed before COMPLETE_ABORT was committed",
+    "killed in PREPARE_COMMIT",
+    "killed in PREPARE_ABORT",
+    "killed between the last marker and COMPLETE",
+    "killed while EndTxn waits",
+    "killed while a producer waits for the disk",
+    "killed during a verification",
+    "killed inside a change of the disk",
+    "power lost inside a change of the disk",
+    "killed with the last stable offset held back",
+    "killed with records that are not committed",
+    "killed with deleted segments still on disk",
+    "killed with group offsets committed",
+    "killed with group offsets in a transaction",
+    "killed with a group PREPARING_REBALANCE",
+    "killed with a group COMPLETING_REBALANCE",
+    "killed with a group STABLE",
+    "client killed",
+    # Starts and stops.
+    "clean start",
+    "start after a crash",
+    "start refused",
+    "clean stop",
+    "stop that is not clean",
+    "log not closed",
+    "partition offline",
+    "cannot lead partition",
+    "torn end cut off",
+    "rebuilt metadata",
+    "rebuilt leader-epoch-checkpoint",
+    # The disk.
+    "disk refused append",
+    "disk refused create",
+    "disk refused read",
+    "disk refused sync",
+    "checkpoints not written",
+    "log compacted",
+    "log not compacted",
+    "log of many segments",
+    # Transactions, as the broker tells of them.
+    "transaction aborted: newer instance",
+    "transaction aborted: timed out",
+    "producer refused: newer instance",
+    "producer refused: timed out",
+    "connection closed: idle",
+    "connection closed: the broker stops",
+    # Transactions, as clients met them.
+    "transactional id taken over",
+    "commit outcome unknown",
+    "commit refused, abortable",
+    "abort timed out",
+    "transaction lost: PRODUCER_FENCED",
+    "transaction to be aborted: INVALID_PRODUCER_EPOCH",
+    "transaction to be aborted: PRODUCER_FENCED",
+    "transaction to be aborted: REQUEST_TIMED_OUT",
+    "left a prepared transaction to the next producer",
+    "prepared transaction found after a crash",
+    "end refused PRODUCER_FENCED",
+    "raw producer lost an answer",
+    "duplicate answered with its first offset",
+    "batch refused CONCURRENT_TRANSACTIONS",
+    "batch refused INVALID_PRODUCER_EPOCH",
+    "batch refused KAFKA_STORAGE_ERROR",
+    "batch refused NOT_ENOUGH_REPLICAS",
+    "batch refused OUT_OF_ORDER_SEQUENCE_NUMBER",
+    "batch refused INVALID_TIMESTAMP",
+    "client met CONCURRENT_TRANSACTIONS",
+    "client met COORDINATOR_NOT_AVAILABLE",
+    "client met NETWORK_EXCEPTION",
+    "client met REQUEST_TIMED_OUT",
+    # What is in the logs at the end.
+    "two transactions open in one partition",
+    "committed and aborted transaction interleaved",
+    "committed transaction over several segments",
+    "aborted transaction over several segments",
+    "committed group offsets",
+    "aborted group offsets",
+    "marker of a later coordinator",
+    "marker without data",
+    "producer epoch above ten",
+    # What transactions do not promise, and so may happen.
+    "allowed G0",
+    "allowed int-send-skip",
+)
 
 
 class Sometimes:
-    """`met(name)` in passing."""
+    """`met(name)` in passing; names that are not in STATES are counted, and need not come back."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -15,3 +113,7 @@ class Sometimes:
     def met(self, name: str, times: int = 1) -> None:
         if times > 0:
             self.counts[name] += times
+
+
+def never_met(met: Collection[str]) -> list[str]:
+    return [name for name in STATES if name not in met]
