@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.batch import build_batch, read_records, split_batches
 from oncelog_protocol.records.record import NewRecord
 from oncelog_server.cleaning.cleaner import REST_MS, LogCleaner
 from oncelog_server.cleaning.slices import SlicedWork
@@ -296,3 +296,40 @@ def test_l11_coordinators_load_from_compacted_logs_what_they_had_in_memory() -> 
         logs = [cleaning.compact(TXN_LOG), cleaning.compact(OFFSETS)]
         assert memory(world) == expected
         assert world.offset()[1] == expected[1][0]["g", "in", 0].offset  # type: ignore[index]
+
+
+def tombstones(one: Partition) -> list[int]:
+    found = []
+    for segment in one.log.segments:
+        data = segment.log.read(0, segment.size)
+        for position, header in split_batches(data):
+            if not header.is_control:
+                records = read_records(data, position, max_bytes=1 << 20)
+                found += [record.offset for record in records if record.value is None]
+    return found
+
+
+def test_tombstones_of_expired_offsets_are_cleaned_in_the_end() -> None:
+    world = World()
+    one = world.partitions[OFFSETS]
+    producer = world.producer()
+    world.add(producer, OFFSETS)
+    value_of(world.commit_offset(producer, 7))
+    value_of(world.end(producer, True))
+    world.settle(8 * 24 * 3_600_000)
+    written = tombstones(one)
+    assert written, "the offset has expired"
+    assert world.offset()[1] == -1
+    cleaning = Cleaning(world)
+    cleaning.compact(OFFSETS, min_cleanable_dirty_ratio=0.0)
+    for turn in range(3):
+        one.log.roll(world.wall())
+        producer = world.producer(f"t{turn}")
+        world.add(producer, OFFSETS, transactional_id=f"t{turn}")
+        value_of(world.commit_offset(producer, turn, transactional_id=f"t{turn}"))
+        value_of(world.end(producer, False, transactional_id=f"t{turn}"))
+        world.settle(12_000)
+        if not turn:
+            assert tombstones(one) == written, "their horizon is still to come"
+    assert tombstones(one) == []
+    assert world.crash().offset()[1] == -1

@@ -7,7 +7,7 @@ knows nothing of the server's state.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, TypeVar, overload
 
@@ -30,7 +30,7 @@ from oncelog_server.coordination.transactions import TransactionCoordinator
 from oncelog_server.deferred import Deferred
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.moment import Caller
-from oncelog_server.log.config import LogConfig
+from oncelog_server.log.config import COMPACT, LogConfig
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.partition import Isolation, Partition
@@ -58,6 +58,8 @@ TXN_LOG = TopicPartition(TRANSACTION_STATE, 0)
 OFFSETS = TopicPartition(CONSUMER_OFFSETS, 0)
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 DATA = (A0, A1, B0)
+# As the internal topics are.
+COMPACTED = frozenset({COMPACT})
 GROUP = "g"
 
 
@@ -163,7 +165,7 @@ class World:
         log = PartitionLog.open(
             self.files,
             partition_directory(*name),
-            self.config,
+            self.config if name in DATA else replace(self.config, cleanup_policy=COMPACTED),
             topic_id=bytes(16),
             now_ms=self.started_wall_ms,
             clean_shutdown=False,

@@ -1,0 +1,100 @@
+"""A broker killed while it compacts: nothing is lost, and the work is done in the end (S9)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
+
+TOPIC = "compacted"
+KEYS = 50
+SETTINGS = {
+    "log.cleaner.backoff.ms": "20",
+    # A pass takes some tenths of a second, so that kills meet it anywhere.
+    "log.cleaner.io.max.bytes.per.second": "10000000",
+}
+CONFIG = {
+    "cleanup.policy": "compact",
+    "segment.bytes": "200000",
+    "min.cleanable.dirty.ratio": "0",
+    "delete.retention.ms": "0",
+}
+
+
+def write(address: str, life: int) -> dict[bytes, bytes]:
+    """Two committed and one aborted transaction over all keys; what is then the latest of each."""
+    producer = Producer(
+        {
+            "bootstrap.servers": address,
+            "transactional.id": "writer",
+            "log_level": 0,
+            "batch.size": 20_000,
+        }
+    )
+    producer.init_transactions(20)
+    latest = {}
+    for turn in range(3):
+        producer.begin_transaction()
+        for number in range(20 * KEYS):
+            key = b"key-%d" % (number % KEYS)
+            value = b"%d-%d-%d" % (life, turn, number) + bytes(200)
+            producer.produce(TOPIC, key=key, value=value, partition=0)
+            if turn < 2:
+                latest[key] = value
+        if turn < 2:
+            producer.commit_transaction(20)
+        else:
+            producer.abort_transaction(20)
+    return latest
+
+
+def read(address: str) -> dict[bytes, bytes]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address, "group.id": "reader", "enable.partition.eof": True,
+            "isolation.level": "read_committed", "log_level": 0,
+        }
+    )  # fmt: skip
+    consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
+    latest: dict[bytes, bytes] = {}
+    while True:
+        message = consumer.poll(20)
+        assert message is not None, "nothing comes"
+        if message.error() is not None:
+            consumer.close()
+            return latest
+        key, value = message.key(), message.value()
+        assert isinstance(key, bytes)
+        assert isinstance(value, bytes)
+        latest[key] = value
+
+
+def test_s9_a_broker_killed_again_and_again_while_it_compacts_loses_nothing(
+    tmp_path: Path,
+) -> None:
+    with Oncelog(tmp_path, SETTINGS) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+        admin.create_topics([NewTopic(TOPIC, 1, 1, config=CONFIG)])[TOPIC].result(20)
+        directory = broker.data / f"{TOPIC}-0"
+
+        def is_under_way() -> bool:
+            return any(name.suffix in (".cleaned", ".swap") for name in directory.iterdir())
+
+        def is_clean() -> bool:
+            closed = sorted(directory.glob("*.log"))[:-1]
+            return sum(log.stat().st_size for log in closed) < 40_000
+
+        for life in range(4):
+            latest = write(broker.address, life)
+            wait_until(is_under_way, "a pass is under way")
+            broker.kill()
+            broker.start()
+            assert read(broker.address) == latest
+        wait_until(is_clean, "all is compacted")
+        assert read(broker.address) == latest
+        assert broker.stop() == 0
+        assert not is_under_way()
