@@ -13,8 +13,8 @@ from tests.kafka.kafka import Kafka
 # After a kill the controller waits for the end of the old session before it takes the broker back.
 QUICK_RESTART = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 
-# How often Kafka looks for transactions to abort and logs to compact: 10 and 15 s by default, longer
-# than a test may wait.
+# How often Kafka looks for transactions to abort and logs to compact: 10 and 15 s by default,
+# longer than a test may wait.
 QUICK_TIMEOUTS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "log.cleaner.backoff.ms": "200",
