@@ -33,7 +33,10 @@ def encode_lines(lines: Iterable[str]) -> bytes:
 
 def decode_lines(data: bytes) -> list[str]:
     """The lines of a checkpoint; an empty file has none, as in Kafka. Raises
-    MalformedCheckpoint."""
+    MalformedCheckpoint, also where the last line does not end: of `7 247` a power loss may have
+    left `7 2`."""
+    if data and data[-1:] != b"\n":
+        raise MalformedCheckpoint("cut off")
     try:
         lines = data.decode().splitlines()
     except UnicodeDecodeError:

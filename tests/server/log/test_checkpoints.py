@@ -127,6 +127,16 @@ def test_an_epoch_before_the_first_ends_where_that_begins() -> None:
     assert epochs().end_offset_for(0, 20) is None
 
 
+def test_s8_s17_leader_epochs_cut_anywhere_are_refused_or_none() -> None:
+    """A torn file must not pass for a shorter list: readers would be sent back (KIP-320)."""
+    whole = epochs((1, 0), (2, 89), (7, 247)).encode()
+    for size in range(len(whole)):
+        try:
+            assert not list(LeaderEpochs.decode(whole[:size]))
+        except MalformedCheckpoint:
+            continue
+
+
 def test_truncation_from_both_ends() -> None:
     there = epochs((0, 0), (2, 3), (4, 7))
     assert there.truncate_from_end(7)
