@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
@@ -14,19 +15,27 @@ from oncelog_server.observe.exposition import CONTENT_TYPE, LINES_PER_SLICE
 from oncelog_server.observe.listener import MAX_REQUEST_BYTES, MetricsListener
 
 PAGE = ["a 1\n", "b 2\n"]
+SCRAPE = b"GET /metrics HTTP/1.1\r\n\r\n"
+OK = "HTTP/1.1 200 OK"
+CLOSED: tuple[str, dict[str, str], bytes] = ("", {}, b"")
+
+
+@asynccontextmanager
+async def serving(lines: Callable[[], Iterator[str]]) -> AsyncIterator[int]:
+    """The port of a listener, which is stopped whatever becomes of the test."""
+    listener = MetricsListener(lines)
+    _, port = await listener.bind("127.0.0.1", 0)
+    await listener.accept()
+    try:
+        yield port
+    finally:
+        listener.stop()
 
 
 @pytest.fixture
-async def listener() -> AsyncIterator[MetricsListener]:
-    one = MetricsListener(lambda: iter(PAGE))
-    yield one
-    one.stop()
-
-
-async def started(listener: MetricsListener) -> int:
-    _, port = await listener.bind("127.0.0.1", 0)
-    await listener.accept()
-    return port
+async def port() -> AsyncIterator[int]:
+    async with serving(lambda: iter(PAGE)) as one:
+        yield one
 
 
 async def ask(port: int, request: bytes) -> tuple[str, dict[str, str], bytes]:
@@ -42,18 +51,17 @@ async def ask(port: int, request: bytes) -> tuple[str, dict[str, str], bytes]:
     return status, dict(line.split(": ", 1) for line in lines if line), body
 
 
-async def test_a_scrape_gets_the_page(listener: MetricsListener) -> None:
-    port = await started(listener)
+async def test_a_scrape_gets_the_page(port: int) -> None:
     for path in (b"/metrics", b"/metrics?name=x"):
         status, headers, body = await ask(port, b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert status == "HTTP/1.1 200 OK"
+        assert status == OK
         assert headers["Content-Type"] == CONTENT_TYPE
         assert int(headers["Content-Length"]) == len(body)
         assert body.decode() == "".join(PAGE)
 
 
-async def test_head_has_the_length_and_no_page(listener: MetricsListener) -> None:
-    _, headers, body = await ask(await started(listener), b"HEAD /metrics HTTP/1.1\r\n\r\n")
+async def test_head_has_the_length_and_no_page(port: int) -> None:
+    _, headers, body = await ask(port, b"HEAD /metrics HTTP/1.1\r\n\r\n")
     assert (int(headers["Content-Length"]), body) == (8, b"")
 
 
@@ -65,38 +73,29 @@ async def test_head_has_the_length_and_no_page(listener: MetricsListener) -> Non
         ("POST /metrics HTTP/1.1", "405"),
     ],
 )
-async def test_anything_else_is_refused(
-    listener: MetricsListener, request_line: str, status: str
-) -> None:
-    found, _, _ = await ask(await started(listener), f"{request_line}\r\n\r\n".encode())
+async def test_anything_else_is_refused(port: int, request_line: str, status: str) -> None:
+    found, _, _ = await ask(port, f"{request_line}\r\n\r\n".encode())
     assert found.split()[1] == status
 
 
 async def test_what_is_no_request_is_closed_without_an_answer(
-    listener: MetricsListener, monkeypatch: pytest.MonkeyPatch
+    port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listening, "REQUEST_TIMEOUT_S", 0.05)
-    port = await started(listener)
     for nonsense in (b"\0\0\0\x10\0\x12", b"GET /metrics", b"x" * (MAX_REQUEST_BYTES + 9)):
-        assert await ask(port, nonsense) == ("", {}, b"")
+        assert await ask(port, nonsense) == CLOSED
 
 
-async def test_a_port_in_use_is_said_by_the_name_of_its_setting(listener: MetricsListener) -> None:
-    port = await started(listener)
+async def test_a_port_in_use_is_said_by_the_name_of_its_setting(port: int) -> None:
     with pytest.raises(PortInUse, match=r"oncelog\.metrics\.port"):
         await MetricsListener(lambda: iter(PAGE)).bind("127.0.0.1", port)
 
 
-async def test_a_page_that_fails_closes_the_connection_and_the_next_one_is_served(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_page_that_fails_closes_the_connection_and_the_next_one_is_served() -> None:
     pages: list[Iterator[str]] = [iter(PAGE), failing()]
-    listener = MetricsListener(lambda: pages.pop())
-    port = await started(listener)
-    assert await ask(port, b"GET /metrics HTTP/1.1\r\n\r\n") == ("", {}, b"")
-    status, _, _ = await ask(port, b"GET /metrics HTTP/1.1\r\n\r\n")
-    assert status == "HTTP/1.1 200 OK"
-    listener.stop()
+    async with serving(lambda: pages.pop()) as port:
+        assert await ask(port, SCRAPE) == CLOSED
+        assert (await ask(port, SCRAPE))[0] == OK
 
 
 def failing() -> Iterator[str]:
@@ -106,61 +105,69 @@ def failing() -> Iterator[str]:
 
 async def test_others_have_their_turn_between_the_slices_of_a_page() -> None:
     """Whatever the page's length: the loop never does more than one slice at a time."""
-    turns = 0
-    taken: list[int] = []
+    turn = 0
+    made_in_turn: Counter[int] = Counter()
 
     def lines() -> Iterator[str]:
         for _ in range(50 * LINES_PER_SLICE):
-            taken.append(turns)
+            made_in_turn[turn] += 1
             yield "a 1\n"
 
-    listener = MetricsListener(lines)
-    port = await started(listener)
-    asked = asyncio.create_task(ask(port, b"GET /metrics HTTP/1.1\r\n\r\n"))
-    while not asked.done():
-        turns += 1
-        await asyncio.sleep(0)
-    assert len((await asked)[2]) == 50 * LINES_PER_SLICE * 4
-    assert max(map(taken.count, set(taken))) <= LINES_PER_SLICE
-    listener.stop()
+    async with serving(lines) as port:
+        asked = asyncio.create_task(ask(port, SCRAPE))
+        while not asked.done():
+            turn += 1
+            await asyncio.sleep(0)
+        _, _, body = await asked
+    assert len(body) == 50 * LINES_PER_SLICE * 4
+    assert max(made_in_turn.values()) <= LINES_PER_SLICE
 
 
 async def test_connections_that_ask_nothing_are_bounded_in_number_and_time(
-    listener: MetricsListener, monkeypatch: pytest.MonkeyPatch
+    port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listening, "MAX_CONNECTIONS", 2)
     monkeypatch.setattr(listening, "REQUEST_TIMEOUT_S", 0.2)
-    port = await started(listener)
     silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
     with suppress(ConnectionError):
-        assert await ask(port, b"GET /metrics HTTP/1.1\r\n\r\n") == ("", {}, b"")
+        assert await ask(port, SCRAPE) == CLOSED
     for reader, writer in silent:
         assert await asyncio.wait_for(reader.read(), 10) == b""
         writer.close()
-    status, _, _ = await ask(port, b"GET /metrics HTTP/1.1\r\n\r\n")
-    assert status == "HTTP/1.1 200 OK"
+    assert (await ask(port, SCRAPE))[0] == OK
 
 
 async def test_more_scrapes_at_once_than_make_sense_are_refused() -> None:
     busy = asyncio.Event()
+    over = False
     pages = 0
 
-    def endless() -> Iterator[str]:
+    def long() -> Iterator[str]:
         nonlocal pages
         pages += 1
         if pages == listening.MAX_PAGES:
             busy.set()
+        while not over:
+            yield "a 1\n"
+
+    async with serving(long) as port:
+        slow = [asyncio.create_task(ask(port, SCRAPE)) for _ in range(listening.MAX_PAGES)]
+        await asyncio.wait_for(busy.wait(), 10)
+        status, _, _ = await ask(port, SCRAPE)
+        assert status.split()[1] == "503"
+        over = True
+        assert {status for status, _, _ in await asyncio.gather(*slow)} == {OK}
+
+
+async def test_a_stop_ends_scrapes_that_are_under_way() -> None:
+    busy = asyncio.Event()
+
+    def endless() -> Iterator[str]:
+        busy.set()
         while True:
             yield "a 1\n"
 
-    listener = MetricsListener(endless)
-    port = await started(listener)
-    slow = [
-        asyncio.create_task(ask(port, b"GET /metrics HTTP/1.1\r\n\r\n"))
-        for _ in range(listening.MAX_PAGES)
-    ]
-    await asyncio.wait_for(busy.wait(), 10)
-    status, _, _ = await ask(port, b"GET /metrics HTTP/1.1\r\n\r\n")
-    assert status.split()[1] == "503"
-    listener.stop()
-    assert all(answer == ("", {}, b"") for answer in await asyncio.gather(*slow))
+    async with serving(endless) as port:
+        asked = asyncio.create_task(ask(port, SCRAPE))
+        await asyncio.wait_for(busy.wait(), 10)
+    assert await asked == CLOSED
