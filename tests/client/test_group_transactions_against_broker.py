@@ -277,6 +277,35 @@ async def test_with_a_consumer_offsets_are_sent_in_its_name(
         assert offsets[inputs[0]].offset == 1
 
 
+async def test_a_group_that_was_made_anew_is_not_refused_for_ever(
+    oncelog: str, topic: str, name: str, inputs: list[TopicPartition]
+) -> None:
+    """Its coordinator counts generations from 1 again: it is believed, a producer alone is not."""
+    async with (
+        Producer(oncelog, transactional_id=f"{name}-old") as old,
+        Producer(oncelog, transactional_id=f"{name}-new") as new,
+    ):
+        await old.init_transactions(inputs, name, 1_000)
+        await old.begin_transaction()
+        await old.send(topic, b"old")
+        await old.flush()
+        with pytest.raises(FencedInGroupError):
+            await new.init_transactions(inputs, name, 1)
+        async with Consumer(oncelog, group_id=name) as consumer:
+            await consumer.subscribe([inputs[0].topic])
+            await poll_until([consumer], consumer.assignment)
+            generation = consumer.group_metadata().generation_id
+            for wrong in (generation + 1, 1_000, 2_000):
+                with pytest.raises(FencedInGroupError):
+                    await new.init_transactions(inputs, name, wrong)
+            await new.init_transactions(inputs, name, generation)
+            async with new.transaction():
+                await new.send(topic, b"new")
+        with pytest.raises(FencedInGroupError):
+            await old.commit_transaction()
+    assert await read_values(oncelog, topic, committed=True) == [b"new"]
+
+
 async def test_switched_off_it_is_not_announced_and_not_served(tmp_path: Path, name: str) -> None:
     with Oncelog(tmp_path, QUICK | {"group.transactions.enable": "false"}) as broker:
         async with Producer(broker.address, transactional_id=name) as producer:

@@ -24,6 +24,7 @@ from oncelog_server.transaction.group_init import (
     decide_init_in_group,
     decide_init_outside_group,
 )
+from oncelog_server.transaction.group_restart import decide_start_over
 from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
 from oncelog_server.transaction.metadata import NO_PRODUCER_ID
@@ -60,9 +61,12 @@ class GroupTransactions:
 
     # --- InitProducerId
 
-    def init_producer_id(self, command: InitProducerId, membership: Membership | None) -> Answer:
+    def init_producer_id(
+        self, command: InitProducerId, membership: Membership | None, *, is_current: bool
+    ) -> Answer:
         """Within a group, or (None) of an id that is in one. First the id is fenced wherever else
-        it has been used, so that it has one owner. Raises Refused."""
+        it has been used, so that it has one owner. `is_current`: the group's own coordinator says
+        that this is its generation. Raises Refused."""
         if command.by_operator:
             return self._end_open(command)
         key = command.transactional_id if membership is None else membership.group_id
@@ -70,6 +74,15 @@ class GroupTransactions:
         if membership is not None:
             # Where the id would be without a group: that must not be unreadable just now.
             self._owner(command.transactional_id)
+        if (
+            is_current
+            and membership is not None
+            and membership.generation_id < shard.groups.newest_generation(membership.group_id)
+        ):
+            decision, ids = decide_start_over(
+                shard, membership.group_id, command.caller, wall_ms=self._wall_ms()
+            )
+            return self._run(index, shard, decision, ids)
         if (
             command.producer_id != NO_PRODUCER_ID
             and not _is_here(shard, command.transactional_id)

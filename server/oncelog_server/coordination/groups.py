@@ -85,6 +85,17 @@ class GroupCoordinator:
         self._arm(shard)
         return answer
 
+    def live_generation(self, group_id: str) -> int | None:
+        """Of a group with members; None where there are none, or it is not coordinated here."""
+        count = self._partition_count()
+        if count == 0:
+            return None
+        try:
+            shard = self.runtime.shard(partition_for(group_id, count))
+        except Refused:
+            return None
+        return shard.live_generation(group_id)
+
     def concurrent_producers(self, request: TxnOffsetCommitRequest) -> frozenset[int]:
         """Producers that are about to commit offsets of the same input partitions for the same
         group. Raises Refused."""

@@ -170,11 +170,11 @@ class TransactionCoordinator:
         return shard.get(transactional_id) is not None
 
     def init_producer_id(
-        self, command: InitProducerId, membership: Membership | None = None
+        self, command: InitProducerId, group: Membership | None = None, *, is_current: bool = False
     ) -> Answer:
-        """`membership`: of a producer in a consumer group. Raises Refused."""
-        if membership is not None or command.transactional_id in self._grouped:
-            return self._groups.init_producer_id(command, membership)
+        """`group`: the producer's; `is_current`: in its generation of now. Raises Refused."""
+        if group is not None or command.transactional_id in self._grouped:
+            return self._groups.init_producer_id(command, group, is_current=is_current)
         index, shard = self.owner(command.transactional_id)
         decision = decide_init_producer_id(
             shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id

@@ -107,6 +107,13 @@ class GroupShard:
         """TxnOffsetCommit v0-6; the records belong to the request's transaction."""
         return self._commits.txn_offset_commit(request, self._seen(caller))
 
+    def live_generation(self, group_id: str) -> int | None:
+        """The generation of a group that has members."""
+        group = self.table.groups.get(group_id)
+        if group is None or group.state in (GroupState.EMPTY, GroupState.DEAD):
+            return None
+        return group.generation_id
+
     def concurrent_producers(self, request: TxnOffsetCommitRequest) -> frozenset[int]:
         """Whom a TxnOffsetCommit would meet: see `Commits`."""
         return self._commits.concurrent_producers(request)

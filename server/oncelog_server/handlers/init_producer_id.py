@@ -58,10 +58,14 @@ def _init(
         and node.authorizer.authorise(context.principal, Operation.TWO_PHASE_COMMIT, resource)
     ):
         raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    group_id = None
+    group_id = current = None
     if membership is not None:
         group_id = membership.group_id
         require_group(node, context, Operation.READ, group_id)
+        current = node.groups.live_generation(group_id)
+        if current is not None and current != membership.generation_id:
+            # The group's own coordinator knows best; there may be none (a sink's group).
+            raise Refused(ErrorCode.ILLEGAL_GENERATION)
     if not node.transactions.knows(request.transactional_id, group_id):
         node.producer_id_quota.charge(context.client_address, node.clock.monotonic_ms())
     return node.transactions.init_producer_id(
@@ -76,6 +80,7 @@ def _init(
             request.by_operator,
         ),
         membership,
+        is_current=current is not None,
     )
 
 

@@ -144,7 +144,15 @@ def decide_departure(
     reason = Reason(FenceCause.NEWER_INSTANCE, caller)
     if live.metadata.state is State.ONGOING:
         return fence(shard, live, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
-    # The next epoch is nobody's, as that of an initialisation whose answer was never given.
+    gone = cut_loose(shard, live, reason, wall_ms=wall_ms)
+    return together([gone], SUCCESS, also=shard.groups.removal((transactional_id,)))
+
+
+def cut_loose(
+    shard: TransactionShard, live: LiveTransaction, reason: Reason, *, wall_ms: int
+) -> Decision[TransactionResult]:
+    """Dead: the next epoch is nobody's, as that of an initialisation whose answer was never
+    given."""
     target = replace(
         live.metadata,
         state=State.DEAD,
@@ -155,11 +163,10 @@ def decide_departure(
         start_ms=-1,
         last_update_ms=wall_ms,
     )
-    gone = replace(
+    return replace(
         shard.decide(live, target, SUCCESS, TransactionResult),
         on_committed=shard.cut_off(live, reason, wall_ms),
     )
-    return together([gone], SUCCESS, also=shard.groups.removal((transactional_id,)))
 
 
 def decide_init_outside_group(

@@ -120,6 +120,10 @@ class TransactionGroups:
             membership.generation_id < self.newest_generation(membership.group_id)
         )
 
+    def ids_of(self, group_id: str) -> list[str]:
+        """Sorted."""
+        return sorted(self._of_group.get(group_id, ()))
+
     def others(self, membership: Membership, transactional_id: str) -> list[tuple[str, Membership]]:
         """The other ids of the group, sorted."""
         return [
