@@ -67,13 +67,15 @@ class Fate(Enum):
 class _Queue(Generic[T]):
     """The batches of one partition: `sent` in order of their sequences, then `waiting`."""
 
-    __slots__ = ("identity", "in_doubt", "next_sequence", "sent", "waiting")
+    __slots__ = ("identity", "in_doubt", "known_producer", "next_sequence", "sent", "waiting")
 
     def __init__(self) -> None:
         self.waiting: deque[Batch[T]] = deque()
         self.sent: list[Batch[T]] = []
         self.identity: ProducerIdentity = NO_IDENTITY
         self.next_sequence = 0
+        # The producer id whose batches the partition has.
+        self.known_producer = NO_IDENTITY.producer_id
         # A batch was lost or refused: the sequence has a hole, only a new epoch mends it.
         self.in_doubt = False
 
@@ -92,6 +94,10 @@ class _Queue(Generic[T]):
         if config.idempotent and (
             identity == NO_IDENTITY or (self.sent and self.identity != identity)
         ):
+            return None
+        if config.idempotent and self.sent and self.known_producer != identity.producer_id:
+            # A leader that has no batch of this producer takes any sequence for a beginning: if the
+            # first one were refused (no leader yet), the second would overtake it for good.
             return None
         return self.waiting[0]
 
@@ -220,6 +226,8 @@ class Accumulator(Generic[T]):
 
     def succeeded(self, batch: Batch[T]) -> None:
         """The broker has the batch."""
+        queue = self._queues[batch.partition]
+        queue.known_producer = queue.identity.producer_id
         self._finish(batch)
 
     def failed(self, batch: Batch[T], code: ErrorCode, now_ms: float, chance: float) -> Fate:
@@ -276,7 +284,8 @@ class Accumulator(Generic[T]):
         self._mend()
 
     def _doubt(self, partition: TopicPartition) -> None:
-        self._queues[partition].in_doubt = True
+        queue = self._queues[partition]
+        queue.in_doubt, queue.known_producer = True, NO_IDENTITY.producer_id
         self._doubtful.add(partition)
 
     def _mend(self) -> None:

@@ -57,6 +57,15 @@ def fill(acc: Accumulator[int], count: int, *, tp: TopicPartition = TP, now: flo
         acc.append(tp, record(200), number, now)
 
 
+def known(acc: Accumulator[int]) -> Accumulator[int]:
+    """Both partitions have a batch of the producer: its next sequence is 1."""
+    fill(acc, 1)
+    fill(acc, 1, tp=OTHER)
+    for batch in drain(acc):
+        acc.succeeded(batch)
+    return acc
+
+
 def drain(acc: Accumulator[int], now: float = 0) -> list[Batch[int]]:
     return acc.drain([TP, OTHER], now, 1 << 20)
 
@@ -84,7 +93,7 @@ def test_hurry_ends_the_linger() -> None:
 
 
 def test_one_batch_per_partition_in_a_request_up_to_its_size() -> None:
-    acc = accumulator()
+    acc = known(accumulator())
     fill(acc, 2)
     fill(acc, 2, tp=OTHER)
     assert {batch.partition for batch in drain(acc)} == {TP, OTHER}
@@ -92,7 +101,7 @@ def test_one_batch_per_partition_in_a_request_up_to_its_size() -> None:
 
 
 def test_no_partition_starves_when_requests_are_small() -> None:
-    acc = accumulator()
+    acc = known(accumulator())
     fill(acc, 4)
     fill(acc, 4, tp=OTHER)
     turns = [acc.drain([TP, OTHER], 0, 1)[0].partition for _ in range(4)]
@@ -100,7 +109,7 @@ def test_no_partition_starves_when_requests_are_small() -> None:
 
 
 def test_what_is_sent_carries_identity_and_sequence() -> None:
-    acc = accumulator(batch_size=60)
+    acc = known(accumulator(batch_size=60))
     for number in range(5):
         acc.append(TP, record(1), number, 0)
     first = acc.drain([TP], 5, 1 << 20)[0]
@@ -108,7 +117,7 @@ def test_what_is_sent_carries_identity_and_sequence() -> None:
     second = acc.drain([TP], 10, 1 << 20)[0]
     headers = [read_header(batch.wire) for batch in (first, second)]
     assert [(h.producer_id, h.producer_epoch) for h in headers] == [IDENTITY, IDENTITY]
-    assert [h.base_sequence for h in headers] == [0, len(first.records)]
+    assert [h.base_sequence for h in headers] == [1, 1 + len(first.records)]
     assert len(read_records(first.wire, max_bytes=1 << 20)) == len(first.records)
 
 
@@ -120,8 +129,21 @@ def test_nothing_leaves_without_an_identity() -> None:
     assert acc.ready_at_ms(TP, 0) is None
 
 
-def test_at_most_five_batches_of_a_partition_are_in_flight() -> None:
+def test_the_first_batch_of_a_producer_is_not_overtaken_in_its_partition() -> None:
+    """A leader that does not know the producer would take any sequence for its beginning."""
     acc = accumulator()
+    fill(acc, 3)
+    (first,) = drain(acc)
+    assert drain(acc) == []
+    acc.failed(first, ErrorCode.NOT_LEADER_OR_FOLLOWER, 0, 0.5)
+    assert drain(acc, 500) == [first]
+    assert drain(acc, 500) == []
+    acc.succeeded(first)
+    assert [batch.base_sequence for batch in (*drain(acc, 500), *drain(acc, 500))] == [1, 2]
+
+
+def test_at_most_five_batches_of_a_partition_are_in_flight() -> None:
+    acc = known(accumulator())
     fill(acc, 7)
     sent = [drain(acc) for _ in range(7)]
     assert [len(batches) for batches in sent] == [1, 1, 1, 1, 1, 0, 0]
@@ -130,7 +152,7 @@ def test_at_most_five_batches_of_a_partition_are_in_flight() -> None:
 
 
 def test_a_failed_batch_goes_first_and_alone_after_its_backoff() -> None:
-    acc = accumulator()
+    acc = known(accumulator())
     fill(acc, 3)
     one, two = drain(acc)[0], drain(acc)[0]
     assert acc.failed(one, ErrorCode.NOT_LEADER_OR_FOLLOWER, 10, 0.5) is Fate.RETRIED
@@ -155,7 +177,7 @@ def test_a_retry_is_byte_for_byte_the_same() -> None:
 
 
 def test_a_lost_producer_state_begins_a_new_epoch_with_all_that_was_sent() -> None:
-    acc = accumulator()
+    acc = known(accumulator())
     fill(acc, 2)
     one, two = drain(acc)[0], drain(acc)[0]
     assert acc.failed(one, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0.5) is Fate.RETRIED
@@ -308,6 +330,9 @@ class ModelBroker:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if (epoch, sequence) in self.seen:
             return ErrorCode.NONE
+        if self.epoch < 0:
+            # It does not know the producer, so that any sequence is a beginning.
+            self.epoch, self.next_sequence = epoch, sequence
         if epoch > self.epoch:
             if sequence != 0:
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
