@@ -50,8 +50,10 @@ EDGES = {
     "oncelog_server.clock": "reads the time",
     "oncelog_server.config": "reads files and the environment",
     "oncelog_server.dispatch": "collects the handlers",
+    "oncelog_server.faults": "end the process where a test says",
     "oncelog_server.handlers": "call into the node",
     "oncelog_server.hosting": "opens and removes logs, and tells of it",
+    "oncelog_server.late_imports": "imports what a start leaves out",
     "oncelog_server.links": "sends to other brokers",
     "oncelog_server.metadata": "keeps metadata in sqlite",
     "oncelog_server.network": "owns sockets",
@@ -67,6 +69,8 @@ EDGES = {
 # Packages whose modules are tested as one thing, and where.
 TESTED_TOGETHER = {
     "oncelog_protocol.messages": "every API and version against construct and kio: tests/protocol",
+    "oncelog_server.transaction.asker": "with InitProducerId: tests/server/transaction",
+    "oncelog_server.transaction.keeping": "with InitProducerId: test_two_phase.py",
     "oncelog_server.coordination.runtime": "with both coordinators: tests/server/coordination",
     "oncelog_server.group.member": "values only, seen in every test of tests/server/group",
     "oncelog_server.handlers": "through real clients: tests/conformance; some alone, too",

@@ -26,6 +26,7 @@ from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.handlers import all_handlers
 from oncelog_server.hosting import Hosting, LastStop
+from oncelog_server.late_imports import LateImports
 from oncelog_server.links.markers import RemoteMarkers
 from oncelog_server.log.checkpoints import MetaProperties
 from oncelog_server.machine import Machine
@@ -66,6 +67,7 @@ class Broker:
         self._clock = machine.clock
         self._loop = asyncio.get_running_loop()
         self._timers = LoopTimers(self._loop)
+        self._late_imports = LateImports(self._timers)
         self.directory = machine.directory
         self._files = machine.files
         self.partitions = Partitions()
@@ -113,6 +115,7 @@ class Broker:
         if self._metrics is not None:
             await self._metrics.accept()
         self._upkeep.start()
+        self._late_imports.start()
         self._cleaner_start = self._timers.call_later(CLEANER_START_MS, self._start_cleaner)
         log.info(
             "broker started",
@@ -329,6 +332,7 @@ class Broker:
     async def stop(self) -> None:
         """Answer what was asked, make everything durable, say that the stop was clean."""
         await self._listener.stop(DRAIN_S)
+        self._late_imports.stop()
         self._upkeep.stop()
         if self._metrics is not None:
             self._metrics.stop()

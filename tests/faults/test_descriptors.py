@@ -29,8 +29,10 @@ CPU_SHARE = 0.2
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Oncelog]:
-    broker = Oncelog(tmp_path, QUICK)
+    broker = Oncelog(tmp_path, QUICK, arguments=("--debug",))
     broker.start()
+    # An import needs a descriptor, too.
+    wait_until(lambda: "everything imported" in broker.said(), "nothing is left to import")
     yield broker
     broker.kill()
 

@@ -1,0 +1,47 @@
+"""Imports what a start leaves out, once the broker serves: the first request of a kind need not
+wait for it, and a process that has run out of descriptors need not import anything."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+import structlog
+
+from oncelog_server.coordination.timers import Timer, Timers
+from oncelog_server.handlers import NAMES
+
+log = structlog.get_logger("oncelog")
+
+# Handlers bring the messages of their API.
+MODULES: Final = (
+    *(f"oncelog_server.handlers.{name}" for name in NAMES),
+    "oncelog_protocol.codegen_decode",
+    "oncelog_protocol.codegen_encode",
+    "oncelog_server.coordination.group_transactions",
+)
+# After the start, and between two modules: each takes a few ms of the loop.
+BEGIN_MS: Final = 300
+PAUSE_MS: Final = 20
+
+
+class LateImports:
+    def __init__(self, timers: Timers) -> None:
+        self._timers = timers
+        self._left = list(reversed(MODULES))
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        self._timer = self._timers.call_later(BEGIN_MS, self._next)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _next(self) -> None:
+        import_module(self._left.pop())
+        if self._left:
+            self._timer = self._timers.call_later(PAUSE_MS, self._next)
+        else:
+            self._timer = None
+            log.debug("everything imported", modules=len(MODULES))
