@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.scenarios.coverage import shown_by, tokens
-from tests.scenarios.page import page
+from tests.scenarios.page import open_rows, page
 from tests.scenarios.rows import FAMILIES, all_rows
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "scenarios.md"
@@ -15,6 +15,11 @@ AGAIN = "python -m tests.scenarios > docs/scenarios.md"
 def test_the_page_is_what_the_tests_names_say() -> None:
     rows = all_rows()
     assert PAGE.read_text(encoding="utf-8") == page(rows, shown_by(rows)), AGAIN
+
+
+def test_whatever_one_broker_can_have_is_shown_by_a_test() -> None:
+    rows = all_rows()
+    assert [row.id for row in open_rows(rows, shown_by(rows))] == []
 
 
 def test_every_scenario_has_one_name_and_a_family() -> None:
