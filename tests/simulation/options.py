@@ -68,13 +68,19 @@ class Options:
     workloads: dict[str, int] = field(default_factory=dict)
     transactions: int = 20
 
+    @property
+    def is_lossy(self) -> bool:
+        """The power fails, and nobody has promised that what was acknowledged survives: only what
+        is left must be sound."""
+        return not self.flush_on_ack and any(kind in POWER_KINDS for kind in self.kinds)
+
 
 def draw_options(rng: Random) -> Options:
     scheduling = rng.choices(list(Scheduling), weights=[3, 3, 2, 1, 1])[0]
     low = rng.choice((20, 50, 200))
     flush_on_ack = rng.random() < 0.5
     kinds = [kind for kind in FAULT_KINDS if rng.random() < 0.5]
-    if flush_on_ack:
+    if flush_on_ack or rng.random() < 0.2:
         kinds += [kind for kind in POWER_KINDS if rng.random() < 0.7]
     return Options(
         scheduling=scheduling,
