@@ -3,6 +3,8 @@ brief, 8.3)."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
@@ -14,6 +16,7 @@ from oncelog_protocol.messages.produce import (
 )
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
+from tests.broker import Oncelog
 from tests.conformance.conftest import Target
 from tests.conformance.transacting import add_partitions, last_stable_offset
 from tests.conformance.wire import Wire
@@ -113,15 +116,22 @@ def test_h48_a_transactional_batch_under_no_name(wire: Wire, topic: str, version
     untouched(wire, topic)
 
 
-@pytest.mark.parametrize("client_id", ["wire", "__admin_client"])
+@pytest.mark.parametrize("internal", INTERNAL)
+def test_h51_internal_topics_are_closed(target: Target, topic: str, internal: str) -> None:
+    closed_to(target.address, "wire", topic, internal)
+
+
 @pytest.mark.parametrize("internal", INTERNAL)
 def test_h51_internal_topics_are_closed_whatever_a_client_calls_itself(
-    target: Target, topic: str, client_id: str, internal: str
+    tmp_path: Path, internal: str
 ) -> None:
     """Kafka opens them to whoever says that it is `__admin_client`; it is no credential."""
-    if target.name == "kafka" and client_id == "__admin_client":
-        pytest.skip("Apache Kafka would take it, and believe it")
-    with Wire(target.address, client_id) as wire:
+    with Oncelog(tmp_path) as broker:
+        closed_to(broker.address, "__admin_client", "t", internal)
+
+
+def closed_to(address: str, client_id: str, topic: str, internal: str) -> None:
+    with Wire(address, client_id) as wire:
         find_coordinator(wire, topic, key_type=0)
         find_coordinator(wire, topic)
         before = [end_offset(wire, internal, partition) for partition in range(50)]
