@@ -72,7 +72,8 @@ class GroupTransactions:
         key = command.transactional_id if membership is None else membership.group_id
         index, shard = self._owner(key)
         if membership is not None:
-            # Where the id would be without a group: that must not be unreadable just now.
+            # Where the id would be without a group: that must not be unreadable just now. Led by
+            # another broker it will have to be asked there, once there are several.
             self._owner(command.transactional_id)
         if (
             is_current
