@@ -33,7 +33,7 @@ test: $(READY)  ## all tests (Java 17 and Maven for those with Kafka's own clien
 demo: $(READY)  ## 69,659 purchases through a transactional pipeline that is killed on the way
 	$(BIN)/python -m examples.purchases
 
-demo-failures: $(READY)  ## the purchases through the deep dive's seven failures
+demo-failures: $(READY)  ## the purchases through each of the seven ways in which a transaction can fail
 	$(BIN)/python -m tests.deep_dive
 
 bench: $(READY)  ## oncelog beside Apache Kafka, 40 min (Java 17, Maven, cc); ROWS="small txn16", QUICK=1
@@ -48,7 +48,7 @@ simulate: $(READY)  ## SEEDS=1000 worlds with faults drawn from their number, or
 mutants: $(READY)  ## 28 named defects, one at a time, and which test finds each; ONLY="M3 M7"
 	$(BIN)/python -m tests.mutants $(if $(ONLY),--only "$(ONLY)")
 
-explore: $(READY)  ## every order of the steps of two producers and a coordinator: over a million states
+explore: $(READY)  ## every order of the steps of two producers and a coordinator: two million states, 6 min
 	$(BIN)/python -m tests.exploration
 
 image-test: $(READY)  ## build the image, run it with podman-compose, kill it, count what is left
