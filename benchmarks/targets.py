@@ -27,7 +27,7 @@ from tests.kafka.kafka import Kafka
 ONCELOG: Final = "oncelog"
 KAFKA: Final = "kafka"
 
-# Heap as the bench's brief says; the other options are those of Kafka's own start script.
+# A heap of 1 GiB; the other options are those of Kafka's own start script.
 JVM_OPTIONS = (
     "-Xms1g",
     "-Xmx1g",

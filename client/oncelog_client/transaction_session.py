@@ -1,6 +1,6 @@
 """The calls a transactional producer makes to its coordinators, until they give a clear answer.
 
-What an answer means is in `transactions`; here are deadlines, backoff and the order of the calls.
+What an answer means is in `verdicts`; here are deadlines, backoff and the order of the calls.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Keeps the partitions of this broker in step with the metadata image: logs are opened, led, and
 removed.
 
-Topics change by a store transaction, then by the image, then here; nobody opens a log otherwise
-(cluster brief, seam 6). Leadership events reach the coordinators of the internal topics from here
-(seam 3).
+Topics change by a store transaction, then by the image, then here; nobody opens a log otherwise.
+Leadership events reach the coordinators of the internal topics from here.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What no producer may write: control batches, impossible producers, internal topics (reliability
-brief, 8.3)."""
+"""What no producer may write: control batches, impossible producers, internal topics
+(scenarios H42-H52)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactional ids that expire (reliability brief, 6.6), on oncelog and on Apache Kafka."""
+"""Transactional ids that expire, on oncelog and on Apache Kafka."""
 
 from __future__ import annotations
 

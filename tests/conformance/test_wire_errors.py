@@ -1,4 +1,4 @@
-"""The table of errors by version, row by row (KIP-588, KIP-890; exactly-once brief, section 7)."""
+"""The table of errors by version, row by row (KIP-588, KIP-890)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions that take too long, by hand (reliability brief, 6.2), on oncelog and on Kafka."""
+"""Transactions that take too long, by hand, on oncelog and on Kafka."""
 
 from __future__ import annotations
 

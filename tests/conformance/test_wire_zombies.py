@@ -1,5 +1,5 @@
-"""Zombies by hand: a producer that does not know that another one has taken its place (reliability
-brief, 6.1)."""
+"""Zombies by hand: a producer that does not know that another one has taken its place
+(scenarios Z)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The seven failures, as the article tells them, and what has to be seen of each (deep dive,
-"Guarantees in failures scenarios"; exactly-once brief, section 9)."""
+"Guarantees in failures scenarios")."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """A byte that changed while the broker was down: rebuilt, or refused by name; nobody else suffers
-(section 3 of the specification; reliability brief S2-S8)."""
+(scenarios S2-S8)."""
 
 from __future__ import annotations
 

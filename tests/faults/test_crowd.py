@@ -1,5 +1,5 @@
 """Clients that mean no good, many at once, while others work: they get nothing but what they sent
-memory for, and leave nothing behind (reliability brief, section 8: its general contract)."""
+memory for, and leave nothing behind."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What a data directory says of itself, damaged: made again, or refused by the name of the file
-(reliability brief S8; section 3 of the specification)."""
+(scenario S8)."""
 
 from __future__ import annotations
 

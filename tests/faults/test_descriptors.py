@@ -1,5 +1,5 @@
 """A process that is out of file descriptors: it waits instead of spinning, those who are connected
-go on, and it recovers (reliability brief D5, D6)."""
+go on, and it recovers (scenarios D5, D6)."""
 
 from __future__ import annotations
 

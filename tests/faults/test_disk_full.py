@@ -1,5 +1,5 @@
 """A disk that takes no more: refused by name, nothing acknowledged lost, nothing half done, and on
-with it once there is room (reliability brief D1-D4, D7)."""
+with it once there is room (scenarios D1-D4, D7)."""
 
 from __future__ import annotations
 

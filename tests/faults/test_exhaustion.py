@@ -1,4 +1,4 @@
-"""What a client can use up (reliability brief, 6.5 and 8.4): producer ids, transactional ids, open
+"""What a client can use up: producer ids, transactional ids, open
 transactions. On the real broker, killed in between."""
 
 from __future__ import annotations

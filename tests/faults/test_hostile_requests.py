@@ -1,4 +1,4 @@
-"""Requests that are meant to hurt (reliability brief, 8.2): the broker refuses them or serves them
+"""Requests that are meant to hurt (scenarios H20-H31): the broker refuses them or serves them
 within its limits, and whoever else is connected does not notice."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """SIGTERM while producers send: a clean stop in under two seconds, and clients that come back to
-the next process have lost nothing (section 4 of the specification)."""
+the next process have lost nothing."""
 
 from __future__ import annotations
 

@@ -1,2 +1,1 @@
-"""Defects put into the code on purpose, to see that the suite finds each of them (brief, section
-11.4)."""
+"""Defects put into the code on purpose, to see that the suite finds each of them."""

@@ -1,4 +1,4 @@
-"""The named mutants of the brief (section 11.4) that one broker can have.
+"""The named mutants that one broker can have.
 
 M27 (ISR expanded too early) needs a second broker, M29 (DENY loses to ALLOW) access rules: both
 come with the issues that bring those.

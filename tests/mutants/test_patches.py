@@ -10,7 +10,7 @@ from tests.mutants.catalogue import MUTANTS
 from tests.mutants.mutant import Mutant
 from tests.mutants.trial import ROOT
 
-# Of the 30 named in the brief, those that need other brokers or principals.
+# Those that need other brokers or principals.
 ELSEWHERE = {"M27", "M29"}
 
 

@@ -193,7 +193,7 @@ def _create(name: str) -> object:
 
 
 def test_listeners_by_name_are_answered_with_their_own_address(tmp_path: Path) -> None:
-    """Clients of a listener are told that listener's advertised address (cluster brief, seam 8)."""
+    """Clients of a listener are told that listener's advertised address."""
     broker = WithListeners(
         tmp_path,
         {

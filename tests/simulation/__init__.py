@@ -1,2 +1,2 @@
 """The whole of oncelog in one thread, from one seed: loop, network and disk are simulated, the code
-is the real one (reliability brief, section 10)."""
+is the real one."""

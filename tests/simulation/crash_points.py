@@ -1,4 +1,4 @@
-"""The points of the crash matrix (brief, section 7), as moments on the disk of one broker.
+"""The points of the crash matrix, as moments on the disk of one broker.
 
 The transaction is over three partitions and a group's offsets. Of each log only the appends since
 the producer was initialised are counted: the first of a data partition is its record, the second

@@ -1,4 +1,4 @@
-"""Who leads: elections as conditional writes, computed from an image (cluster brief, section 2).
+"""Who leads: elections as conditional writes, computed from an image.
 
 Kafka's PartitionChangeBuilder without reassignment. Every write also compares the controller's own
 key: a controller that was deposed changes nothing.

@@ -1,6 +1,6 @@
 """The cluster at one revision of the metadata store: immutable, advanced by the store's changes.
 
-Handlers and the broker read an image and nothing else (cluster brief, section 1).
+Handlers and the broker read an image and nothing else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the metadata store holds: one small JSON record per key (cluster brief, section 1)."""
+"""What the metadata store holds: one small JSON record per key."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Which code an old version of an API gets for an error that came later (KIP-588, KIP-890; brief
-section 7)."""
+"""Which code an old version of an API gets for an error that came later (KIP-588, KIP-890)."""
 
 from __future__ import annotations
 

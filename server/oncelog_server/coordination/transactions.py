@@ -3,8 +3,7 @@ end.
 
 For every decision: append PREPARE, and once it is committed send the markers, and once they all are
 written append COMPLETE. Where all leaders are local this happens within one turn of the loop,
-before EndTxn is answered; where one is not, the answer goes out after PREPARE (performance brief
-7.8).
+before EndTxn is answered; where one is not, the answer goes out after PREPARE.
 """
 
 from __future__ import annotations

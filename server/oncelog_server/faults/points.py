@@ -1,7 +1,7 @@
 """The steps at which a broker can be told to die, as a table.
 
 A point is a moment of a step: `before-prepare`, `after-prepare`, `synced-prepare`, `torn-prepare`,
-or `answer-end-txn`. `cell` is the crash matrix's name for it (reliability brief, section 7).
+or `answer-end-txn`. `cell` is the crash matrix's name for it (docs/scenarios.md).
 """
 
 from __future__ import annotations

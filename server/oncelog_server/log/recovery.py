@@ -1,5 +1,5 @@
 """Open a log: after a clean stop trust the files, after any other scan what may not have reached
-the disk (Kafka's LogLoader; reliability brief, scenarios S1-S18).
+the disk (Kafka's LogLoader; docs/scenarios.md, S1-S18).
 
 Bytes below the recovery point were durable once: if they are no batch any more, CorruptLog. Above
 it the log is cut at the first invalid batch, loudly: the report says what was cut.

@@ -3,8 +3,7 @@ LogValidator.)
 
 The header, the count and the CRC are always checked. The records inside are walked only where a
 setting of the topic needs it: keys of compacted topics, recompression, limits on how old a record
-may be, or `validate_records`. Otherwise nonsense inside is found by its readers (exactly-once
-brief, section 8).
+may be, or `validate_records`. Otherwise nonsense inside is found by its readers.
 """
 
 from __future__ import annotations

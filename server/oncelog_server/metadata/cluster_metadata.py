@@ -1,7 +1,7 @@
 """This broker's view of the cluster, kept up to date from the store; and the one way to change it.
 
 Admin requests write by conditional transactions and return when the image has reached their
-revision (cluster brief, section 1). Runs on the event loop; the store works elsewhere.
+revision. Runs on the event loop; the store works elsewhere.
 """
 
 from __future__ import annotations

@@ -1,2 +1,1 @@
-"""Bytes to requests and answers to bytes: the edge that owns sockets (performance brief, section
-7)."""
+"""Bytes to requests and answers to bytes: the edge that owns sockets."""

@@ -150,8 +150,8 @@ class Connection(asyncio.BufferedProtocol):
         return self.peer.address if self.peer is not None else "unknown"
 
     def _has_hung_up(self) -> bool:
-        """Whether the peer has closed its side, so that nobody will read the answer (brief 8,
-        KAFKA-17754)."""
+        """Whether the peer has closed its side, so that nobody will read the answer
+        (KAFKA-17754)."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return True

@@ -22,8 +22,7 @@ from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
 from oncelog_server.storage.files import Buffer, StorageError
 
-# Below this one read and one joined write are cheaper than two system calls (performance brief,
-# section 2).
+# Below this one read and one joined write are cheaper than two system calls.
 SENDFILE_BYTES: Final = 64 << 10
 HAS_SENDFILE: Final = sys.platform == "linux" and Writables.is_possible()
 # Above this an answer is worth a wake-up of its own.

@@ -112,7 +112,7 @@ class Partition:
         self.troubled(self, trouble)
         return Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(trouble))
 
-    # --- leadership (cluster brief, seam 1)
+    # --- leadership
 
     def become_leader(
         self,
@@ -164,8 +164,7 @@ class Partition:
 
     def check_in_sync_replicas(self) -> None:
         """Raises Refused where acks=all cannot be promised now. A setting above the number of
-        replicas counts as that number, so that one broker needs no settings (exactly-once brief,
-        section 9)."""
+        replicas counts as that number, so that one broker needs no settings."""
         if len(self.isr) >= self.log.config.min_insync_replicas:
             return
         required = min(self.log.config.min_insync_replicas, len(self.replicas))

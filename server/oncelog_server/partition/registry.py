@@ -1,5 +1,4 @@
-"""The partitions this broker holds, kept in step with the metadata image (cluster brief, seams 1, 3
-and 6)."""
+"""The partitions this broker holds, kept in step with the metadata image."""
 
 from __future__ import annotations
 

@@ -38,8 +38,7 @@ _ATTRIBUTES_LOW_BYTE: Final = 22
 AddToTransaction = Callable[[AddPartitions], "TransactionResult | Deferred[TransactionResult]"]
 
 # What a producer is told when its partitions are not in its transaction. Epochs are always 47 in
-# Produce; whatever goes away by itself is retriable in every version (reliability brief, section
-# 6).
+# Produce; whatever goes away by itself is retriable in every version.
 ADD_ERRORS: Final[dict[ErrorCode, ErrorCode]] = {
     ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NOT_ENOUGH_REPLICAS,

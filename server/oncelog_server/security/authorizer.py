@@ -1,4 +1,4 @@
-"""The one question every handler asks before it does anything (reliability brief 9.1, KIP-11)."""
+"""The one question every handler asks before it does anything (KIP-11)."""
 
 from __future__ import annotations
 

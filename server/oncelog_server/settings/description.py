@@ -1,5 +1,4 @@
 """Settings as DescribeConfigs and CreateTopics show them: values, and where they come from.
-from.
 
 Sources and synonyms as in Kafka's ConfigHelper (KIP-226): first the one that holds.
 """

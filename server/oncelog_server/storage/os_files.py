@@ -1,5 +1,5 @@
 """The operating system's disk behind `Files`. Descriptors are a bounded cache; fsync and unlink run
-in the executor given, everything else on the loop (performance brief, section 7)."""
+in the executor given, everything else on the loop."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class MarkerOutcome(Enum):
     STALE = "a newer coordinator is at work: stop"
 
 
-# One leader refusing never holds back the others (reliability brief C-J): an epoch that is already
+# One leader refusing never holds back the others (scenario C-J): an epoch that is already
 # higher there means that a later marker of this producer has been written, so this one is not
 # needed any more.
 MARKER_OUTCOMES: Final[dict[ErrorCode, MarkerOutcome]] = {

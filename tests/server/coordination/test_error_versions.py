@@ -1,4 +1,4 @@
-"""Which code each version is told, row by row (KIP-588, KIP-890; exactly-once brief, section 7)."""
+"""Which code each version is told, row by row (KIP-588, KIP-890)."""
 
 from __future__ import annotations
 

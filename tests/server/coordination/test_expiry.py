@@ -1,5 +1,5 @@
-"""Transactional ids that nobody uses any more: tombstoned in slices, never while anything is open
-(reliability brief, 6.6)."""
+"""Transactional ids that nobody uses any more: tombstoned in slices,
+never while anything is open."""
 
 from __future__ import annotations
 

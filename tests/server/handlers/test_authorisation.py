@@ -1,5 +1,5 @@
 """Every handler asks whether the client may, before it looks at anything else, and says no as Kafka
-does (reliability brief 9.1)."""
+does."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def producers_of(log: PartitionLog) -> dict[int, tuple[int, int, int, int, int]]
 
 
 def check_invariants(log: PartitionLog, files: MemoryFiles, high_watermark: int = MANY) -> None:
-    """I2, I3, I14, I15 of the reliability brief, by recomputation. For logs that kept all
+    """Invariants I2, I3, I14 and I15, by recomputation. For logs that kept all
     segments."""
     oracle = oracle_of(files)
     assert log.log_end_offset == oracle.end_offset

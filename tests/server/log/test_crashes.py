@@ -1,5 +1,5 @@
 """Killed at any change of the disk, or without its page cache: nothing acknowledged is lost that
-was promised, and a second start finds what the first would have (reliability brief, S9, S11,
+was promised, and a second start finds what the first would have (scenarios S9, S11,
 S13)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A disk that refuses: nothing half done, nothing acknowledged that is not there (reliability brief
+"""A disk that refuses: nothing half done, nothing acknowledged that is not there (scenarios
 D1, D3, D4, D6, D7, D9, S16)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Idempotence: what a producer may append, and what a retry is told (reliability brief R1-R4, R17,
+"""Idempotence: what a producer may append, and what a retry is told (scenarios R1-R4, R17,
 E8; Kafka's ProducerStateManagerTest)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Opening a log after all that can happen to its files (reliability brief, S1-S11, S18)."""
+"""Opening a log after all that can happen to its files (scenarios S1-S11, S18)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Transactions in one partition: what readers may see, and what markers do (KIP-98, KIP-890,
-KIP-1228; reliability brief L1, L3-L5, L7, L9, R15, R16)."""
+KIP-1228; scenarios L1, L3-L5, L7, L9, R15, R16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a batch must be to be appended (reliability brief H40-H50): a table of bad ones, and what
+"""What a batch must be to be appended (scenarios H40-H50): a table of bad ones, and what
 the settings of a topic add."""
 
 from __future__ import annotations

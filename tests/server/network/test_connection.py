@@ -200,7 +200,7 @@ async def test_n4_a_client_that_does_not_read_is_not_served(session: Session) ->
 
 
 async def test_the_peer_has_hung_up(session: Session) -> None:
-    """POLLRDHUP: a client that has given up closed its side (exactly-once brief, section 8)."""
+    """POLLRDHUP: a client that has given up closed its side."""
     session.send(b"later")
     await session.until(lambda: bool(session.server.waiting))
     peer = session.server.opened[0].peer

@@ -1,4 +1,4 @@
-"""Epochs to their end and ids by the hundred thousand (reliability brief, 6.5 and 6.11)."""
+"""Epochs to their end and ids by the hundred thousand."""
 
 from __future__ import annotations
 

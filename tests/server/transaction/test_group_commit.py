@@ -1,5 +1,4 @@
-"""One EndTxn decides many transactions of a group: all of them, or none (exactly-once brief,
-section 6)."""
+"""One EndTxn decides many transactions of a group: all of them, or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The anomalies of jepsen.tests.kafka, and whether they may be (brief, table 5.3)."""
+"""The anomalies of jepsen.tests.kafka, and whether they may be."""
 
 from __future__ import annotations
 
