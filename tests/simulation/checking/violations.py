@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Violation(NamedTuple):
-    """`invariant` is an id such as "I3"; `where` a partition or transactional id."""
+    """`invariant` is an id of docs/testing.md; `where` a partition or transactional id."""
 
     invariant: str
     where: str
