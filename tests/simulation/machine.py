@@ -12,6 +12,7 @@ from oncelog_server.cluster.store import MetadataStore
 from oncelog_server.log.cleaner.job import CleaningJob
 from oncelog_server.network.listener import Requests
 from oncelog_server.storage.data_directory import DataDirectory
+from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import CLEAN_SHUTDOWN
 from oncelog_server.timers import LoopTimers
 from tests.server.metadata.memory_store import MemoryStore
@@ -38,8 +39,11 @@ class SimDirectory(DataDirectory):
     def _read(self, name: str) -> bytes | None:
         if not self._files.exists(name):
             return None
-        file = self._files.open(name)
-        return file.read(0, file.size)
+        try:
+            file = self._files.open(name)
+            return file.read(0, file.size)
+        except StorageError as error:
+            raise OSError(str(error)) from None
 
 
 class SimMachine:
