@@ -23,6 +23,7 @@ class Append(TransactionalClient):
         self._consumer: Consumer | None = None
 
     async def work(self) -> None:
+        self._consumer = None  # that of a process that was killed is not ours
         producer = await self.open_producer()
         consumer = Consumer(
             BROKER, **self.settings(isolation_level="read_committed", auto_offset_reset="earliest")
@@ -38,7 +39,6 @@ class Append(TransactionalClient):
             while not self.is_done and await self.transaction(producer):
                 await self.idle(30)
         finally:
-            self._consumer = None
             await consumer.close()
             await self.close(producer)
 
