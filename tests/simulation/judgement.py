@@ -143,7 +143,7 @@ class Judgement:
 
     async def _note_offsets(self, consumer: Consumer) -> None:
         world = self._world
-        if "copy" not in world.options.workloads:
+        if "copy" not in world.options.workloads or world.options.is_lossy:
             return
         committed = await consumer.committed(*world.input_partitions)
         world.recorder.history.final_offsets = {

@@ -37,10 +37,12 @@ class TwoPhase(TransactionalClient):
         self.transactional_id = name
         self.stored = PreparedTxnState()
         self.decided: Decided | None = None
+        # Whether a transaction may be open: it has no time-out, so somebody must end it.
+        self.may_be_open = False
 
     @property
     def is_done(self) -> bool:
-        return self.has_done_enough and self.decided is None
+        return self.has_done_enough and not self.may_be_open
 
     async def work(self) -> None:
         producer = Producer(
@@ -65,6 +67,7 @@ class TwoPhase(TransactionalClient):
         """Raises KafkaError wherever a new producer has to find out how things stand."""
         attempt = self.world.recorder.begin(self.me, is_transaction=True)
         self.done += 1
+        self.may_be_open = True
         try:
             await producer.begin_transaction()
             await self.fill(producer, attempt)
@@ -72,6 +75,7 @@ class TwoPhase(TransactionalClient):
         except AbortableError:
             attempt.failed()
             await producer.abort_transaction()
+            self.may_be_open = False
             return True
         except BaseException:
             # Nobody has decided for it: whoever comes next aborts it.
@@ -98,6 +102,7 @@ class TwoPhase(TransactionalClient):
             if self.decided is not None:
                 self.decided.attempt.end(Outcome.OK if self.decided.commits else Outcome.FAIL)
                 self.decided = None
+            self.may_be_open = False
             return
         raise KafkaError("the commit is not answered")
 
