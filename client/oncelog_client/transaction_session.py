@@ -117,7 +117,7 @@ class TransactionSession:
             self._core.apply(Event.INIT_FAILED)
             raise TimedOutError(error.message) from None
         except Refused as refused:
-            raise self._raise_refused(refused) from None
+            raise self._told(refused) from None
         except BaseException:
             self._core.apply(Event.INIT_FAILED)
             raise
@@ -252,7 +252,7 @@ class TransactionSession:
                 except Refused as refused:
                     if core.is_fence(refused.code):
                         # Whoever fenced it has aborted it, or nobody can commit it any more.
-                        self._raise_refused(refused)
+                        self._told(refused)
                         return
                     match refused.verdict:
                         case Verdict.FENCED | Verdict.ABORTABLE_BUMP:
@@ -266,7 +266,7 @@ class TransactionSession:
         except Unanswered as error:
             raise TimedOutError(f"{error.message}; call abort_transaction() again") from None
         except Refused as refused:
-            raise self._raise_refused(refused) from None
+            raise self._told(refused) from None
         core.ended(Event.ABORTED, identity)
 
     # -- how they are made
@@ -372,20 +372,21 @@ class TransactionSession:
         """Tell the core, and return what to raise. A fenced epoch is looked into first: if the
         coordinator has timed the transaction out, this producer may go on with a new epoch."""
         if refused.verdict is not Verdict.FENCED or self._core.is_fence(refused.code):
-            return self._raise_refused(refused)
+            return self._told(refused)
         try:
             identity = await self._init_producer_id(self._core.identity, self._deadline())
         except Unanswered as error:
             return self._core.fail_abortable(TimedOutError(error.message), bump=True)
         except Refused as final:
-            return self._raise_refused(final)
+            return self._told(final)
         self._core.identity = identity
         self._core.started = False
         return self._core.fail_abortable(
             TimedOutError("the coordinator has aborted the transaction", known_code(refused.code))
         )
 
-    def _raise_refused(self, refused: Refused) -> KafkaError:
+    def _told(self, refused: Refused) -> KafkaError:
+        """Tell the core; returns what to raise."""
         error = self._core.refused(refused.api, refused.code, refused.message)
         if isinstance(error, FencedInGroupError):
             return error

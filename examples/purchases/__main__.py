@@ -19,11 +19,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from examples.purchases.audit import Audit, audit
-from examples.purchases.billing import GROUP, INVOICES, PARTITIONS, PURCHASES, SHIPMENTS
+from examples.purchases.audit import Audit, audit, billed
+from examples.purchases.billing import INVOICES, PARTITIONS, PURCHASES, SHIPMENTS
 from examples.purchases.data import Purchase, purchases
 from examples.purchases.processes import Broker, Worker
-from oncelog_client import Admin, KafkaError, NewTopic, Producer
+from oncelog_client import Admin, NewTopic, Producer
 
 WORKERS = 3
 DEADLINE_S = 180
@@ -46,16 +46,6 @@ async def load(servers: str, all_purchases: list[Purchase]) -> None:
             for one in all_purchases
         ]
         await asyncio.gather(*sent)
-
-
-async def billed(servers: str) -> int:
-    """How many purchases the group has committed; 0 while the broker is away."""
-    try:
-        async with Admin(servers, request_timeout_ms=2_000) as admin:
-            offsets = await admin.list_group_offsets(GROUP)
-    except KafkaError:
-        return 0
-    return sum(offset.offset for offset in offsets.values() if offset is not None)
 
 
 async def run(broker: Broker, workers: list[Worker], total: int) -> Counter[str]:

@@ -6,9 +6,9 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 
-from examples.purchases.billing import INVOICES, SHIPMENTS
+from examples.purchases.billing import GROUP, INVOICES, SHIPMENTS
 from examples.purchases.data import Purchase
-from oncelog_client import Consumer, TopicPartition
+from oncelog_client import Admin, Consumer, KafkaError, TopicPartition
 
 
 @dataclass(slots=True)
@@ -38,6 +38,15 @@ class Audit:
         self.wrong += len(wrong)
         for what, some in (("lost", missing), ("doubled", doubled), ("wrong", wrong)):
             self.examples += [f"{what} in {topic}: purchase {one}" for one in some[:5]]
+
+
+async def billed(servers: str) -> int:
+    """How many purchases the group has committed; 0 while the broker is away."""
+    try:
+        async with Admin(servers, request_timeout_ms=2_000) as admin:
+            return sum(one.offset for one in (await admin.list_group_offsets(GROUP)).values())
+    except KafkaError:
+        return 0
 
 
 async def read_all(servers: str, topic: str, field_name: str) -> list[tuple[int, int]]:

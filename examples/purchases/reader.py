@@ -10,19 +10,8 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from examples.purchases.audit import audit
-from examples.purchases.billing import GROUP
+from examples.purchases.audit import audit, billed
 from examples.purchases.data import purchases
-from oncelog_client import Admin, KafkaError
-
-
-async def billed(servers: str) -> int:
-    """How many purchases the group has committed; 0 while the broker is away."""
-    try:
-        async with Admin(servers, request_timeout_ms=2_000) as admin:
-            return sum(one.offset for one in (await admin.list_group_offsets(GROUP)).values())
-    except KafkaError:
-        return 0
 
 
 async def main(servers: str) -> int:

@@ -103,6 +103,7 @@ class LogCleaner:
             del self._cleaned[name]
         for name in [one for one in self._uncleanable if one.topic in deleted]:
             del self._uncleanable[name]
+        self._hurried = {one for one in self._hurried if one.topic not in deleted}
 
     # --- what is next
 

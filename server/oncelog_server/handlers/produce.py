@@ -33,13 +33,12 @@ from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 
 API = ApiKey.PRODUCE
 VERSIONS = range(3, 14)
-ADVERTISED_SINCE: Final = 0
 
 ADDS_PARTITIONS_SINCE: Final = 12
 TOPIC_IDS_SINCE: Final = 13
 VALID_ACKS: Final = frozenset({-1, 0, 1})
 
-# One topic of the request, its name (or None), and its appends.
+# One topic of the request, and its appends.
 Topic = tuple[TopicProduceData, list[PartitionAppend]]
 
 

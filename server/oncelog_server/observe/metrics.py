@@ -290,7 +290,9 @@ START_TIME: Final = Metric(
     "process_start_time_seconds", GAUGE, "When the broker was started, in seconds since the epoch."
 )
 
-METRICS: Final = (
-    *(one for one in globals().copy().values() if isinstance(one, Metric)),
-    *GROUPS_IN.values(),
+METRICS: Final = tuple(
+    metric
+    for row in globals().copy().values()
+    for metric in (row.values() if row is GROUPS_IN else (row,))
+    if isinstance(metric, Metric)
 )

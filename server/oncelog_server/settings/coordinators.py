@@ -68,7 +68,7 @@ class CoordinatorSettings:
     group_transactions_enable: bool = honoured(
         Kind.BOOLEAN,
         True,
-        "Our own: transactional producers may belong to a consumer group, whose generations fence "
+        "Transactional producers may belong to a consumer group, whose generations fence "
         "them, and be committed together (feature oncelog.group.transactions).",
         importance=LOW,
     )

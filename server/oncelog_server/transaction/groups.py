@@ -141,9 +141,8 @@ class TransactionGroups:
         known = self.memberships.get(transactional_id)
         if known == membership:
             return ()
-        left = () if known is None or known.group_id == membership.group_id else (
-            self.removal((transactional_id,))
-        )  # fmt: skip
+        moves = known is not None and known.group_id != membership.group_id
+        left = self.removal((transactional_id,)) if moves else ()
         return (*left, to_record(transactional_id, membership))
 
     def removal(self, transactional_ids: Iterable[str]) -> tuple[CoordinatorRecord, ...]:

@@ -4,7 +4,6 @@ KIP-939)."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -99,7 +98,7 @@ def decide_init_producer_id(
         return Decision(INVALID_STATE)
     target = _next_epoch(metadata, command, asker, wall_ms, new_producer_id)
     result = TransactionResult(ErrorCode.NONE, target.producer_id, target.producer_epoch)
-    decision = shard.decide(live, target, result, partial(TransactionResult))
+    decision = shard.decide(live, target, result, TransactionResult)
     return replace(decision, on_committed=_taken_over(shard, live, command, asker, wall_ms))
 
 

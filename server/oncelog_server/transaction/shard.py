@@ -3,8 +3,8 @@
 Inputs are commands with the time; outputs are `Decision`s. `replay` alone changes what is durable;
 a decision whose record is not committed yet only marks its id as pending, and the next command on
 that id is told CONCURRENT_TRANSACTIONS (the error is part of the protocol, so nothing ever has to
-be rolled back). The commands themselves are in `init_producer_id`, `add_partitions`, `end_txn` and
-`timeouts`.
+be rolled back). The commands themselves are in `init_producer_id`, `add_partitions`, `end_txn`,
+`fencing`, `expiry` and the `group_` modules.
 """
 
 from __future__ import annotations
@@ -334,7 +334,7 @@ class TransactionShard:
                 yield transactional_id, live.deadline_ms
 
     def expire(self, now_ms: int) -> list[Decision[None]]:
-        """The runtime asks `timeouts.abort_overdue` instead, which needs the wall clock too."""
+        """The coordinator asks `fencing.abort_overdue` instead, which needs the wall clock too."""
         return []
 
 

@@ -32,8 +32,7 @@ class BatchFilter:
         """The batch as it stays, `batch` itself where nothing changes, or None. Raises
         CorruptRecords."""
         self.records_read += header.records_count
-        kept = self._control(header, batch) if header.is_control else self._data(header, batch)
-        return kept
+        return self._control(header, batch) if header.is_control else self._data(header, batch)
 
     def _control(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
         """A marker stays as long as a batch of its transaction does, and `delete.retention.ms`

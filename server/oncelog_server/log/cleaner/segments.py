@@ -61,8 +61,15 @@ def _size(files: Files, source: Source, suffix: str) -> int:
 class Indexes:
     """The indexes of a segment that is being written, entries as `Segment` makes them."""
 
-    __slots__ = ("_base_offset", "_interval", "_latest", "_offsets", "_since_entry", "_times",
-                 "position")  # fmt: skip
+    __slots__ = (
+        "_base_offset",
+        "_interval",
+        "_latest",
+        "_offsets",
+        "_since_entry",
+        "_times",
+        "position",
+    )
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
         self._base_offset = base_offset
