@@ -88,9 +88,17 @@ class Copier:
         self._consumer.subscribe([INPUT])
         while True:
             polled = self._consumer.consume(RECORDS_PER_TRANSACTION, 0.2)
+            self._look_for_fatal(polled)
             messages = [message for message in polled if message.error() is None]
             if messages:
                 self._copy(messages)
+
+    def _look_for_fatal(self, polled: Sequence[Any]) -> None:
+        """A static member that died while it joined may have been forgotten with its member id: the
+        next one is fenced, and has to begin anew (in Kafka too)."""
+        for message in polled:
+            if message.error() is not None and message.error().fatal():
+                raise KafkaException(message.error())
 
     def _copy(self, messages: Sequence[Any]) -> None:
         self._producer.begin_transaction()

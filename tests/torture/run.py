@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.torture.audit import Verdict, audit, committed_offsets, end_offsets
-from tests.torture.copier import GROUP, INPUT, OUTPUT
+from tests.torture.copier import GROUP, INPUT, OUTPUT, RECONNECT
 from tests.torture.faults import Faults
 from tests.torture.power import PowerLoss
 from tests.torture.workload import PARTITIONS, Broker, Copiers, Feeder, Reader
@@ -79,8 +79,8 @@ def create_topics(address: str) -> None:
 
 def drain(address: str, copiers: Copiers, verdict: Verdict) -> None:
     """Wait until the copiers have committed the last offset of the input."""
-    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
-    consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP, "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": address, **RECONNECT})
+    consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP, **RECONNECT})
 
     def is_done() -> bool:
         copiers.supervise()
