@@ -62,7 +62,7 @@ class Pair:
         consumer = self.consumers[number]
         (record,) = await read(consumer, 1)
         await producer.begin_transaction()
-        await producer.send(self.target, record.value, partition=record.partition)
+        await (await producer.send(self.target, record.value, partition=record.partition))
         offset = {record.topic_partition: OffsetAndMetadata(record.offset + 1)}
         await producer.send_offsets_to_transaction(offset, consumer.group_metadata())
 

@@ -120,7 +120,7 @@ class Proxy:
         except (OSError, asyncio.CancelledError):
             pass  # the broker is away, or the proxy ends: nobody waits for this task
         finally:
-            writer.close()
+            await _close(writer)
             self._connections.pop(task, None)
 
     def fate_of(self, frame: Frame) -> Fate | None:
@@ -169,7 +169,7 @@ class _Connection:
             for task in everything:
                 task.cancel()
             await asyncio.gather(*everything, return_exceptions=True)
-            self._broker[1].close()
+            await _close(self._broker[1])
 
     async def _requests(self) -> None:
         reader, _ = self._client
@@ -206,7 +206,7 @@ class _Connection:
             writer.write(data)
             return await _read_frame(reader) or b""
         finally:
-            writer.close()
+            await _close(writer)
 
     def reset(self) -> None:
         for _, writer in (self._client, self._broker):
@@ -215,6 +215,12 @@ class _Connection:
                     socket.SOL_SOCKET, socket.SO_LINGER, _RESET
                 )
             writer.transport.abort()
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
 
 
 class _Way:
