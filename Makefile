@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 ROUNDS ?= 2
+KILLS ?= 0
 SEEDS ?= 1000
 BIN := .venv/bin
 READY := .venv/.ready
@@ -39,8 +40,8 @@ demo-failures: $(READY)  ## the purchases through each of the seven ways in whic
 bench: $(READY)  ## oncelog beside Apache Kafka, 40 min (Java 17, Maven, cc); ROWS="small txn16", QUICK=1
 	$(BIN)/python -m benchmarks $(if $(ROWS),--rows "$(ROWS)") $(if $(QUICK),--quick)
 
-torture: $(READY)  ## ROUNDS=2 of a transactional copy loop under kills, pauses and power losses, audited
-	$(BIN)/python -m tests.torture --rounds $(ROUNDS)
+torture: $(READY)  ## ROUNDS=2, or until KILLS=200 of the broker, of a copy loop under kills, pauses and power losses
+	$(BIN)/python -m tests.torture --rounds $(ROUNDS) --kills $(KILLS)
 
 simulate: $(READY)  ## SEEDS=1000 worlds with faults drawn from their number, or one SEED=7 again
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --processes 2)

@@ -17,6 +17,7 @@ from tests.torture.run import BROKER_SETTINGS, torture
 
 @click.command()
 @click.option("--rounds", default=2, show_default=True, help="Each with a broker of its own.")
+@click.option("--kills", default=0, help="Go on until the broker was killed so often in all.")
 @click.option("--records", default=20_000, show_default=True, help="Copied in each round.")
 @click.option("--seed", type=int, help="Chances of an earlier run.")
 @click.option(
@@ -32,6 +33,7 @@ from tests.torture.run import BROKER_SETTINGS, torture
 @click.option("--keep", type=Path, help="A folder for data and logs, kept; else a temporary one.")
 def main(
     rounds: int,
+    kills: int,
     records: int,
     seed: int | None,
     target: str,
@@ -46,7 +48,8 @@ def main(
     chosen = dict(setting.split("=", 1) for setting in settings)
     clean = True
     with tempfile.TemporaryDirectory(prefix="oncelog-torture-") as temporary:
-        for number in range(rounds):
+        number = killed = 0
+        while number < rounds or killed < kills:
             directory = (Path(temporary) if keep is None else keep) / f"round-{number}"
             directory.mkdir(parents=True)
             synced = target == "oncelog" and number % 2 == 1
@@ -62,6 +65,8 @@ def main(
                 verdict = round_.run(records, click.echo)
             show(verdict)
             clean = clean and verdict.is_clean
+            number, killed = number + 1, killed + verdict.kills
+        click.echo(f"the broker was killed {killed} times in {number} rounds")
     sys.exit(0 if clean else 1)
 
 

@@ -26,6 +26,8 @@ class Verdict:
     losses: int = 0
     violations: list[str] = field(default_factory=list)
     faults: int = 0
+    # Of the broker, by kill -9.
+    kills: int = 0
     # How long after each kind of fault everything was decided, in a line each.
     figures: list[str] = field(default_factory=list)
 

@@ -49,6 +49,11 @@ class Faults:
     def count(self) -> int:
         return sum(map(len, self.decisions.values()))
 
+    @property
+    def kills(self) -> int:
+        """How often the broker was killed; cutting its power is not counted."""
+        return sum(len(self.decisions.get(kind, ())) * times for kind, times in KILLS.items())
+
     def strike(self) -> None:
         """One fault, by chance, and the wait for its end."""
         kinds = dict(KINDS)
@@ -128,6 +133,10 @@ KINDS: Mapping[str, tuple[float, Callable[[Faults], None]]] = {
     "kill -9 of a copier": (4, kill_copier),
     "SIGSTOP of a copier": (2, pause_copier),
 }
+
+
+# How often the broker is killed in one fault of a kind.
+KILLS: Mapping[str, int] = {"kill -9 of the broker": 1, "the same while it recovers": 2}
 
 
 def ends(address: str, *, committed: bool) -> dict[int, int]:

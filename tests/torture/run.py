@@ -66,6 +66,7 @@ def torture(
     reader.stop()
     audit(broker.address, feeder.written, reader.read, verdict)
     verdict.faults, verdict.figures = faults.count, faults.figures()
+    verdict.kills = faults.kills
     return verdict
 
 

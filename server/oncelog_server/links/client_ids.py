@@ -11,6 +11,8 @@ def markers_client_id(broker_id: int) -> str:
     return f"{_PREFIX}{broker_id}{_SUFFIX}"
 
 
-def is_broker(client_id: str) -> bool:
-    """Whether a client calls itself a broker."""
-    return client_id.startswith(_PREFIX) and client_id.endswith(_SUFFIX)
+def broker_of(client_id: str) -> int | None:
+    """The broker that a client calls itself, None if it does not."""
+    number = client_id.removeprefix(_PREFIX).removesuffix(_SUFFIX)
+    is_name = number.isascii() and number.isdigit()
+    return int(number) if is_name and client_id == f"{_PREFIX}{number}{_SUFFIX}" else None

@@ -1,0 +1,19 @@
+"""What brokers call themselves at each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_server.links.client_ids import broker_of, markers_client_id
+
+
+@pytest.mark.parametrize("broker_id", [0, 7, 2_147_483_647])
+def test_a_broker_is_known_by_the_name_it_gives(broker_id: int) -> None:
+    assert broker_of(markers_client_id(broker_id)) == broker_id
+
+
+@pytest.mark.parametrize(
+    "client_id", ["", "adminclient-1", "broker-", "broker--markers", "broker-x-markers", "7"]
+)
+def test_any_other_name_is_nobodys(client_id: str) -> None:
+    assert broker_of(client_id) is None
