@@ -58,7 +58,7 @@ class Proxy:
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
-        self._connections: dict[asyncio.Task[None], None] = {}
+        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._count = 0
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
@@ -98,20 +98,24 @@ class Proxy:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._server = self._loop.run_until_complete(
-            asyncio.start_server(self._serve, sock=self._listening)
+            asyncio.start_server(self._accepted, sock=self._listening)
         )
         self._loop.run_forever()
 
     async def _stop(self) -> None:
         self._server.close()
-        for task in self._connections:
+        # A task that has not begun is never entered again: its connection is closed from here.
+        for task, writer in self._connections.items():
             task.cancel()
+            writer.close()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
+    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = self._loop.create_task(self._serve(reader, writer))
+        self._connections[task] = writer
+        task.add_done_callback(lambda done: self._connections.pop(done, None))
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections[task] = None
         number, self._count = self._count, self._count + 1
         try:
             host, port = self.target.rsplit(":", 1)
@@ -121,7 +125,6 @@ class Proxy:
             pass  # the broker is away, or the proxy ends: nobody waits for this task
         finally:
             await _close(writer)
-            self._connections.pop(task, None)
 
     def fate_of(self, frame: Frame) -> Fate | None:
         """Notes the frame; the fate of the first rule whose turn it is."""
@@ -168,6 +171,8 @@ class _Connection:
             everything = [requests, answers, *self._late]
             for task in everything:
                 task.cancel()
+            # Before anything is waited for: the proxy's own end may cancel this task here.
+            self._broker[1].close()
             await asyncio.gather(*everything, return_exceptions=True)
             await _close(self._broker[1])
 
