@@ -58,7 +58,9 @@ image-test: $(READY)  ## build the image, run it with podman-compose, kill it, c
 pins: $(READY)  ## resolve requirements/ again from pyproject.toml
 	$(COMPILE) pyproject.toml -o requirements/client.txt
 	$(COMPILE) pyproject.toml --extra server -c requirements/client.txt -o requirements/server.txt
-	$(COMPILE) pyproject.toml --extra server --group dev -c requirements/server.txt -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra spark -c requirements/client.txt -o requirements/spark.txt
+	$(COMPILE) pyproject.toml --extra server --extra spark --group dev \
+	    -c requirements/server.txt -c requirements/spark.txt -o requirements/dev.txt
 	echo lifetimes | $(COMPILE) - --no-deps -o requirements/demo.txt
 	echo hatchling | $(COMPILE) - -c requirements/dev.txt -o requirements/build.txt
 	echo uv | $(COMPILE) - -o requirements/uv.txt

@@ -19,7 +19,11 @@ DEPENDENCIES = {
     "oncelog_protocol": {"construct", "cramjam", "crc32c"},
     "oncelog_client": {"click", "rich"},
     "oncelog_server": {"click", "crc32c", "javaproperties", "msgspec", "structlog", "uvloop"},
+    "pyspark_oncelog": set(),
 }
+# What the data source for Spark may import besides: `oncelog[spark]` brings it.
+SPARK = "oncelog_client.spark"
+SPARK_DEPENDENCIES = {"pyarrow", "pyspark"}
 
 
 # What acts, or puts together what acts. Everything else is in the list of the purity contract.
@@ -40,6 +44,7 @@ EDGES = {
     "oncelog_client.positions": "waits for answers",
     "oncelog_client.producer": "waits for answers",
     "oncelog_client.sender": "waits for answers",
+    "oncelog_client.spark": "runs in Spark's processes; what of it is pure is in the contract",
     "oncelog_client.transaction_session": "waits for answers",
     "oncelog_client.transactional": "waits for answers",
     "oncelog_server": "holds the version",
@@ -63,6 +68,7 @@ EDGES = {
     "oncelog_server.storage": "its os_files is the disk",
     "oncelog_server.timers": "asks the loop to wake it",
     "oncelog_server.upkeep": "runs the timed duties",
+    "pyspark_oncelog": "what Spark imports",
 }
 
 
@@ -178,17 +184,21 @@ def imported(path: Path) -> set[str]:
 def test_packages_import_only_what_their_installation_brings() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     brought = {
-        "client": {re.split(r"[>=;]", text)[0] for text in declared["dependencies"]},
-        "server": {
-            re.split(r"[>=;]", text)[0] for text in declared["optional-dependencies"]["server"]
-        },
+        extra: {re.split(r"[>=;]", text)[0] for text in texts}
+        for extra, texts in {
+            "client": declared["dependencies"],
+            **declared["optional-dependencies"],
+        }.items()
     }
     assert DEPENDENCIES["oncelog_protocol"] | DEPENDENCIES["oncelog_client"] == brought["client"]
     assert DEPENDENCIES["oncelog_server"] - brought["client"] == brought["server"]
+    assert brought["spark"] == SPARK_DEPENDENCIES
     offences = []
     for module, path in package_modules():
         package = module.partition(".")[0]
         allowed = DEPENDENCIES[package] | set(PACKAGES) | sys.stdlib_module_names
+        if module.startswith(SPARK):
+            allowed = allowed | SPARK_DEPENDENCIES
         offences += [f"{shown(path)}: {name}" for name in sorted(imported(path) - allowed)]
     assert not offences, offences
 

@@ -1,4 +1,4 @@
-"""What is installed: three packages, one program, and for a client nothing of the broker."""
+"""What is installed: our packages, one program, and for a client nothing of the broker."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ PACKAGES = {
     "oncelog_protocol": ROOT / "protocol/oncelog_protocol",
     "oncelog_server": ROOT / "server/oncelog_server",
     "oncelog_client": ROOT / "client/oncelog_client",
+    "pyspark_oncelog": ROOT / "client/pyspark_oncelog",
 }
 CODE = ("protocol", "server", "client", "tests", "examples", "benchmarks", "docker")
 

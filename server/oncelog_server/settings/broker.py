@@ -96,7 +96,7 @@ class BrokerSettings:
     )
     socket_send_buffer_bytes: int = honoured(
         Kind.INT,
-        262_144,
+        393_216,
         "SO_SNDBUF of every connection; -1 leaves it to the system. Large answers leave in portions"
         " of about this size, which stay in the processor's cache.",
         at_least(-1),

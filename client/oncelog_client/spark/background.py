@@ -1,0 +1,75 @@
+"""The async client for Spark's synchronous calls: one event loop a process, in a thread of its own,
+with clients that stay connected from one micro-batch to the next."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Startable(Protocol):
+    """A client: Admin, Producer, Consumer."""
+
+    def start(self) -> Awaitable[None]: ...
+
+
+C = TypeVar("C", bound=Startable)
+
+
+class Background:
+    """An event loop in a daemon thread, and the clients that live on it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._clients: dict[Hashable, Any] = {}
+        self._starting: dict[Hashable, asyncio.Lock] = {}
+        threading.Thread(target=self._loop.run_forever, name="oncelog", daemon=True).start()
+
+    def run(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
+        """What `work` returns or raises. Raises TimeoutError, and cancels it, after so long."""
+        waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return waiting.result(timeout_s)
+        except FutureTimeoutError:
+            if waiting.done():
+                raise
+            waiting.cancel()
+            raise TimeoutError(f"no result after {timeout_s:g} s") from None
+
+    async def client(self, key: Hashable, make: Callable[[], C]) -> C:
+        """The client of that key, made and started at first use. Called on the loop.
+
+        Raises what its `start` raises; the next caller tries again.
+        """
+        async with self._starting.setdefault(key, asyncio.Lock()):
+            found: C | None = self._clients.get(key)
+            if found is None:
+                found = make()
+                await found.start()
+                self._clients[key] = found
+            return found
+
+    def forget(self, key: Hashable) -> Any:
+        """The client of that key, from now on the caller's own; None if there is none."""
+        return self._clients.pop(key, None)
+
+
+_backgrounds: dict[int, Background] = {}
+_lock = threading.Lock()
+
+
+def background() -> Background:
+    """This process's. Spark forks its Python workers: what the parent had is not usable here."""
+    pid = os.getpid()
+    with _lock:
+        found = _backgrounds.get(pid)
+        if found is None:
+            _backgrounds.clear()
+            found = _backgrounds[pid] = Background()
+        return found

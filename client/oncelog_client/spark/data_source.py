@@ -1,0 +1,52 @@
+"""What Spark asks for by `format("oncelog")`: readers and writers, batch and streaming."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from .requirements import check_pyspark
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
+    from pyspark.sql.types import StructType
+
+
+class OncelogDataSource(DataSource):
+    """Options and columns are those of Spark's own Kafka connector.
+
+    Runs in Python processes of the driver, never in the user's own. Raises UnsupportedSpark on a
+    PySpark that is too old; not earlier, as Spark looks at every source when it looks for one.
+    """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        check_pyspark()
+        super().__init__(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "oncelog"
+
+    def schema(self) -> StructType | str:
+        raise NotImplementedError
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        raise NotImplementedError
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        raise NotImplementedError
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        raise NotImplementedError
+
+    # Spark passes these by keyword just before it commits: the names are part of the interface.
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        raise NotImplementedError

@@ -1,0 +1,1 @@
+"""Reading topics: offsets, their planning, and the records as Arrow batches."""
