@@ -3,6 +3,7 @@ comes after a crash carries it out."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from oncelog_client import AbortableError, CommitOutcomeUnknown, KafkaError, Pro
 from oncelog_client.prepared import PreparedTxnState
 from tests.simulation.checking.history import Outcome
 from tests.simulation.recorder import Attempt
-from tests.simulation.workloads.client import BROKER
+from tests.simulation.workloads.client import BROKER, PAUSE_S
 from tests.simulation.workloads.transactional import TransactionalClient
 
 if TYPE_CHECKING:
@@ -39,10 +40,13 @@ class TwoPhase(TransactionalClient):
         self.decided: Decided | None = None
         # Whether a transaction may be open: it has no time-out, so somebody must end it.
         self.may_be_open = False
+        # Where a power loss may take back an end that was acknowledged, it is open again: somebody
+        # looks once more when no power will fail any more.
+        self.must_look = world.options.is_lossy
 
     @property
     def is_done(self) -> bool:
-        return self.has_done_enough and not self.may_be_open
+        return self.has_done_enough and not self.may_be_open and not self.must_look
 
     async def work(self) -> None:
         producer = Producer(
@@ -57,9 +61,13 @@ class TwoPhase(TransactionalClient):
             if self.decided is not None:
                 self.world.sometimes.met("prepared transaction found after a crash")
             await self.complete(producer)
-            while not self.is_done:
+            if self.world.is_healed:
+                self.must_look = False
+            while not self.has_done_enough or self.may_be_open:
                 await self.transaction(producer)
                 await self.idle(20)
+            while self.must_look and not self.world.is_healed:
+                await asyncio.sleep(PAUSE_S)
         finally:
             await self.close(producer)
 
