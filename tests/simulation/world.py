@@ -31,6 +31,7 @@ from tests.simulation.sometimes import Sometimes
 from tests.simulation.workloads.append import Append
 from tests.simulation.workloads.client import Client
 from tests.simulation.workloads.copy import Copy
+from tests.simulation.workloads.group_commit import GroupCommit
 from tests.simulation.workloads.money import Money
 from tests.simulation.workloads.pipelined import Hijack, PipelinedV1, PipelinedV2
 from tests.simulation.workloads.plain import Feeder, Plain
@@ -44,6 +45,7 @@ KINDS: dict[str, type[Client]] = {
         Append,
         Copy,
         Feeder,
+        GroupCommit,
         Hijack,
         Money,
         PipelinedV1,
@@ -76,7 +78,7 @@ class World:
         self.copied_from: dict[int, tuple[int, int]] = {}
         self.clients: list[Client] = []
         self.is_late = False
-        self.is_healed = False
+        self.healing = asyncio.Event()
         self.is_copied = False
         self.needs_restart = False
         self._processes: list[Process] = []
@@ -139,6 +141,10 @@ class World:
             for one in self.clients
             if hasattr(one, "transactional_id") and not isinstance(one, Hijack | TwoPhase)
         ]
+
+    @property
+    def is_healed(self) -> bool:
+        return self.healing.is_set()
 
     @property
     def is_fed(self) -> bool:
@@ -265,7 +271,7 @@ class World:
         """Nothing goes wrong any more; what failed is started again."""
         if self.is_healed:
             return
-        self.is_healed = True
+        self.healing.set()
         disk, weather = self.node.disk, self.net.weather
         disk.trap = None
         disk.weather = type(disk.weather)()

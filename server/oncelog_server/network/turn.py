@@ -48,4 +48,9 @@ class Turn:
         # Last served, first told: epoll keeps who was ready in the turn before ahead of who came
         # late, and who is told last may come late again. Told first, he is in time.
         for one in reversed(held):
-            one.flush()
+            try:
+                one.flush()
+            except Exception as error:
+                # The others are served all the same.
+                message = "an answer was not written"
+                self._loop.call_exception_handler({"message": message, "exception": error})

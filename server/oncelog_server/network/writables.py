@@ -48,5 +48,11 @@ class Writables:
         assert self._poller is not None
         for descriptor, _ in self._poller.poll(0):
             callback = self._callbacks.get(descriptor)
-            if callback is not None:
+            if callback is None:
+                continue
+            try:
                 callback()
+            except Exception as error:
+                # An edge is told once: the others' would be lost.
+                message = "a socket that takes more was not served"
+                self._loop.call_exception_handler({"message": message, "exception": error})

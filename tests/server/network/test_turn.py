@@ -51,3 +51,23 @@ async def test_after_a_turn_with_several_answers_the_first_waits_too() -> None:
     await a_turn()
     assert one.flushed == 1
     assert turn.may_write(), "alone again"
+
+
+async def test_an_answer_that_cannot_be_written_is_told_and_keeps_no_other_from_its_reader() -> (
+    None
+):
+    loop = asyncio.get_running_loop()
+    told: list[BaseException | None] = []
+    loop.set_exception_handler(lambda _, context: told.append(context.get("exception")))
+    turn, before, after, error = Turn(loop), Answers(), Answers(), RuntimeError("broken")
+
+    class Broken:
+        def flush(self) -> None:
+            raise error
+
+    turn.may_write()
+    for one in (before, Broken(), after):
+        turn.may_write()
+        turn.hold(one)
+    await a_turn()
+    assert (before.flushed, after.flushed, told) == (1, 1, [error])

@@ -3,7 +3,6 @@ comes after a crash carries it out."""
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from oncelog_client import AbortableError, CommitOutcomeUnknown, KafkaError, Pro
 from oncelog_client.prepared import PreparedTxnState
 from tests.simulation.checking.history import Outcome
 from tests.simulation.recorder import Attempt
-from tests.simulation.workloads.client import BROKER, PAUSE_S
+from tests.simulation.workloads.client import BROKER
 from tests.simulation.workloads.transactional import TransactionalClient
 
 if TYPE_CHECKING:
@@ -66,8 +65,8 @@ class TwoPhase(TransactionalClient):
             while not self.has_done_enough or self.may_be_open:
                 await self.transaction(producer)
                 await self.idle(20)
-            while self.must_look and not self.world.is_healed:
-                await asyncio.sleep(PAUSE_S)
+            if self.must_look:
+                await self.world.healing.wait()
         finally:
             await self.close(producer)
 

@@ -1,0 +1,41 @@
+"""Sockets that take more again: each of them is told, whatever happens to the others."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from functools import partial
+
+import pytest
+
+from oncelog_server.network.writables import Writables
+
+pytestmark = pytest.mark.skipif(not Writables.is_possible(), reason="no epoll on this system")
+
+
+async def test_a_callback_that_fails_is_told_and_keeps_no_other_from_being_called() -> None:
+    loop = asyncio.get_running_loop()
+    told: list[BaseException | None] = []
+    loop.set_exception_handler(lambda _, context: told.append(context.get("exception")))
+    writables, called, everybody = Writables(loop), list[int](), asyncio.Event()
+    pairs = [socket.socketpair() for _ in range(3)]
+
+    def call(number: int) -> None:
+        called.append(number)
+        if len(called) == len(pairs):
+            everybody.set()
+        raise RuntimeError(number)
+
+    try:
+        for number, (near, _) in enumerate(pairs):
+            writables.watch(near.fileno(), partial(call, number))
+        async with asyncio.timeout(5):
+            await everybody.wait()
+        await asyncio.sleep(0)
+    finally:
+        writables.close()
+        for pair in pairs:
+            for one in pair:
+                one.close()
+    assert sorted(called) == [0, 1, 2]
+    assert [str(error) for error in told] == [str(number) for number in called]

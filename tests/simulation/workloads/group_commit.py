@@ -1,0 +1,159 @@
+"""W8: batches of many producers that one decision commits, as Spark's sink writes them. The number
+of the next batch is a group offset in the same decision, so whoever comes after a crash reads there
+what became of the last one."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from oncelog_client import (
+    Admin,
+    CommitOutcomeUnknown,
+    FencedInGroupError,
+    GroupCommitError,
+    KafkaError,
+    OffsetAndMetadata,
+    Producer,
+    TopicPartition,
+    TransactionGroup,
+    TransactionMember,
+)
+from tests.simulation.checking.history import Outcome
+from tests.simulation.recorder import Attempt
+from tests.simulation.workloads.client import BROKER
+from tests.simulation.workloads.transactional import TransactionalClient
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+# The partition whose group offset counts batches; nobody reads it.
+COUNTED: Final = TopicPartition("in", 0)
+MEMBERS: Final = 3
+RIVAL_PROBABILITY: Final = 0.1
+ASKED_AGAIN: Final = 4
+
+
+@dataclass(slots=True)
+class Batch:
+    """The attempt at one batch that may have been decided."""
+
+    number: int
+    attempt: Attempt
+
+
+class GroupCommit(TransactionalClient):
+    """`generation`, `decided` and `pending` are what the driver knows over its crashes."""
+
+    kind = "group-commit"
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.generation = 0
+        self.decided = 0
+        self.pending: Batch | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.has_done_enough and self.pending is None
+
+    async def work(self) -> None:
+        admin = Admin(BROKER, **self.settings(default_api_timeout_ms=2_500))
+        try:
+            await admin.start()
+            parent = await self.take_over(admin)
+            await self.look(admin)
+            while not self.is_done:
+                await self.batch(admin, parent)
+                await self.idle(20)
+        finally:
+            await admin.close()
+
+    async def take_over(self, admin: Admin) -> TransactionMember:
+        """A generation of its own: what older ones had undecided is aborted when this is over."""
+        self.generation += 1
+        return await self.initialise(admin, f"{self.name}-parent")
+
+    async def initialise(self, admin: Admin, name: str) -> TransactionMember:
+        timeout_ms = self.world.options.transaction_timeout_ms
+        return await admin.init_producer(name, self.group, transaction_timeout_ms=timeout_ms)
+
+    @property
+    def group(self) -> TransactionGroup:
+        return TransactionGroup(self.name, self.generation)
+
+    async def look(self, admin: Admin) -> None:
+        """What became of the last batch. Only after the fence is it final."""
+        offsets = await admin.list_group_offsets(self.name, [COUNTED], require_stable=True)
+        found = offsets[COUNTED].offset if COUNTED in offsets else 0
+        if self.pending is not None:
+            committed = found > self.pending.number
+            self.world.sometimes.met(
+                f"group commit found {'done' if committed else 'not done'} after a crash"
+            )
+            self.pending.attempt.end(Outcome.OK if committed else Outcome.FAIL)
+            self.pending = None
+        if found < self.decided and not self.world.options.is_lossy:
+            self.world.violate(f"{self.name}: {self.decided} batches were decided, {found} are")
+        self.decided = found
+
+    async def batch(self, admin: Admin, parent: TransactionMember) -> None:
+        """One. Raises KafkaError where a new generation has to find out how things stand."""
+        attempt = self.world.recorder.begin(self.me, is_transaction=True)
+        self.done += 1
+        try:
+            members = [await self.member(admin, number, attempt) for number in range(MEMBERS)]
+        except BaseException:
+            attempt.failed()
+            raise
+        attempt.outlive()
+        self.pending = Batch(self.decided, attempt)
+        fenced = self.rng.random() < RIVAL_PROBABILITY
+        if fenced:
+            await self.take_over(admin)
+        try:
+            await self.decide(admin, parent, [one for one in members if one is not None])
+        except (FencedInGroupError, GroupCommitError) as error:
+            self.world.sometimes.met(f"group commit refused: {type(error).__name__}")
+            raise
+        if fenced:
+            self.world.violate(f"{self.name}: an older generation has committed")
+        self.decided += 1
+        self.world.sometimes.met("group committed")
+        attempt.end(Outcome.OK)
+        self.pending = None
+
+    async def decide(
+        self, admin: Admin, parent: TransactionMember, members: list[TransactionMember]
+    ) -> None:
+        offsets = {COUNTED: OffsetAndMetadata(self.decided + 1)}
+        for _ in range(ASKED_AGAIN):
+            try:
+                await admin.commit_group(self.name, parent, members, offsets)
+            except CommitOutcomeUnknown as unknown:
+                self.world.sometimes.met("group commit outcome unknown")
+                if unknown.fatal:
+                    raise
+                offsets = {}
+                continue
+            return
+        raise KafkaError("the group commit is not answered")
+
+    async def member(self, admin: Admin, number: int, attempt: Attempt) -> TransactionMember | None:
+        """A task: adopts what the driver has initialised, writes, leaves its transaction open."""
+        name = f"{self.name}-{number}"
+        given = await self.initialise(admin, name)
+        producer = Producer(BROKER, **self.producer_settings(transactional_id=name))
+        try:
+            await producer.start()
+            await producer.adopt_transactions(given, self.group)
+            await producer.begin_transaction()
+            for _ in range(self.rng.randint(0, 3)):
+                topic, partition = self.rng.choice(self.world.shared_partitions)
+                value = self.world.recorder.next_value()
+                await self.send(producer, attempt, topic, partition, value)
+            return await producer.hand_over_transaction()
+        finally:
+            with suppress(KafkaError):
+                await producer.close(timeout_ms=500)
