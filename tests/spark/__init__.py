@@ -1,0 +1,1 @@
+"""Tests of `format("oncelog")` with real Spark and real brokers."""

@@ -1,0 +1,107 @@
+"""Spark and brokers for every test of the data source.
+
+There is one Spark a test process, made at first use, whatever the number of files: with two workers
+and `--dist loadfile` that makes two. A query that fails, and even a Python worker that is killed,
+leaves the session usable; whoever kills a driver starts one of their own (`driver.py`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.broker import Oncelog
+from tests.kafka.kafka import Kafka
+from tests.spark.session import NoJava, Spark, java
+from tests.spark.topics import Topics
+
+# What a user may wait for, a test need not.
+QUICK = {
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+}
+LOG_LINES = 60
+
+
+@pytest.fixture(scope="session")
+def has_java() -> None:
+    """Spark needs Java: without it, say so; with CI=true that is a failure."""
+    try:
+        java()
+    except NoJava as reason:
+        pytest.skip(f"Spark cannot be run: {reason}")
+
+
+@pytest.fixture(scope="session")
+def spark_driver(has_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
+    """The driver in this process, with its log and its fail points."""
+    driver = Spark(tmp_path_factory.mktemp("spark"))
+    driver.start()
+    try:
+        yield driver
+    finally:
+        driver.stop()
+
+
+@pytest.fixture
+def spark(spark_driver: Spark) -> Iterator[SparkSession]:
+    """The session. Queries that a test leaves running are stopped."""
+    session = spark_driver.session
+    yield session
+    for query in session.streams.active:
+        query.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
+    """One oncelog for the whole session: never stop it in a test."""
+    with Oncelog(tmp_path_factory.mktemp("oncelog"), QUICK) as running:
+        yield running
+
+
+@pytest.fixture
+def fresh_broker(tmp_path: Path) -> Iterator[Oncelog]:
+    """An oncelog of the test's own, to stop and kill."""
+    with Oncelog(tmp_path / "oncelog", QUICK) as running:
+        yield running
+
+
+@pytest.fixture
+def topics(broker: Oncelog) -> Topics:
+    """The topics of `broker`."""
+    return Topics(broker.address)
+
+
+@pytest.fixture
+def kafka_topics(kafka: Kafka) -> Topics:
+    """The topics of Apache Kafka."""
+    return Topics(kafka.address)
+
+
+@pytest.fixture
+def name() -> str:
+    """A name nobody used before: of a topic, a sink or a query."""
+    return f"s-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    """A checkpoint location nobody used before."""
+    return str(tmp_path / "checkpoint")
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test shows what Spark printed last."""
+    report = yield
+    driver = getattr(item, "funcargs", {}).get("spark_driver")
+    if report.failed and isinstance(driver, Spark):
+        lines = driver.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+        report.sections.append(("Spark's log", "\n".join(lines)))
+    return report

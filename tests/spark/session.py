@@ -1,0 +1,146 @@
+"""A real Spark: a JVM of its own whose output goes to a file, small and quick enough for tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+ROOT: Final = Path(__file__).resolve().parent.parent.parent
+STOP_TIMEOUT_S: Final = 30.0
+
+# Two tasks at once, and a task may fail three times before its job does.
+LOCAL: Final = "local[2,4]"
+
+# For tests, not for measuring: the first compiler stage alone starts faster and needs less.
+JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+
+SETTINGS: Final = {
+    "spark.app.name": "oncelog-tests",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": JVM_OPTIONS,
+    "spark.log.level": "WARN",
+    "spark.python.worker.faulthandler.enabled": "true",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.stopTimeout": "30s",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+class NoJava(Exception):
+    """Spark cannot be run here; the message says what is missing."""
+
+
+def java() -> str:
+    """The path of the `java` that Spark will take; raises NoJava without one."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=str(Path(home, "bin")) if home else None)
+    if found is None:
+        place = f"in JAVA_HOME={home}" if home else "on the PATH"
+        raise NoJava(f"no `java` {place} (Java 17 or newer runs Spark)")
+    return found
+
+
+def settings(directory: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Spark's settings for a driver whose files are all below `directory`."""
+    places = {
+        "spark.local.dir": str(directory / "local"),
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+    }
+    return {**SETTINGS, **places, **(more or {})}
+
+
+class Spark:
+    """One driver in this process. `log`: all that the JVM and its Python workers printed; `faults`:
+    where fail points are set (`oncelog_client.spark.fail_points`), while `spark` runs."""
+
+    def __init__(
+        self, directory: Path, master: str = LOCAL, more: Mapping[str, str] | None = None
+    ) -> None:
+        self.directory = directory
+        self.log = directory / "spark.log"
+        self.fail_dir = directory / "fail-points"
+        self.session: SparkSession
+        self._master = master
+        self._settings = settings(directory, more)
+        self._gateway: Any = None
+
+    def start(self) -> None:
+        """Raises NoJava, or what PySpark raises; the log then says why."""
+        java()
+        self.fail_dir.mkdir(parents=True, exist_ok=True)
+        conf = SparkConf(loadDefaults=False)
+        conf.setAll([("spark.master", self._master), *self._settings.items()])
+        with self.log.open("ab") as log, _environment(worker_environment(self.fail_dir)):
+            output = {"stdout": log, "stderr": subprocess.STDOUT}
+            launch: Any = launch_gateway  # ships no types
+            self._gateway = launch(conf, output)
+            try:
+                context = SparkContext(conf=conf, gateway=self._gateway)
+            except BaseException:
+                self._end_jvm()
+                raise
+        self.session = SparkSession(context)
+
+    def stop(self) -> None:
+        """Stop the session, then its JVM: the next one starts from nothing."""
+        try:
+            self.session.stop()
+        finally:
+            self._end_jvm()
+
+    @property
+    def jvm_pid(self) -> int:
+        """The process to kill as a driver is killed."""
+        return int(self._gateway.proc.pid)
+
+    def _end_jvm(self) -> None:
+        process = self._gateway.proc
+        self._gateway.shutdown()
+        # The JVM ends when nobody holds its standard input any more.
+        process.stdin.close()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        SparkContext._gateway = None
+        SparkContext._jvm = None
+
+
+def worker_environment(fail_dir: Path) -> dict[str, str]:
+    """What Python workers need to find the tests' modules, the interpreter and the fail points."""
+    paths = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    return {
+        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+        "PYSPARK_PYTHON": sys.executable,
+        "ONCELOG_SPARK_FAIL_DIR": str(fail_dir),
+    }
+
+
+@contextmanager
+def _environment(more: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in more}
+    os.environ.update(more)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

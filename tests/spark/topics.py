@@ -1,0 +1,130 @@
+"""Topics of a broker for synchronous tests: created, filled, read, each by one call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from oncelog_client import (
+    Admin,
+    Consumer,
+    ConsumerRecord,
+    Header,
+    NewTopic,
+    Producer,
+    TopicPartition,
+)
+
+DEADLINE_S: Final = 30.0
+
+
+class Row(NamedTuple):
+    """A record to append. Without a partition the key decides."""
+
+    value: bytes | None
+    key: bytes | None = None
+    partition: int | None = None
+    headers: tuple[Header, ...] = ()
+    timestamp_ms: int | None = None
+
+
+class Topics:
+    """What a test does with the topics of one broker, beside Spark."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+    def create(
+        self, name: str, partitions: int = 2, configs: Mapping[str, str] | None = None
+    ) -> str:
+        """A new topic; its name, for one-liners."""
+
+        async def create() -> None:
+            async with Admin(self.bootstrap) as admin:
+                await admin.create_topics([NewTopic(name, partitions, 1, configs=configs or {})])
+
+        asyncio.run(create())
+        return name
+
+    def append(self, topic: str, rows: Iterable[Row | bytes]) -> None:
+        """Append rows, all acknowledged on return."""
+
+        async def append() -> None:
+            async with Producer(self.bootstrap) as producer:
+                await _send(producer, topic, rows)
+
+        asyncio.run(append())
+
+    def append_transaction(
+        self, topic: str, rows: Iterable[Row | bytes], *, commit: bool = True
+    ) -> None:
+        """Append rows in one transaction that is committed or aborted on return."""
+
+        async def append() -> None:
+            name = f"rows-of-{topic}"
+            async with Producer(self.bootstrap, transactional_id=name) as producer:
+                await producer.init_transactions()
+                await producer.begin_transaction()
+                await _send(producer, topic, rows)
+                await (producer.commit_transaction() if commit else producer.abort_transaction())
+
+        asyncio.run(append())
+
+    def read(self, *topics: str, committed: bool = True) -> list[ConsumerRecord]:
+        """All records that can be read now, by topic, partition and offset."""
+
+        async def read() -> list[ConsumerRecord]:
+            level = "read_committed" if committed else "read_uncommitted"
+            async with Consumer(self.bootstrap, isolation_level=level) as consumer:  # type: ignore[arg-type]
+                partitions = [
+                    TopicPartition(topic, row.partition)
+                    for topic in topics
+                    for row in await consumer.partitions_for(topic)
+                ]
+                ends = await consumer.end_offsets(partitions)
+                await consumer.assign(partitions)
+                await consumer.seek_to_beginning()
+                records: list[ConsumerRecord] = []
+                async with asyncio.timeout(DEADLINE_S):
+                    while any([await consumer.position(tp) < end for tp, end in ends.items()]):
+                        records += await consumer.poll(200)
+                return sorted(records, key=lambda r: (r.topic, r.partition, r.offset))
+
+        return asyncio.run(read())
+
+    def values(self, *topics: str, committed: bool = True) -> list[bytes | None]:
+        """The values of `read`."""
+        return [record.value for record in self.read(*topics, committed=committed)]
+
+    def end_offsets(self, topic: str, *, committed: bool = True) -> dict[int, int]:
+        """By partition: the last stable offset, or else the high watermark."""
+
+        async def ends() -> dict[int, int]:
+            level = "read_committed" if committed else "read_uncommitted"
+            async with Consumer(self.bootstrap, isolation_level=level) as consumer:  # type: ignore[arg-type]
+                rows = await consumer.partitions_for(topic)
+                found = await consumer.end_offsets(
+                    [TopicPartition(topic, row.partition) for row in rows]
+                )
+                return {tp.partition: offset for tp, offset in found.items()}
+
+        return asyncio.run(ends())
+
+
+async def _send(producer: Producer, topic: str, rows: Iterable[Row | bytes]) -> None:
+    sent = []
+    for given in rows:
+        row = given if isinstance(given, Row) else Row(given)
+        sent.append(
+            await producer.send(
+                topic,
+                row.value,
+                key=row.key,
+                partition=row.partition,
+                headers=row.headers,
+                timestamp_ms=row.timestamp_ms,
+            )
+        )
+    await producer.flush()
+    await asyncio.gather(*sent)
