@@ -1,0 +1,186 @@
+"""Options `kafka.*` as settings of our clients: Java's names, refusals as Spark's own connector.
+
+One `ClientSetup` says all that a client is made of; it is hashable, for the caches of connected
+clients, and picklable, for the way to the executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple, get_type_hints
+
+from oncelog_client.config import (
+    AdminSettings,
+    ConsumerSettings,
+    ProducerSettings,
+    admin_config,
+    consumer_config,
+    producer_config,
+)
+from oncelog_client.errors import ConfigError
+
+from .options import KAFKA_PREFIX, OptionError, Options, read_boolean, read_integer
+
+Side = Literal["source", "sink"]
+Kind = Literal["admin", "consumer", "producer"]
+
+BOOTSTRAP_SERVERS: Final = "kafka.bootstrap.servers"
+
+_TYPES: Final[Mapping[Kind, Mapping[str, Any]]] = {
+    "admin": get_type_hints(AdminSettings),
+    "consumer": get_type_hints(ConsumerSettings),
+    "producer": get_type_hints(ProducerSettings),
+}
+_CLIENT_ID: Final = "oncelog-spark"
+
+# What can never be honoured, with the reason. The first five, and both serializers, are refused by
+# Spark's own connector too.
+_REFUSED: Final[Mapping[Side, Mapping[str, str]]] = {
+    "source": {
+        "auto.offset.reset": "is not supported: use startingOffsets, which holds for new queries;"
+        " a restarted one goes on where its checkpoint says",
+        "enable.auto.commit": "is not supported: the checkpoint says what was read"
+        " (commitOffsetsToGroup tells others of it)",
+        "interceptor.classes": "is not supported: an interceptor could change what is read",
+        "key.deserializer": "is not supported: keys are binary, change them with functions",
+        "value.deserializer": "is not supported: values are binary, change them with functions",
+    },
+    "sink": {
+        "interceptor.classes": "is not supported: an interceptor could change what is written",
+        "key.serializer": "is not supported: keys are strings or binary, make them with functions",
+        "value.serializer": "is not supported: values are strings or binary, make them so",
+        "transactional.id": "is not supported: the sink makes its ids of sinkId",
+        "transaction.two.phase.commit.enable": "is not supported: the sink says when",
+    },
+}
+# Values of the sink that would make exactly-once a lie.
+_NEEDED: Final[Mapping[str, tuple[frozenset[str], str]]] = {
+    "acks": (frozenset({"all", "-1"}), "exactly-once needs acks=all"),
+    "enable.idempotence": (frozenset({"true"}), "exactly-once needs idempotence"),
+}
+# Settings of a secured connection: to leave them out silently would be worse than an error.
+_SECURITY: Final = ("sasl.", "ssl.", "security.")
+_PLAINTEXT: Final = ("security.protocol", "PLAINTEXT")
+# Java's settings for the level of each compression; ours is one for all.
+_LEVELS: Final = frozenset(f"compression.{codec}.level" for codec in ("gzip", "lz4", "zstd"))
+# Consumer settings about a group: the source assigns partitions itself and joins none.
+_GROUP: Final = frozenset(
+    {
+        "auto.commit.interval.ms",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "heartbeat.interval.ms",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "partition.assignment.strategy",
+        "session.timeout.ms",
+    }
+)
+# Ours by another way, or of no use to a consumer that is given ranges of offsets.
+_OWN: Final = frozenset({"allow.auto.create.topics", "exclude.internal.topics"})
+
+
+class ClientSetup(NamedTuple):
+    """What a client is made of: `Admin(setup.bootstrap_servers, **setup.keywords)`."""
+
+    bootstrap_servers: str
+    settings: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        return dict(self.settings)
+
+    def setting(self, name: str) -> Any:
+        """One of the settings, KeyError where it is left to the client's default."""
+        return self.keywords[name]
+
+    def having(self, **settings: Any) -> ClientSetup:
+        """With other values for some settings."""
+        return self._replace(settings=tuple(sorted({**self.keywords, **settings}.items())))
+
+
+def client_setup(options: Options, side: Side, kind: Kind) -> ClientSetup:
+    """The setup of a client of that kind, for a source or a sink. Raises OptionError.
+
+    Defaults that are not the client's own: `isolation_level` is read_committed (Spark's connector
+    reads uncommitted), `client_id` is oncelog-spark.
+    """
+    servers = options.required(BOOTSTRAP_SERVERS)
+    given = options.kafka
+    _refuse(given, side)
+    values: dict[str, Any] = {"client_id": _CLIENT_ID}
+    if kind == "consumer":
+        values["isolation_level"] = "read_committed"
+    for name, text in given.items():
+        field = name.replace(".", "_")
+        if field in _TYPES[kind] and name not in _GROUP | _OWN:
+            values[field] = _typed(KAFKA_PREFIX + name, text.strip(), _TYPES[kind][field])
+        elif kind == "producer" and name == _level_of(given):
+            values["compression_level"] = read_integer(KAFKA_PREFIX + name, text.strip())
+    if "isolation_level" in values:
+        values["isolation_level"] = values["isolation_level"].lower()
+    _check(kind, servers, values, given)
+    return ClientSetup(servers, tuple(sorted(values.items())))
+
+
+def remarks(options: Options, side: Side) -> tuple[str, ...]:
+    """A sentence about each `kafka.*` setting that has no effect, for the log."""
+    sentences = []
+    if side == "source" and "groupIdPrefix" in options:
+        sentences.append("groupIdPrefix has no effect: the source joins no consumer group")
+    for name in sorted(options.kafka):
+        if side == "source" and name in _GROUP:
+            sentences.append(f"kafka.{name} has no effect: the source joins no consumer group")
+        elif not _is_known(name):
+            sentences.append(f"kafka.{name} has no effect: our clients have no such setting")
+    return tuple(sentences)
+
+
+def _level_of(given: Mapping[str, str]) -> str:
+    return f"compression.{given.get('compression.type', 'none').strip().lower()}.level"
+
+
+def _is_known(name: str) -> bool:
+    field = name.replace(".", "_")
+    known = {"bootstrap.servers", _PLAINTEXT[0], *_LEVELS}
+    return name in known or any(field in types for types in _TYPES.values())
+
+
+def _refuse(given: Mapping[str, str], side: Side) -> None:
+    for name, text in given.items():
+        option = KAFKA_PREFIX + name
+        if name in _REFUSED[side]:
+            raise OptionError(option, text, _REFUSED[side][name])
+        if name.startswith(_SECURITY) and (name, text.strip().upper()) != _PLAINTEXT:
+            raise OptionError(option, text, "is not supported: our clients speak PLAINTEXT only")
+        if side == "sink" and name in _NEEDED:
+            allowed, reason = _NEEDED[name]
+            if text.strip().lower() not in allowed:
+                raise OptionError(option, text, f"is not supported: {reason}")
+
+
+def _typed(option: str, text: str, wanted: Any) -> Any:
+    if wanted is bool:
+        return read_boolean(option, text)
+    if wanted in (int, int | None):
+        return read_integer(option, text)
+    if wanted is float:
+        return float(read_integer(option, text))
+    return text
+
+
+def _check(kind: Kind, servers: str, values: Mapping[str, Any], given: Mapping[str, str]) -> None:
+    """By the rules of the client itself, naming the option instead of the client's setting."""
+    try:
+        if kind == "admin":
+            admin_config(servers, AdminSettings(**values))  # type: ignore[typeddict-item]
+        elif kind == "consumer":
+            consumer_config(servers, ConsumerSettings(**values))  # type: ignore[typeddict-item]
+        else:
+            producer_config(servers, ProducerSettings(**values))  # type: ignore[typeddict-item]
+    except ConfigError as error:
+        for name, text in given.items():
+            if name.replace(".", "_") in error.message:
+                raise OptionError(KAFKA_PREFIX + name, text, error.message) from None
+        raise OptionError("kafka.*", None, error.message) from None

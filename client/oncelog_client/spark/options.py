@@ -1,0 +1,204 @@
+"""The options of `format("oncelog")`: names in any case, values as text, read with a type.
+
+Names and defaults are those of Spark's own Kafka connector; what is ours is marked so in OPTIONS.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, Final
+
+KAFKA_PREFIX: Final = "kafka."
+
+# What each option is for. A name that is not here has no effect, and `remarks` says so.
+OPTIONS: Final[Mapping[str, str]] = {
+    # Which partitions.
+    "subscribe": "source",
+    "subscribePattern": "source",
+    "assign": "source",
+    # From where to where.
+    "startingOffsets": "source",
+    "startingTimestamp": "source",
+    "startingOffsetsByTimestamp": "source",
+    "startingOffsetsByTimestampStrategy": "source",
+    "endingOffsets": "source",
+    "endingTimestamp": "source",
+    "endingOffsetsByTimestamp": "source",
+    # How much at a time, by how many tasks.
+    "maxOffsetsPerTrigger": "source",
+    "minOffsetsPerTrigger": "source",
+    "maxTriggerDelay": "source",
+    "minPartitions": "source",
+    "maxRecordsPerPartition": "source",
+    # How.
+    "failOnDataLoss": "source",
+    "includeHeaders": "source and sink",
+    "groupIdPrefix": "source",
+    "kafkaConsumer.pollTimeoutMs": "source",
+    "fetchOffset.numRetries": "source",
+    "fetchOffset.retryIntervalMs": "source",
+    "commitOffsetsToGroup": "source, ours",
+    # The sink.
+    "topic": "sink",
+    "checkpointLocation": "sink",
+    "sinkId": "sink, ours",
+    "sinkProtocol": "sink, ours",
+    "onNewCheckpoint": "sink, ours",
+    "txnAppId": "sink, ours",
+    "txnVersion": "sink, ours",
+    # Spark's own, of every source and sink.
+    "path": "spark",
+    "queryName": "spark",
+}
+
+_SPELLING: Final = {name.lower(): name for name in OPTIONS}
+
+# Spark's units of time in milliseconds (`JavaUtils.timeStringAs`); "us" is below one.
+_UNITS_MS: Final[Mapping[str, float]] = {
+    "us": 0.001,
+    "ms": 1,
+    "s": 1_000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
+_DURATION: Final = re.compile(r"(-?[0-9]+)([a-z]+)?", re.ASCII)
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_BOOLEANS: Final = {"true": True, "false": False}
+
+
+class OptionError(ValueError):
+    """An option that is missing, or whose value cannot be honoured. Names the option, its value and
+    what is wanted."""
+
+    def __init__(self, name: str, value: str | None, wanted: str) -> None:
+        self.name = name
+        self.value = value
+        given = name if value is None else f"{name}={value!r}"
+        super().__init__(f"option {given}: {wanted}")
+
+    def __reduce__(self) -> tuple[type[OptionError], tuple[str, str | None, str]]:
+        wanted = str(self).partition(": ")[2]
+        return (OptionError, (self.name, self.value, wanted))
+
+
+class Options:
+    """Options as Spark hands them over. Every method raises OptionError.
+
+    Picklable and never changed: a reader carries it to the executors.
+    """
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._values = {name.lower(): value for name, value in given.items()}
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._values
+
+    @property
+    def kafka(self) -> dict[str, str]:
+        """The settings of Kafka's clients: those with the prefix `kafka.`, without it."""
+        return {
+            name.removeprefix(KAFKA_PREFIX): value
+            for name, value in self._values.items()
+            if name.startswith(KAFKA_PREFIX)
+        }
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """A sentence about each option that does not exist, with the nearest one that does."""
+        sentences = []
+        for name in sorted(self._values):
+            if name in _SPELLING or name.startswith((KAFKA_PREFIX, "__")):
+                continue
+            near = get_close_matches(name, list(_SPELLING), n=1, cutoff=0.8)
+            hint = f"; did you mean {_SPELLING[near[0]]}?" if near else ""
+            sentences.append(f"there is no option {name!r}, it has no effect{hint}")
+        return tuple(sentences)
+
+    def text(self, name: str) -> str | None:
+        """The value without spaces at its ends, None where the option was not given."""
+        value = self._values.get(name.lower())
+        return None if value is None else value.strip()
+
+    def required(self, name: str) -> str:
+        """A value that must be there and not be empty."""
+        value = self.text(name)
+        if not value:
+            raise OptionError(name, value, "is needed")
+        return value
+
+    def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
+        """One of `choices`, whatever its case."""
+        value = self.text(name)
+        if value is None:
+            return default
+        if value.lower() not in choices:
+            raise OptionError(name, value, f"is none of {', '.join(choices)}")
+        return value.lower()
+
+    def boolean(self, name: str, default: bool) -> bool:
+        value = self.text(name)
+        return default if value is None else read_boolean(name, value)
+
+    def integer(self, name: str, *, least: int, default: int | None = None) -> int | None:
+        """A whole number of `least` or more; `default` where the option was not given."""
+        value = self.text(name)
+        if value is None:
+            return default
+        return read_integer(name, value, least=least)
+
+    def duration_ms(self, name: str, default_ms: int) -> int:
+        """Milliseconds of `"15m"`, `"30s"`, `"250ms"`; a number alone is in milliseconds."""
+        value = self.text(name)
+        if value is None:
+            return default_ms
+        found = _DURATION.fullmatch(value.lower())
+        unit = _UNITS_MS.get(found[2] or "ms") if found else None
+        if found is None or unit is None or int(found[1]) < 0:
+            raise OptionError(name, value, f"is no time such as 15m ({', '.join(_UNITS_MS)})")
+        return int(int(found[1]) * unit)
+
+    def json_object(self, name: str, shown: str) -> dict[str, Any] | None:
+        """A JSON object; `shown` is how it should look, for the error."""
+        value = self.text(name)
+        return None if value is None else read_json_object(name, value, shown)
+
+
+def read_boolean(name: str, value: str) -> bool:
+    """`true` or `false`, as Scala reads them. Raises OptionError."""
+    if value.lower() not in _BOOLEANS:
+        raise OptionError(name, value, "is neither true nor false")
+    return _BOOLEANS[value.lower()]
+
+
+def read_integer(name: str, value: str, *, least: int | None = None) -> int:
+    """A whole number of at most 64 bits. Raises OptionError."""
+    if not _WHOLE.fullmatch(value) or len(value) > 20 or not -(1 << 63) <= int(value) < 1 << 63:
+        raise OptionError(name, value, "is no whole number")
+    if least is not None and int(value) < least:
+        raise OptionError(name, value, f"must be {least} or more")
+    return int(value)
+
+
+def read_json_object(name: str, value: str, shown: str) -> dict[str, Any]:
+    """A JSON object without repeated names. Raises OptionError."""
+    try:
+        found = json.loads(value, object_pairs_hook=_without_repeats)
+    except ValueError as error:
+        raise OptionError(name, value, f"is no JSON such as {shown}: {error}") from None
+    if not isinstance(found, dict):
+        raise OptionError(name, value, f"is no JSON object such as {shown}")
+    return found
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"{', '.join(twice)} twice")
+    return found
