@@ -1,0 +1,51 @@
+"""Tells of each micro-batch, as Spark sees it: lag and rates by partition."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from .progress import BatchProgress, batch_progress, progress_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+
+
+def print_line(batch: BatchProgress) -> None:
+    """A line on stderr."""
+    sys.stderr.write(progress_line(batch) + "\n")
+    sys.stderr.flush()
+
+
+class ProgressListener(StreamingQueryListener):
+    """`spark.streams.addListener(ProgressListener())`: a line on stderr for each micro-batch of
+    each query, or whatever `report` does with it.
+
+    `report` is called in a thread of the driver's Python, after the batch is in the commit log;
+    what it raises is logged by Spark and does no harm to the query.
+    """
+
+    def __init__(self, report: Callable[[BatchProgress], None] = print_line) -> None:
+        self._report = report
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Nothing yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        self._report(batch_progress(json.loads(event.progress.json)))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Nothing new."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """Spark tells whoever waits for the query why it ended."""

@@ -1,0 +1,129 @@
+"""What Spark tells of a micro-batch, by partition: how far it got, how far behind, how fast; and
+the same as one line for a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+ANONYMOUS: Final = "query"
+
+
+class PartitionProgress(NamedTuple):
+    """One partition in one micro-batch: [`start`, `end`) was read when the next record to come
+    had the offset `latest`. Offsets without a visible record count: markers, aborted records."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    latest: int
+    seconds: float
+
+    @property
+    def lag(self) -> int:
+        """Offsets that were there and not yet read."""
+        return max(self.latest - self.end, 0)
+
+    @property
+    def rate(self) -> float:
+        """Offsets a second of the whole micro-batch; 0 for one that took no time."""
+        return (self.end - self.start) / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """One micro-batch of a query, and the partitions of all its sources that read topics.
+
+    `seconds` is its whole time, from the look for new offsets to the entry in the commit log.
+    """
+
+    query: str
+    batch_id: int
+    rows: int
+    seconds: float
+    partitions: tuple[PartitionProgress, ...]
+
+    @property
+    def lag(self) -> int:
+        """Of all partitions together."""
+        return sum(one.lag for one in self.partitions)
+
+    @property
+    def rows_per_second(self) -> float:
+        return self.rows / self.seconds if self.seconds else 0.0
+
+    def metrics(self) -> dict[str, str]:
+        """What Spark's own Kafka connector has in `sources[].metrics`, under its names; empty
+        without a partition."""
+        if not self.partitions:
+            return {}
+        lags = [one.lag for one in self.partitions]
+        return {
+            "minOffsetsBehindLatest": str(min(lags)),
+            "maxOffsetsBehindLatest": str(max(lags)),
+            "avgOffsetsBehindLatest": str(sum(lags) / len(lags)),
+        }
+
+
+def batch_progress(progress: Mapping[str, Any]) -> BatchProgress:
+    """From the JSON of a StreamingQueryProgress. Sources of other formats have no partitions."""
+    seconds = progress.get("durationMs", {}).get("triggerExecution", 0) / 1000
+    partitions = [
+        one for source in progress["sources"] for one in _partitions(source, float(seconds))
+    ]
+    return BatchProgress(
+        query=progress.get("name") or ANONYMOUS,
+        batch_id=progress["batchId"],
+        rows=progress["numInputRows"],
+        seconds=seconds,
+        partitions=tuple(sorted(partitions)),
+    )
+
+
+def progress_line(batch: BatchProgress) -> str:
+    """Query, batch, rows, rows a second, time, and the lag with the partition that has most."""
+    line = (
+        f"{batch.query}: batch {batch.batch_id}, {batch.rows:,} rows"
+        f" in {batch.seconds:.2f} s ({batch.rows_per_second:,.0f}/s)"
+    )
+    if not batch.partitions:
+        return line
+    worst = max(batch.partitions, key=lambda one: one.lag)
+    if not worst.lag:
+        return f"{line}, lag 0"
+    return f"{line}, lag {batch.lag:,}, most in {worst.topic}-{worst.partition}: {worst.lag:,}"
+
+
+def _partitions(source: Mapping[str, Any], seconds: float) -> list[PartitionProgress]:
+    ends = _offsets(source.get("endOffset"))
+    starts = _offsets(source.get("startOffset"))
+    # A partition that came into being after the batch was planned has an end nowhere but here.
+    latest = _offsets(source.get("latestOffset")) or ends
+    return [
+        PartitionProgress(
+            topic,
+            partition,
+            start=starts.get((topic, partition), ends.get((topic, partition), 0)),
+            end=ends.get((topic, partition), 0),
+            latest=latest.get((topic, partition), ends.get((topic, partition), 0)),
+            seconds=seconds,
+        )
+        for topic, partition in ends | latest
+    ]
+
+
+def _offsets(text: str | Mapping[str, Any] | None) -> dict[tuple[str, int], int]:
+    """`{"purchases":{"0":123}}` by topic and partition; empty where it is anything else: an offset
+    of another format, or the place that a query begins at, which is no offset yet."""
+    try:
+        by_topic = json.loads(text) if isinstance(text, str) else text
+        return {
+            (topic, int(partition)): int(offset)
+            for topic, by_partition in (by_topic or {}).items()
+            for partition, offset in by_partition.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        return {}
