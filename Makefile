@@ -6,15 +6,16 @@ KILLS ?= 0
 SEEDS ?= 1000
 BIN := .venv/bin
 READY := .venv/.ready
+CONNECTOR := .venv-connector/.ready
 UV := VIRTUAL_ENV=.venv $(BIN)/uv pip
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
     --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test demo demo-failures bench torture simulate image-test mutants explore pins clean
+.PHONY: help setup run check test demo demo-failures bench torture simulate test-connector image-test mutants explore pins clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY)  ## .venv with everything pinned; done once, again only when the pins change
 
@@ -29,7 +30,7 @@ check: $(READY)  ## format, lint, types, layers and the project's own rules
 	$(BIN)/python -m pytest -q tests/test_tidy.py
 
 test: $(READY)  ## all tests (Java 17 and Maven for those with Kafka's own clients and tools)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --ignore tests/spark/connector
 
 demo: $(READY)  ## 69,659 purchases through a transactional pipeline that is killed on the way
 	$(BIN)/python -m examples.purchases
@@ -52,6 +53,9 @@ mutants: $(READY)  ## 28 named defects, one at a time, and which test finds each
 explore: $(READY)  ## every order of the steps of two producers and a coordinator: two million states, 6 min
 	$(BIN)/python -m tests.exploration
 
+test-connector: $(READY) $(CONNECTOR)  ## Spark's own Kafka connector against oncelog (Java 17, Maven)
+	$(BIN)/python -m pytest tests/spark/connector
+
 image-test: $(READY)  ## build the image, run it with podman-compose, kill it, count what is left
 	$(BIN)/python -m tests.image
 
@@ -61,12 +65,13 @@ pins: $(READY)  ## resolve requirements/ again from pyproject.toml
 	$(COMPILE) pyproject.toml --extra spark -c requirements/client.txt -o requirements/spark.txt
 	$(COMPILE) pyproject.toml --extra server --extra spark --group dev \
 	    -c requirements/server.txt -c requirements/spark.txt -o requirements/dev.txt
+	echo pyspark==4.0.0 | $(COMPILE) - -o requirements/connector.txt
 	echo lifetimes | $(COMPILE) - --no-deps -o requirements/demo.txt
 	echo hatchling | $(COMPILE) - -c requirements/dev.txt -o requirements/build.txt
 	echo uv | $(COMPILE) - -o requirements/uv.txt
 
 clean:  ## remove what the other targets made, but no data
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .venv-connector .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ── How .venv comes to be: the stamps below are why nothing is done twice ────────────────────────
@@ -85,4 +90,11 @@ $(READY): .venv/.uv requirements/dev.txt requirements/demo.txt pyproject.toml
 	$(UV) sync --quiet --require-hashes --compile-bytecode requirements/dev.txt requirements/demo.txt
 	$(UV) install --quiet --no-deps --no-build-isolation --editable .
 	$(BIN)/python -m compileall -q protocol server client
+	@touch $@
+
+# The newest PySpark whose Kafka connector is to be had complete; ours needs a newer one.
+$(CONNECTOR): .venv/.uv requirements/connector.txt
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-connector
+	VIRTUAL_ENV=.venv-connector $(BIN)/uv pip sync --quiet --require-hashes \
+	    --compile-bytecode requirements/connector.txt
 	@touch $@

@@ -39,33 +39,40 @@ def classpath() -> str:
     Safe when called by several processes at once. Raises KafkaUnavailable with the reason.
     """
     java()
-    directory = cache_directory()
+    return f"{jars_of(_POM, cache_directory())}/*"
+
+
+def jars_of(pom: Path, directory: Path) -> Path:
+    """The folder in `directory` with the jars that `pom` depends on, fetched at first use.
+
+    Safe when called by several processes at once. Raises KafkaUnavailable with the reason.
+    """
     jars, done = directory / "jars", directory / "jars.complete"
-    wanted = hashlib.sha256(_POM.read_bytes()).hexdigest()
+    wanted = hashlib.sha256(pom.read_bytes()).hexdigest()
     if not _is_complete(done, wanted):
         directory.mkdir(parents=True, exist_ok=True)
         with (directory / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not _is_complete(done, wanted):
-                _fetch(directory, jars)
+                _fetch(pom, directory, jars)
                 done.write_text(wanted)
-    return f"{jars}/*"
+    return jars
 
 
 def _is_complete(done: Path, wanted: str) -> bool:
     return done.exists() and done.read_text() == wanted
 
 
-def _fetch(directory: Path, jars: Path) -> None:
+def _fetch(pom: Path, directory: Path, jars: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
-        raise KafkaUnavailable("no `mvn` on the PATH, and Apache Kafka's jars are not cached")
+        raise KafkaUnavailable(f"no `mvn` on the PATH to fetch the jars of {directory.name}")
     # Maven writes `target` beside its pom: work on a copy, so that the source tree stays clean.
     work = directory / "fetch"
     shutil.rmtree(work, ignore_errors=True)
     shutil.rmtree(jars, ignore_errors=True)
     work.mkdir()
-    shutil.copy(_POM, work / "pom.xml")
+    shutil.copy(pom, work / "pom.xml")
     command = [maven, "-q", "-B", "-f", str(work / "pom.xml"), "dependency:copy-dependencies"]
     outcome = subprocess.run(
         [*command, f"-DoutputDirectory={jars}"],
@@ -76,4 +83,4 @@ def _fetch(directory: Path, jars: Path) -> None:
         check=False,
     )
     if outcome.returncode:
-        raise KafkaUnavailable(f"mvn could not fetch Apache Kafka: {outcome.stdout[-2000:]}")
+        raise KafkaUnavailable(f"mvn could not fetch {directory.name}: {outcome.stdout[-2000:]}")

@@ -1,0 +1,61 @@
+"""The official connector in a Spark of its own, and both brokers: each test runs against each."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from tests.broker import Oncelog
+from tests.kafka.fixtures import QUICK_RESTART, QUICK_TIMEOUTS
+from tests.kafka.jars import KafkaUnavailable, classpath
+from tests.kafka.kafka import Kafka
+from tests.spark.connector import official
+from tests.spark.connector.process import SparkProcess
+from tests.spark.topics import Topics
+
+Broker = Oncelog | Kafka
+
+
+@pytest.fixture(scope="session")
+def connector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkProcess]:
+    """PySpark 4.0.0 with the official connector, one for the whole session."""
+    folder = tmp_path_factory.mktemp("connector")
+    try:
+        python, jars = official.python(), official.jars()
+    except official.ConnectorUnavailable as reason:
+        pytest.skip(f"the official connector cannot be run: {reason}")
+    module = "tests.spark.connector.program"
+    with SparkProcess(python, module, [jars, str(folder)], folder / "spark.log") as process:
+        yield process
+
+
+@pytest.fixture(scope="session", params=["oncelog", "kafka"])
+def either(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
+    """oncelog, and Apache Kafka for the same promises. A test may kill and start it again."""
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "oncelog":
+        with Oncelog(folder) as oncelog:
+            yield oncelog
+        return
+    try:
+        classpath()
+    except KafkaUnavailable as reason:
+        pytest.skip(f"Apache Kafka cannot be run: {reason}")
+    with Kafka(folder, QUICK_RESTART | QUICK_TIMEOUTS) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def log(either: Broker) -> Topics:
+    """The topics of the broker."""
+    return Topics(either.address)
+
+
+@pytest.fixture
+def topic() -> str:
+    """A name nobody used before."""
+    return f"t-{uuid.uuid4().hex[:12]}"

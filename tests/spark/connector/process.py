@@ -1,0 +1,121 @@
+"""Spark in a process of its own behind a pipe, with the PySpark of whichever Python runs it.
+
+Both ends: `SparkProcess` calls, `serve` answers. One JSON object a line, one answer to each call.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+START_TIMEOUT_S = 120.0
+CALL_TIMEOUT_S = 120.0
+
+_ROOT = Path(__file__).parents[3]
+
+Operations = Mapping[str, Callable[..., Any]]
+
+
+class SparkError(Exception):
+    """What the operation raised: `kind` is the name of the class, the message is its own."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(f"{kind}: {message}")
+        self.kind = kind
+
+
+class SparkHangs(Exception):
+    """The process did not answer in time (or at all) and was killed."""
+
+
+class SparkProcess:
+    """The operations of a module, run by `python -m module *arguments`; a context manager."""
+
+    def __init__(self, python: str, module: str, arguments: Sequence[str], log: Path) -> None:
+        self.log = log
+        self._answers: queue.Queue[str | None] = queue.Queue()
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                [python, "-m", module, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                cwd=_ROOT,
+            )
+        threading.Thread(target=self._read, daemon=True, name=module).start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def call(self, operation: str, *, timeout_s: float = CALL_TIMEOUT_S, **fields: Any) -> Any:
+        """What the operation returns. Raises SparkError, SparkHangs."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"operation": operation, "fields": fields}) + "\n")
+        self._process.stdin.flush()
+        try:
+            line = self._answers.get(timeout=timeout_s)
+        except queue.Empty:
+            line = None
+        if line is None:
+            self.close()
+            raise SparkHangs(f"{operation} {fields}: no answer in {timeout_s} s\n{self.said()}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise SparkError(answer["error"], answer["message"])
+        return answer["result"]
+
+    def said(self) -> str:
+        """The end of what Spark logged."""
+        return self.log.read_text(errors="replace")[-4000:]
+
+    def close(self) -> None:
+        """End the process, and with its standard input the JVM."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(10.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def __enter__(self) -> SparkProcess:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                self._answers.put(line)
+        self._answers.put(None)
+
+
+def serve(operations: Operations) -> None:
+    """Answer calls until standard input ends. What Spark prints goes to standard error."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    for line in sys.stdin:
+        call = json.loads(line)
+        try:
+            answer = {"result": operations[call["operation"]](**call["fields"])}
+        except Exception as error:  # the caller raises it again
+            answer = {"error": type(error).__name__, "message": str(error)}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()

@@ -1,0 +1,155 @@
+"""Run by PySpark 4.0.0 with the official connector: reads, writes and queries, one call each.
+
+Keys and values are text with one character for each byte (latin-1) on both ends of the pipe.
+Arguments: the connector's jars, and a folder for Spark's files.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import unix_millis
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tests.spark.connector.process import serve
+
+Options = dict[str, str]
+
+FORMAT = "kafka"
+SINK_TYPES = {
+    "topic": "string",
+    "key": "binary",
+    "value": "binary",
+    "headers": "array<struct<key: string, value: binary>>",
+    "partition": "int",
+}
+SETTINGS = {
+    "spark.app.name": "official-connector",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.log.level": "WARN",
+    "spark.master": "local[2]",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.stopTimeout": "30s",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+class Program:
+    """The operations. Queries keep the name under which they were started."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._queries: dict[str, StreamingQuery] = {}
+
+    def version(self) -> str:
+        return self._spark.version
+
+    def schema(self, options: Options) -> list[list[str]]:
+        """Names and types of the columns of a read."""
+        frame = self._spark.read.format(FORMAT).options(**options).load()
+        return [[name, kind] for name, kind in frame.dtypes]
+
+    def read(self, options: Options) -> list[dict[str, Any]]:
+        """All rows, by topic, partition and offset."""
+        return _rows(self._spark.read.format(FORMAT).options(**options).load())
+
+    def parts(self, options: Options) -> int:
+        """The number of Spark partitions of a read."""
+        return self._spark.read.format(FORMAT).options(**options).load().rdd.getNumPartitions()
+
+    def write(self, rows: list[dict[str, Any]], options: Options) -> None:
+        """Append rows, each a mapping of the same columns."""
+        names = [name for name in SINK_TYPES if name in rows[0]]
+        data = [tuple(_given(name, row[name]) for name in names) for row in rows]
+        schema = ", ".join(f"{name} {SINK_TYPES[name]}" for name in names)
+        frame = self._spark.createDataFrame(data, schema)
+        frame.write.format(FORMAT).options(**options).save()
+
+    def start(
+        self, name: str, source: Options, sink: Options, checkpoint: str, available_now: bool
+    ) -> None:
+        """Start a query into the sink, or into a table of its name if `sink` is empty."""
+        frame = self._spark.readStream.format(FORMAT).options(**source).load()
+        if sink:
+            frame = frame.select(*(column for column in SINK_TYPES if column in frame.columns))
+        writer = frame.writeStream.format(FORMAT if sink else "memory").options(**sink)
+        trigger = writer.trigger(availableNow=True) if available_now else writer
+        located = trigger.option("checkpointLocation", checkpoint)
+        self._queries[name] = located.queryName(name).start()
+
+    def catch_up(self, name: str) -> None:
+        """Until the query has processed all there is. Raises what ended it."""
+        self._queries[name].processAllAvailable()
+
+    def end(self, name: str) -> None:
+        """Until a query with AvailableNow has ended. Raises what ended it before."""
+        self._queries[name].awaitTermination()
+
+    def stop(self, name: str) -> None:
+        self._queries.pop(name).stop()
+
+    def table(self, name: str) -> list[dict[str, Any]]:
+        """What a query without a sink has put into the table of its name."""
+        return _rows(self._spark.table(name))
+
+    def progress(self, name: str) -> list[dict[str, Any]]:
+        """The progress of every micro-batch, oldest first."""
+        return [json.loads(one.json) for one in self._queries[name].recentProgress]
+
+
+def _rows(frame: DataFrame) -> list[dict[str, Any]]:
+    """Rows for the pipe; `timestamp` in ms since the epoch."""
+    if "timestamp" in frame.columns:
+        frame = frame.withColumn("timestamp", unix_millis("timestamp"))
+    return [_taken(row.asDict(recursive=True)) for row in frame.collect()]
+
+
+def _taken(value: Any) -> Any:
+    """A cell as JSON has it."""
+    match value:
+        case bytes() | bytearray():
+            return bytes(value).decode("latin-1")
+        case dict():
+            return {name: _taken(item) for name, item in value.items()}
+        case list():
+            return [_taken(item) for item in value]
+        case _:
+            return value
+
+
+def _given(column: str, value: Any) -> Any:
+    """A cell of the sink's column; headers are pairs of name and value."""
+    match column:
+        case "key" | "value":
+            return _bytes(value)
+        case "headers":
+            return None if value is None else [(name, _bytes(item)) for name, item in value]
+        case _:
+            return value
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode("latin-1")
+
+
+def main() -> None:
+    """The program."""
+    jars, folder = sys.argv[1:]
+    builder = SparkSession.builder.config("spark.jars", jars).config("spark.local.dir", folder)
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    program = Program(builder.getOrCreate())
+    operations = [name for name in dir(program) if not name.startswith("_")]
+    serve({name: getattr(program, name) for name in operations})
+
+
+if __name__ == "__main__":
+    main()
