@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from tests.broker import Oncelog
 from tests.kafka.kafka import Kafka
+from tests.spark.fail_points import FailPoints
 from tests.spark.session import NoJava, Spark, java
 from tests.spark.topics import Topics
 
@@ -54,6 +55,13 @@ def spark(spark_driver: Spark) -> Iterator[SparkSession]:
     yield session
     for query in session.streams.active:
         query.stop()
+
+
+@pytest.fixture
+def fail_points(spark: SparkSession, spark_driver: Spark) -> Iterator[FailPoints]:
+    """Those of the session's Python workers; set none, and none is paused, afterwards."""
+    yield spark_driver.fail_points
+    spark_driver.fail_points.clear()
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from tests.spark.fail_points import FailPoints
+
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 STOP_TIMEOUT_S: Final = 30.0
 
@@ -65,15 +67,15 @@ def settings(directory: Path, more: Mapping[str, str] | None = None) -> dict[str
 
 
 class Spark:
-    """One driver in this process. `log`: all that the JVM and its Python workers printed; `faults`:
-    where fail points are set (`oncelog_client.spark.fail_points`), while `spark` runs."""
+    """One driver in this process. `log`: all that the JVM and its Python workers printed;
+    `fail_points`: those of these workers."""
 
     def __init__(
         self, directory: Path, master: str = LOCAL, more: Mapping[str, str] | None = None
     ) -> None:
         self.directory = directory
         self.log = directory / "spark.log"
-        self.fail_dir = directory / "fail-points"
+        self.fail_points = FailPoints(directory / "fail-points")
         self.session: SparkSession
         self._master = master
         self._settings = settings(directory, more)
@@ -82,10 +84,9 @@ class Spark:
     def start(self) -> None:
         """Raises NoJava, or what PySpark raises; the log then says why."""
         java()
-        self.fail_dir.mkdir(parents=True, exist_ok=True)
         conf = SparkConf(loadDefaults=False)
         conf.setAll([("spark.master", self._master), *self._settings.items()])
-        with self.log.open("ab") as log, _environment(worker_environment(self.fail_dir)):
+        with self.log.open("ab") as log, _environment(worker_environment(self.fail_points)):
             output = {"stdout": log, "stderr": subprocess.STDOUT}
             launch: Any = launch_gateway  # ships no types
             self._gateway = launch(conf, output)
@@ -122,13 +123,13 @@ class Spark:
         SparkContext._jvm = None
 
 
-def worker_environment(fail_dir: Path) -> dict[str, str]:
+def worker_environment(fail_points: FailPoints) -> dict[str, str]:
     """What Python workers need to find the tests' modules, the interpreter and the fail points."""
     paths = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     return {
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
         "PYSPARK_PYTHON": sys.executable,
-        "ONCELOG_SPARK_FAIL_DIR": str(fail_dir),
+        **fail_points.environment,
     }
 
 

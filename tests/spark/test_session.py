@@ -38,4 +38,4 @@ def test_a_job_that_fails_leaves_the_session_usable(spark: SparkSession) -> None
 
 def test_workers_know_where_fail_points_are_set(spark: SparkSession, spark_driver: Spark) -> None:
     found = spark.range(1).rdd.map(lambda row: os.environ["ONCELOG_SPARK_FAIL_DIR"]).collect()
-    assert found == [str(spark_driver.fail_dir)]
+    assert found == [str(spark_driver.fail_points.directory)]
