@@ -45,20 +45,11 @@ def visible_batches(
     `max_batch_bytes` bounds what one compressed batch may grow to. Raises CorruptRecords (or
     UnsupportedMagic) when the iterator reaches a broken batch; what came before is good.
     """
-    aborted_transactions = _Aborted(aborted)
-    for position, header in split_batches(buffer, allow_partial=True):
-        if header.next_offset <= fetch_offset:
-            # Brokers answer whole batches: this one was read before, but its marker still counts.
-            if read_committed and header.has_producer_id:
-                aborted_transactions.hides(buffer, position, header)
-            continue
-        hidden = (
-            read_committed
-            and header.has_producer_id
-            and aborted_transactions.hides(buffer, position, header)
-        )
+    for position, header, visible in marked_batches(
+        buffer, fetch_offset, read_committed=read_committed, aborted=aborted
+    ):
         records: list[Record] = []
-        if not hidden and not header.is_control:
+        if visible:
             records = read_records(
                 buffer, position, max_bytes=max_batch_bytes, check_crc=check_crcs
             )
@@ -67,6 +58,23 @@ def visible_batches(
         yield VisibleBatch(
             records, header.next_offset, header.partition_leader_epoch, header.timestamp_type
         )
+
+
+def marked_batches(
+    buffer: Bytes, fetch_offset: int, *, read_committed: bool, aborted: Iterable[AbortedRange] = ()
+) -> Iterator[tuple[int, BatchHeader, bool]]:
+    """Position and header of each whole batch that reaches `fetch_offset`, and whether the
+    application may see its records. Raises as `visible_batches` does, but reads no data."""
+    aborted_transactions = _Aborted(aborted)
+    for position, header in split_batches(buffer, allow_partial=True):
+        hidden = (
+            read_committed
+            and header.has_producer_id
+            and aborted_transactions.hides(buffer, position, header)
+        )
+        # Brokers answer whole batches: what was read before is left out, but its markers count.
+        if header.next_offset > fetch_offset:
+            yield position, header, not (hidden or header.is_control)
 
 
 class _Aborted:

@@ -77,7 +77,7 @@ class Requests:
         Raises ProtocolError for an answer to nothing, or one that cannot be decoded; the connection
         is of no use after that.
         """
-        return map(self._answer, self._frames.receive_data(data))
+        return map(self.answer, self._frames.receive_data(data))
 
     def abandon(self) -> list[Waiting]:
         """The requests that will never be answered: the connection is gone."""
@@ -85,7 +85,8 @@ class Requests:
         self._waiting.clear()
         return lost
 
-    def _answer(self, body: bytes) -> Answer:
+    def answer(self, body: Buffer) -> Answer:
+        """The answer that a frame is, its size taken off. Raises ProtocolError as above."""
         if not self._waiting:
             raise ProtocolError("an answer without a request")
         waiting = self._waiting[0]

@@ -1,0 +1,286 @@
+"""Offsets [start, end) of one partition as Arrow batches, in the Python worker of a Spark executor.
+
+The next fetch is under way while the last answer is decoded. Connections outlive a range: the next
+micro-batch comes to the same process.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from oncelog_client.backoff import Backoff
+from oncelog_client.clock import monotonic_ms
+from oncelog_client.cluster import Cluster
+from oncelog_client.config import ConsumerConfig, client_config
+from oncelog_client.errors import (
+    KafkaError,
+    OffsetOutOfRangeError,
+    RetriableError,
+    TimedOutError,
+    check,
+    error_for,
+)
+from oncelog_client.isolation import AbortedRange, marked_batches
+from oncelog_client.log_offsets import EARLIEST, list_offsets
+from oncelog_client.settings import Address
+from oncelog_client.spark.background import background
+from oncelog_client.values import TopicPartition
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    PartitionData,
+)
+from oncelog_protocol.records.batch import split_batches
+from oncelog_protocol.records.errors import CorruptRecords
+from oncelog_protocol.records.record import Bytes
+
+from .arrow_decode import decode_plainly
+from .fetch_socket import FetchSocket
+
+_FULL_FETCH_EPOCH: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSettings:
+    """How to read; may be pickled. `consumer` says where the cluster is, how much to ask for and
+    whose transactions to see; `poll_timeout_ms` (`kafkaConsumer.pollTimeoutMs`) for how long a
+    range may make no progress."""
+
+    consumer: ConsumerConfig
+    poll_timeout_ms: int = 120_000
+
+
+class DataLost(OffsetOutOfRangeError):
+    """The log has no offset `wanted` any more, or never had: it begins at `log_start_offset`."""
+
+    def __init__(self, partition: TopicPartition, wanted: int, log_start_offset: int) -> None:
+        self.topic, self.partition = partition
+        self.wanted = wanted
+        self.log_start_offset = log_start_offset
+        super().__init__(
+            f"{self.topic}-{self.partition}: offset {wanted} is not there,"
+            f" the log begins at {log_start_offset}"
+        )
+
+
+def read_range(
+    settings: ReadSettings,
+    partition: TopicPartition,
+    start: int,
+    end: int,
+    columns: Sequence[str],
+) -> Iterator[pa.RecordBatch]:
+    """The records at offsets in [start, end), with these columns of the source in this order.
+
+    Offsets may be missing (markers, aborted transactions, compaction). Raises DataLost where the
+    log begins after an offset that is due; KafkaError (CORRUPT_MESSAGE) at a broken batch;
+    TimedOutError or the last RetriableError after `poll_timeout_ms` without progress.
+    """
+    reader = _Reader(settings, partition)
+    try:
+        while start < end:
+            data = reader.fetched(start)
+            buffer: Bytes = data.records or b""
+            try:
+                next_start = start
+                for _, header in split_batches(buffer, allow_partial=True):
+                    next_start = max(start, header.next_offset)
+                if next_start < end:
+                    reader.prefetch(next_start)
+                aborted = [
+                    AbortedRange(row.first_offset, row.producer_id)
+                    for row in data.aborted_transactions or ()
+                ]
+                batches = [
+                    (position, header)
+                    for position, header, visible in marked_batches(
+                        buffer,
+                        start,
+                        read_committed=settings.consumer.read_committed,
+                        aborted=aborted,
+                    )
+                    if visible and header.base_offset < end
+                ]
+                if batches:
+                    yield decode_plainly(buffer, batches, partition, columns, start, end)
+            except CorruptRecords as error:
+                message = f"{partition} at {start}: {error}"
+                raise KafkaError(message, ErrorCode.CORRUPT_MESSAGE) from error
+            start = next_start
+    finally:
+        reader.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Leader:
+    address: Address
+    epoch: int
+    fetch_version: int
+
+
+# Connections that no range uses now, by process (a fork must not share them), settings and leader.
+_idle: dict[tuple[int, ConsumerConfig, Address, int], FetchSocket] = {}
+
+
+class _Reader:
+    """Fetches of one partition, one under way at a time."""
+
+    def __init__(self, settings: ReadSettings, partition: TopicPartition) -> None:
+        self._config = settings.consumer
+        self._poll_timeout_ms = settings.poll_timeout_ms
+        self._partition = partition
+        self._backoff = Backoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
+        self._leader: _Leader | None = None
+        self._socket: FetchSocket | None = None
+        self._asked: int | None = None
+
+    def prefetch(self, offset: int) -> None:
+        """Ask for what begins there; what fails is tried again by `fetched`."""
+        try:
+            self._ask(offset, 0)
+        except RetriableError:
+            self._drop()
+
+    def fetched(self, offset: int) -> PartitionData:
+        """Batches, the first of them with `offset` or after it. Raises as `read_range` does."""
+        deadline_ms = monotonic_ms() + self._poll_timeout_ms
+        failures = 0
+        while True:
+            try:
+                data = self._fetched_once(offset, deadline_ms)
+                if data.records:
+                    return data
+                error: RetriableError = TimedOutError(f"{self._partition}: nothing at {offset}")
+            except OffsetOutOfRangeError:
+                self._drop()
+                raise DataLost(self._partition, offset, self._log_start_offset()) from None
+            except RetriableError as failure:
+                self._drop()
+                failures += 1
+                error = failure
+            delay_ms = self._backoff.delay_ms(failures, random.random())
+            if monotonic_ms() + delay_ms >= deadline_ms:
+                raise error
+            time.sleep(delay_ms / 1000)
+
+    def _fetched_once(self, offset: int, deadline_ms: float) -> PartitionData:
+        if self._asked != offset:
+            self._ask(offset, deadline_ms)
+        assert self._socket is not None
+        self._asked = None
+        response = self._socket.receive()
+        check(response.error_code)
+        for topic in response.responses:
+            for data in topic.partitions:
+                check(data.error_code, f"{self._partition} at {offset}")
+                return data
+        raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(self._partition))
+
+    def _ask(self, offset: int, deadline_ms: float) -> None:
+        if self._leader is None:
+            self._leader = self._find_leader(max(deadline_ms - monotonic_ms(), 0))
+        if self._socket is None:
+            self._socket = _idle.pop(self._key(self._leader), None) or FetchSocket(
+                self._leader.address, self._leader.fetch_version, self._config
+            )
+        self._socket.send(self._request(offset, self._leader))
+        self._asked = offset
+
+    def _request(self, offset: int, leader: _Leader) -> FetchRequest:
+        config = self._config
+        return FetchRequest(
+            max_wait_ms=config.fetch_max_wait_ms,
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=config.fetch_max_bytes,
+            isolation_level=int(config.read_committed),
+            session_epoch=_FULL_FETCH_EPOCH,
+            topics=[
+                FetchTopic(
+                    topic=self._partition.topic,
+                    partitions=[
+                        FetchPartition(
+                            partition=self._partition.partition,
+                            current_leader_epoch=leader.epoch,
+                            fetch_offset=offset,
+                            partition_max_bytes=config.max_partition_fetch_bytes,
+                        )
+                    ],
+                )
+            ],
+            rack_id=config.client_rack,
+        )
+
+    # -- the cluster, by the async client
+
+    def _find_leader(self, timeout_ms: float) -> _Leader:
+        return background().run(self._look_up_leader(timeout_ms), _patience_s(timeout_ms))
+
+    async def _cluster(self) -> Cluster:
+        config = client_config(self._config)
+        return await background().client(config, lambda: Cluster(config, auto_create=False))
+
+    async def _look_up_leader(self, timeout_ms: float) -> _Leader:
+        cluster = await self._cluster()
+
+        async def attempt() -> _Leader:
+            await cluster.topic(self._partition.topic, timeout_ms)
+            info = cluster.metadata.partition(self._partition)
+            if info is None or info.leader is None:
+                await cluster.refresh()
+                raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, str(self._partition))
+            address = cluster.address(info.leader)
+            connection = await cluster.connection(address)
+            return _Leader(address, info.leader_epoch, connection.version(FetchRequest()))
+
+        return await cluster.retry(attempt, timeout_ms)
+
+    def _log_start_offset(self) -> int:
+        timeout_ms = self._poll_timeout_ms
+        return background().run(self._look_up_log_start(timeout_ms), _patience_s(timeout_ms))
+
+    async def _look_up_log_start(self, timeout_ms: float) -> int:
+        cluster = await self._cluster()
+        found = await list_offsets(
+            cluster, {self._partition: EARLIEST}, timeout_ms, read_committed=False
+        )
+        return found[self._partition].offset
+
+    # -- connections
+
+    def _key(self, leader: _Leader) -> tuple[int, ConsumerConfig, Address, int]:
+        return os.getpid(), self._config, leader.address, leader.fetch_version
+
+    def _drop(self) -> None:
+        """Look the leader up again next time, by fresh metadata."""
+        self._asked = self._leader = None
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        background().run(self._refresh(), _patience_s(self._config.request_timeout_ms))
+
+    async def _refresh(self) -> None:
+        (await self._cluster()).refresh_soon()
+
+    def close(self) -> None:
+        """Leave the connection to the next range, unless an answer is still on its way."""
+        if self._socket is None or self._leader is None:
+            return
+        if self._socket.busy or _idle.setdefault(self._key(self._leader), self._socket) is not (
+            self._socket
+        ):
+            self._socket.close()
+        self._socket = None
+
+
+def _patience_s(timeout_ms: float) -> float:
+    """The coroutine has the deadline; this only stops waiting for a loop that is stuck."""
+    return timeout_ms / 1000 + 10
