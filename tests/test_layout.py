@@ -44,6 +44,7 @@ EDGES = {
     "oncelog_client.positions": "waits for answers",
     "oncelog_client.producer": "waits for answers",
     "oncelog_client.sender": "waits for answers",
+    "oncelog_client.shared_transactions": "waits for answers",
     "oncelog_client.spark": "runs in Spark's processes; what of it is pure is in the contract",
     "oncelog_client.transaction_session": "waits for answers",
     "oncelog_client.transactional": "waits for answers",

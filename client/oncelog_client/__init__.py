@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         StaleLeaderError,
         TimedOutError,
         TransactionAbortedError,
+        TransactionGoneError,
         UnsupportedVersionError,
     )
     from .group_session import (
@@ -114,6 +115,7 @@ _HOMES = {
     "TimedOutError": "errors",
     "TopicPartition": "values",
     "TransactionAbortedError": "errors",
+    "TransactionGoneError": "errors",
     "TransactionGroup": "values",
     "TransactionMember": "values",
     "UnsupportedVersionError": "errors",
@@ -176,6 +178,7 @@ __all__ = [
     "TimedOutError",
     "TopicPartition",
     "TransactionAbortedError",
+    "TransactionGoneError",
     "TransactionGroup",
     "TransactionMember",
     "UnsupportedVersionError",

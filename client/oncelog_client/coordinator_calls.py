@@ -15,7 +15,6 @@ from .clock import monotonic_ms
 from .cluster import Cluster, CoordinatorType
 from .connection import ANY_VERSION
 from .errors import DisconnectedError, KafkaError, RetriableError
-from .transactions import ProducerTransaction
 from .verdicts import Verdict, verdict
 
 R = TypeVar("R")
@@ -56,7 +55,6 @@ class Refused(Exception):
 
 async def ask(
     cluster: Cluster,
-    transaction: ProducerTransaction | None,
     kind: CoordinatorType,
     key: str,
     request: object,
@@ -64,15 +62,18 @@ async def ask(
     codes: Callable[[R], Iterable[int]],
     deadline_ms: float,
     versions: range = ANY_VERSION,
+    *,
+    implicit: bool = False,
 ) -> R:
-    """Ask until the answer is success. `codes` are the error codes in an answer. `transaction`:
-    None for that of another process, whose epoch is to stay as it is.
+    """Ask until the answer is success. `codes` are the error codes in an answer. `implicit`: the
+    transaction is one of transaction version 2, where brokers add to it by themselves and its end
+    brings a new epoch; otherwise the epoch stays as it is.
 
     Raises Unanswered at the deadline, and Refused for an answer that is neither success nor a
     reason to ask again.
     """
     api = api_of(type(request)).key
-    if (transaction is None or not transaction.implicit) and api in _BEFORE_VERSION_2:
+    if not implicit and api in _BEFORE_VERSION_2:
         versions = range(versions[0], _BEFORE_VERSION_2[api][-1] + 1)
     maybe_done = False
     failures = 0

@@ -161,6 +161,13 @@ class GroupCommitError(AbortableError):
         self.member = member
 
 
+class TransactionGoneError(KafkaError):
+    """The transaction to end is not open, nor was it ended this way: it timed out, was fenced, or
+    was ended the other way. Nothing has changed by the call."""
+
+    default_code = ErrorCode.PRODUCER_FENCED
+
+
 class TransactionAbortedError(AbortableError):
     """The record was dropped because its transaction is being aborted."""
 

@@ -131,7 +131,6 @@ async def _send_offsets(
     try:
         await ask(
             cluster,
-            None,
             CoordinatorType.GROUP,
             group_id,
             request,
@@ -160,7 +159,6 @@ async def _ask(
     try:
         return await ask(
             cluster,
-            None,
             kind,
             group_id,
             request,

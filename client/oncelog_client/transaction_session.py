@@ -183,7 +183,6 @@ class TransactionSession:
             self._core.group_added(group.group_id)
             await ask(
                 self._cluster,
-                self._core,
                 CoordinatorType.GROUP,
                 group.group_id,
                 self._txn_offset_commit(offsets, group, identity),
@@ -193,6 +192,7 @@ class TransactionSession:
                 ],
                 deadline_ms,
                 _WITH_MEMBER if group.generation_id >= 0 or group.member_id else ANY_VERSION,
+                implicit=self._core.implicit,
             )
         except Unanswered as error:
             timed_out = TimedOutError(f"sending offsets: {error.message}")
@@ -359,8 +359,8 @@ class TransactionSession:
         if self._core.group is not None:
             kind, key = CoordinatorType.TRANSACTION_GROUP, self._core.group.group_id
         return await ask(
-            self._cluster, self._core, kind, key, request, response, codes, deadline_ms,
-            versions,
+            self._cluster, kind, key, request, response, codes, deadline_ms, versions,
+            implicit=self._core.implicit,
         )  # fmt: skip
 
     def _deadline(self) -> float:

@@ -121,12 +121,16 @@ class Transactional(ABC):
             raise
         await session.rejoin()
 
-    async def adopt_transactions(self, member: TransactionMember, group: TransactionGroup) -> None:
+    async def adopt_transactions(
+        self, member: TransactionMember, group: TransactionGroup | None = None
+    ) -> None:
         """Go on as a producer that another process has initialised, with `Admin.init_producer` or
-        `init_transactions`; nobody else may send in its name. Raises IllegalStateError if the
+        `init_transactions`, and that has sent nothing yet; nobody else may send in its name. With
+        the group that it was initialised with, if any. Raises IllegalStateError if the
         transactional id is not this producer's."""
         core, session = self._transactional()
-        session.check_group_transactions()
+        if group is not None:
+            session.check_group_transactions()
         if member.transactional_id != self.config.transactional_id:
             raise IllegalStateError(f"{member.transactional_id} is not this transactional_id")
         core.adopt(ProducerIdentity(member.producer_id, member.producer_epoch), group)
@@ -134,8 +138,8 @@ class Transactional(ABC):
 
     async def hand_over_transaction(self) -> TransactionMember | None:
         """Write what is buffered and leave the transaction open, for another process to commit it
-        together with others (`Admin.commit_group`). None if it is empty. This producer needs
-        another `init_transactions` or `adopt_transactions` then.
+        (`Admin.end_transaction`; together with others `Admin.commit_group`). None if it is empty.
+        This producer needs another `init_transactions` or `adopt_transactions` then.
 
         Raises AbortableError, FatalError, or TimedOutError (call again).
         """

@@ -199,7 +199,7 @@ class ProducerTransaction:
         self.group = group
         self._clear()
 
-    def adopt(self, identity: ProducerIdentity, group: TransactionGroup) -> None:
+    def adopt(self, identity: ProducerIdentity, group: TransactionGroup | None) -> None:
         """Another process has initialised it."""
         self.apply(Event.INIT)
         self.group = group

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Final, Literal, Self, Unpack
 
-from oncelog_client import group_transactions
+from oncelog_client import group_transactions, shared_transactions
 from oncelog_client.admin import brokers, configs, groups, topics, transactions
 from oncelog_client.admin.descriptions import (
     AlterConfigOp,
@@ -28,6 +28,7 @@ from oncelog_client.admin.transaction_descriptions import (
 )
 from oncelog_client.cluster import Cluster
 from oncelog_client.config import AdminConfig, AdminSettings, IsolationLevel, admin_config
+from oncelog_client.errors import IllegalStateError
 from oncelog_client.group_offsets import commit_offsets, fetch_offsets
 from oncelog_client.log_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from oncelog_client.values import (
@@ -230,27 +231,53 @@ class Admin:
         """Abort what a transactional id has open, also one that is prepared (KIP-939)."""
         await self.fence_producers([transactional_id])
 
-    # -- transactions of a group
+    # -- transactions that processes share
 
     async def init_producer(
         self,
         transactional_id: str,
-        group: TransactionGroup,
+        group: TransactionGroup | None = None,
         *,
         transaction_timeout_ms: int = 60_000,
+        two_phase_commit: bool = False,
     ) -> TransactionMember:
-        """Initialise a transactional producer of a group for another process, which goes on with
-        `Producer.adopt_transactions`; fences as `Producer.init_transactions` does.
+        """Initialise a transactional producer for another process, which goes on with
+        `Producer.adopt_transactions`; fences as `Producer.init_transactions` does, in a group those
+        of its older generations too.
 
+        With `two_phase_commit` its transactions have no timeout (KIP-939); raises
+        UnsupportedVersionError or AuthorizationError where the broker does not have or allow it.
         Raises FencedInGroupError in an older generation, UnsupportedVersionError where the broker
         does not announce `oncelog.group.transactions`.
         """
+        if group is None:
+            return await shared_transactions.init_producer(
+                self._cluster,
+                transactional_id,
+                two_phase_commit=two_phase_commit,
+                transaction_timeout_ms=transaction_timeout_ms,
+                timeout_ms=self._timeout_ms,
+            )
+        if two_phase_commit:
+            raise IllegalStateError("a group decides by itself: no two_phase_commit in a group")
         return await group_transactions.init_producer(
             self._cluster,
             transactional_id,
             group,
             transaction_timeout_ms=transaction_timeout_ms,
             timeout_ms=self._timeout_ms,
+        )
+
+    async def end_transaction(self, member: TransactionMember, *, committed: bool = True) -> None:
+        """Commit or abort what another process has left open
+        (`Producer.hand_over_transaction`, without a group).
+
+        May be repeated, by any process, until the transactional id is used again: succeeds once it
+        is ended this way. Raises TransactionGoneError where it is not open and was not ended this
+        way, CommitOutcomeUnknown (call again) or TimedOutError without an answer.
+        """
+        await shared_transactions.end_transaction(
+            self._cluster, member, committed=committed, timeout_ms=self._timeout_ms
         )
 
     async def commit_group(

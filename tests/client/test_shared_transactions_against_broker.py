@@ -1,0 +1,199 @@
+"""Transactions that processes share without a group, on oncelog and Apache Kafka: one initialises,
+another writes, a third decides."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from oncelog_client import (
+    Admin,
+    AuthorizationError,
+    IllegalStateError,
+    NewTopic,
+    Producer,
+    TransactionGoneError,
+    TransactionGroup,
+    TransactionMember,
+    UnsupportedVersionError,
+    shared_transactions,
+)
+from oncelog_client.transaction_session import TransactionSession
+from oncelog_protocol.apis import ApiKey
+from tests.broker import Oncelog
+from tests.client.conftest import QUICK
+from tests.client.proxy import Proxy
+from tests.client.reading import eventually, read_values
+from tests.kafka.kafka import Kafka, free_ports
+
+TWO_PHASE = {**QUICK, "transaction.two.phase.commit.enable": "true"}
+
+
+@pytest.fixture(params=[2, 1], ids=["tv2", "tv1"])
+def transaction_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """What the clients believe the cluster's `transaction.version` to be: brokers serve both."""
+    version: int = request.param
+    if version < 2:
+        monkeypatch.setattr(TransactionSession, "cluster_version", version)
+        monkeypatch.setattr(shared_transactions, "_EPOCH_BUMPS", 1 << 15)
+    return version
+
+
+async def handed_over(
+    bootstrap: str, admin: Admin, transactional_id: str, topic: str, *values: bytes
+) -> TransactionMember:
+    """What an executor leaves behind: a process that was given an initialised producer."""
+    made = await admin.init_producer(transactional_id)
+    async with Producer(bootstrap, transactional_id=transactional_id) as producer:
+        await producer.adopt_transactions(made)
+        await producer.begin_transaction()
+        for value in values:
+            await producer.send(topic, value)
+        handed = await producer.hand_over_transaction()
+    assert handed == made
+    return made
+
+
+@pytest.mark.usefixtures("transaction_version")
+async def test_what_one_process_wrote_another_commits_and_may_say_so_again(
+    bootstrap: str, admin: Admin, topic: str, name: str
+) -> None:
+    member = await handed_over(bootstrap, admin, name, topic, b"one")
+    assert await read_values(bootstrap, topic, committed=True) == []
+    for _ in range(3):
+        await admin.end_transaction(member)
+    assert await read_values(bootstrap, topic, committed=True) == [b"one"]
+    with pytest.raises(TransactionGoneError):
+        await admin.end_transaction(member, committed=False)
+    # The next producer of the id, and what it has open, are none of the old one's business.
+    after = await handed_over(bootstrap, admin, name, topic, b"two")
+    with pytest.raises(TransactionGoneError):
+        await admin.end_transaction(member)
+    assert await read_values(bootstrap, topic, committed=True) == [b"one"]
+    await admin.end_transaction(after)
+    values = await read_values(bootstrap, topic, committed=True)
+    assert sorted(value or b"" for value in values) == [b"one", b"two"]
+
+
+@pytest.mark.usefixtures("transaction_version")
+async def test_what_one_process_wrote_another_aborts(
+    bootstrap: str, admin: Admin, topic: str, name: str
+) -> None:
+    member = await handed_over(bootstrap, admin, name, topic, b"one")
+    for _ in range(2):
+        await admin.end_transaction(member, committed=False)
+    with pytest.raises(TransactionGoneError):
+        await admin.end_transaction(member)
+    assert await read_values(bootstrap, topic, committed=True) == []
+
+
+@pytest.mark.usefixtures("transaction_version")
+async def test_initialised_again_an_open_transaction_is_aborted_and_cannot_be_committed(
+    bootstrap: str, admin: Admin, topic: str, name: str
+) -> None:
+    member = await handed_over(bootstrap, admin, name, topic, b"one")
+    await admin.init_producer(name)
+    with pytest.raises(TransactionGoneError):
+        await admin.end_transaction(member)
+    assert await read_values(bootstrap, topic, committed=True) == []
+
+
+async def test_timed_out_it_cannot_be_committed(
+    bootstrap: str, admin: Admin, topic: str, name: str
+) -> None:
+    made = await admin.init_producer(name, transaction_timeout_ms=300)
+    async with Producer(bootstrap, transactional_id=name) as producer:
+        await producer.adopt_transactions(made)
+        await producer.begin_transaction()
+        await producer.send(topic, b"late")
+        await producer.hand_over_transaction()
+
+    async def is_over() -> bool:
+        return (await admin.describe_transactions([name]))[name].state != "Ongoing"
+
+    await eventually(is_over)
+    with pytest.raises(TransactionGoneError):
+        await admin.end_transaction(made)
+    assert await read_values(bootstrap, topic, committed=True) == []
+
+
+async def test_nothing_written_is_nothing_to_decide(
+    bootstrap: str, admin: Admin, topic: str, name: str
+) -> None:
+    made = await admin.init_producer(name)
+    async with Producer(bootstrap, transactional_id=name) as producer:
+        await producer.adopt_transactions(made)
+        await producer.begin_transaction()
+        assert await producer.hand_over_transaction() is None
+
+
+async def test_a_lost_answer_is_asked_for_again(tmp_path: Path, name: str) -> None:
+    (port,) = free_ports(1)
+    settings = QUICK | {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    with Oncelog(tmp_path, settings) as broker:
+        async with (
+            Proxy(port, ("127.0.0.1", broker.port)) as proxy,
+            Admin(proxy.address) as admin,
+        ):
+            await admin.create_topics([NewTopic(name, 1, 1)])
+            proxy.to_lose[ApiKey.INIT_PRODUCER_ID] = 1
+            member = await handed_over(proxy.address, admin, name, name, b"one")
+            proxy.to_lose[ApiKey.END_TXN] = 2
+            await admin.end_transaction(member)
+            assert proxy.lost == 3
+            assert await read_values(proxy.address, name, committed=True) == [b"one"]
+
+
+async def test_with_two_phase_commit_it_waits_for_its_decision_however_long(
+    tmp_path: Path, name: str
+) -> None:
+    settings = TWO_PHASE | {
+        "transaction.max.timeout.ms": "300",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "50",
+    }
+    with Oncelog(tmp_path, settings) as broker:
+        async with Admin(broker.address) as admin:
+            await admin.create_topics([NewTopic(name, 1, 1)])
+            made = await admin.init_producer(name, two_phase_commit=True)
+            ordinary = await admin.init_producer(f"{name}-o", transaction_timeout_ms=300)
+            for one in (made, ordinary):
+                async with Producer(broker.address, transactional_id=one[0]) as producer:
+                    await producer.adopt_transactions(one)
+                    await producer.begin_transaction()
+                    await producer.send(name, one[0].encode())
+                    await producer.hand_over_transaction()
+
+            async def timed_out() -> bool:
+                (row,) = (await admin.describe_transactions([ordinary[0]])).values()
+                return row.state != "Ongoing"
+
+            await eventually(timed_out)
+            await admin.end_transaction(made)
+            with pytest.raises(TransactionGoneError):
+                await admin.end_transaction(ordinary)
+            assert await read_values(broker.address, name, committed=True) == [name.encode()]
+
+
+async def test_where_two_phase_commit_is_not_to_be_had_it_says_so(
+    oncelog_and_kafka: list[tuple[str, type[Exception]]], name: str
+) -> None:
+    for address, error in oncelog_and_kafka:
+        async with Admin(address) as admin:
+            with pytest.raises(error):
+                await admin.init_producer(name, two_phase_commit=True)
+            with pytest.raises(IllegalStateError):
+                await admin.init_producer(
+                    name, TransactionGroup(name, 1, frozenset()), two_phase_commit=True
+                )
+
+
+@pytest_asyncio.fixture
+async def oncelog_and_kafka(
+    tmp_path: Path, kafka: Kafka
+) -> AsyncIterator[list[tuple[str, type[Exception]]]]:
+    """Brokers that do not allow, and do not have, two-phase commit; and what they are told by."""
+    with Oncelog(tmp_path, QUICK) as broker:
+        yield [(broker.address, AuthorizationError), (kafka.address, UnsupportedVersionError)]
