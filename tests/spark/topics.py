@@ -39,13 +39,21 @@ class Topics:
         self, name: str, partitions: int = 2, configs: Mapping[str, str] | None = None
     ) -> str:
         """A new topic; its name, for one-liners."""
+        self.create_all([name], partitions, configs)
+        return name
+
+    def create_all(
+        self, names: Iterable[str], partitions: int = 2, configs: Mapping[str, str] | None = None
+    ) -> None:
+        """New topics, all alike, by one request."""
 
         async def create() -> None:
             async with Admin(self.bootstrap) as admin:
-                await admin.create_topics([NewTopic(name, partitions, 1, configs=configs or {})])
+                await admin.create_topics(
+                    [NewTopic(name, partitions, 1, configs=configs or {}) for name in names]
+                )
 
         asyncio.run(create())
-        return name
 
     def append(self, topic: str, rows: Iterable[Row | bytes]) -> None:
         """Append rows, all acknowledged on return."""

@@ -1,0 +1,80 @@
+"""The running example as a streaming query: every purchase makes an invoice and a shipment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import array, col, concat_ws, explode, lit, struct
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tests.spark.topics import Topics
+
+PARTITIONS = 2
+
+
+class Pipeline(NamedTuple):
+    """One sink, its topics and its checkpoint. `options` of the sink and `source_options` come on
+    top of those that every run needs."""
+
+    bootstrap: str
+    name: str
+    checkpoint: str
+    options: Mapping[str, str] = {}
+    source_options: Mapping[str, str] = {}
+
+    @property
+    def purchases(self) -> str:
+        return f"{self.name}-purchases"
+
+    @property
+    def invoices(self) -> str:
+        return f"{self.name}-invoices"
+
+    @property
+    def shipments(self) -> str:
+        return f"{self.name}-shipments"
+
+    def create_topics(self) -> None:
+        """All three, of PARTITIONS partitions each."""
+        topics = Topics(self.bootstrap)
+        topics.create_all([self.purchases, self.invoices, self.shipments], PARTITIONS)
+
+    def rows(self, session: SparkSession) -> DataFrame:
+        """What is written: two rows a purchase, by the same task, with the purchase's place in its
+        topic (`partition:offset`) as key and value."""
+        purchases = (
+            session.readStream.format("oncelog")
+            .option("kafka.bootstrap.servers", self.bootstrap)
+            .option("subscribe", self.purchases)
+            .option("startingOffsets", "earliest")
+            .options(**self.source_options)
+            .load()
+        )
+        place = concat_ws(":", col("partition"), col("offset"))
+        both = array(
+            *(
+                struct(lit(topic).alias("topic"), place.alias("key"), place.alias("value"))
+                for topic in (self.invoices, self.shipments)
+            )
+        )
+        return purchases.select(explode(both).alias("row")).select("row.*")
+
+    def start(self, session: SparkSession, *, available_now: bool = True) -> StreamingQuery:
+        """The query, started: up to what is there now, or for ever."""
+        writer = (
+            self.rows(session)
+            .writeStream.format("oncelog")
+            .option("kafka.bootstrap.servers", self.bootstrap)
+            .option("sinkId", self.name)
+            .options(**self.options)
+            .option("checkpointLocation", self.checkpoint)
+        )
+        if available_now:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime="0 seconds").start()
+
+    def as_json(self) -> dict[str, Any]:
+        """For another process: `Pipeline(**json.loads(...))`."""
+        return self._asdict()

@@ -1,0 +1,113 @@
+"""A reader of committed records that looks all the time, and remembers what it could see when.
+
+One moment is one ListOffsets for all partitions: the last stable offsets as the broker knows them
+in one turn. Every row below them is decided, so what is committed there is what a reader can see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from oncelog_client import Consumer, ConsumerRecord, TopicPartition
+from tests.spark.audit import Sighting
+
+# How long the reader waits for more before it looks again.
+POLL_MS: Final = 50
+# A broker that was killed is back, and the reader has caught up, well within this.
+CATCH_UP_TIMEOUT_S: Final = 40.0
+
+
+class Watcher:
+    """Watches `topics` from its start to `finish`, over restarts of the broker."""
+
+    def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
+        self.snapshots: list[list[Sighting]] = []
+        self._bootstrap = bootstrap
+        self._topics = topics
+        self._waiting: dict[TopicPartition, deque[ConsumerRecord]] = {}
+        self._last = threading.Event()
+        self._begun = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="watcher")
+
+    def start(self) -> None:
+        """Returns once the first look was taken."""
+        self._thread.start()
+        self._begun.wait(CATCH_UP_TIMEOUT_S)
+        self._check()
+
+    def finish(self) -> list[list[Sighting]]:
+        """Read up to the last stable offsets of now, stop; all snapshots. Raises what ended the
+        reader."""
+        self._last.set()
+        self._thread.join(CATCH_UP_TIMEOUT_S + 5)
+        self._check()
+        return self.snapshots
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._last.set()
+        self._thread.join(CATCH_UP_TIMEOUT_S + 5)
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._watch())
+        except BaseException as failure:
+            self._failure = failure
+        finally:
+            self._begun.set()
+
+    async def _watch(self) -> None:
+        reader = Consumer(self._bootstrap, isolation_level="read_committed")
+        async with reader:
+            partitions = [
+                TopicPartition(topic, row.partition)
+                for topic in self._topics
+                for row in await reader.partitions_for(topic)
+            ]
+            self._waiting = {tp: deque() for tp in partitions}
+            await reader.assign(partitions)
+            await reader.seek_to_beginning()
+            while not self._last.is_set():
+                await self._look(reader, partitions)
+                self._begun.set()
+                self._keep(await reader.poll(POLL_MS))
+            await self._look(reader, partitions)
+
+    async def _look(self, reader: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        """One moment: wait until all below its last stable offsets has been read."""
+        async with asyncio.timeout(CATCH_UP_TIMEOUT_S):
+            ends = await reader.end_offsets(partitions)
+            while any([await reader.position(tp) < end for tp, end in ends.items()]):
+                self._keep(await reader.poll(POLL_MS))
+        rows = [*self._below(ends)]
+        if rows or not self.snapshots:
+            self.snapshots.append(rows)
+
+    def _keep(self, records: Iterable[ConsumerRecord]) -> None:
+        for record in records:
+            self._waiting[record.topic_partition].append(record)
+
+    def _below(self, ends: Mapping[TopicPartition, int]) -> Iterable[Sighting]:
+        for tp, end in ends.items():
+            waiting = self._waiting[tp]
+            while waiting and waiting[0].offset < end:
+                record = waiting.popleft()
+                yield Sighting(tp.topic, (record.key or b"").decode())
