@@ -98,7 +98,7 @@ def _faults(allowed: bool) -> Faults | None:
 def _keep_rich_out() -> None:
     """structlog imports rich where it finds it, to colour tracebacks: a fifth of the time that a
     broker takes to start, for nothing that its log needs."""
-    sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
+    sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # None: not there
 
 
 def _take_all_descriptors() -> None:

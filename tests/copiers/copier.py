@@ -13,6 +13,7 @@ import os
 import random
 import signal
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from oncelog_client import (
@@ -42,7 +43,7 @@ class Interrupted(Exception):
     """The transaction is aborted on purpose."""
 
 
-class Copier(RebalanceListener):
+class Copier(RebalanceListener, ABC):
     """The loop that all kinds share. Positions are read again from what is committed whenever a
     transaction does not commit."""
 
@@ -99,11 +100,11 @@ class Copier(RebalanceListener):
             except RetriableError:
                 await asyncio.sleep(0.05)
 
-    async def copy(self, records: Sequence[ConsumerRecord]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def copy(self, records: Sequence[ConsumerRecord]) -> None: ...
 
-    async def close(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def close(self) -> None: ...
 
     async def transfer(self, producer: Producer, records: Sequence[ConsumerRecord]) -> None:
         """One transaction. Raises what the client raises, once it is aborted."""

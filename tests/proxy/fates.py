@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 from tests.proxy.frame import Frame
@@ -30,7 +31,7 @@ class Link(Protocol):
         ...
 
 
-class Fate:
+class Fate(ABC):
     """Happens to one frame. `there` is set when it has come."""
 
     # Whether the frames behind this one may pass it.
@@ -48,8 +49,8 @@ class Fate:
         assert self.frame is not None
         return self.frame
 
-    async def meet(self, frame: Frame, link: Link) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def meet(self, frame: Frame, link: Link) -> None: ...
 
 
 class Hold(Fate):

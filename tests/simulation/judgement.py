@@ -176,7 +176,8 @@ class Judgement:
         world = self._world
         logs = logs_on(world.node.disk, world.node.broker)
         lossy = world.options.is_lossy
-        for violation in check_files(logs, lossy=lossy):
+        recreated = frozenset(one for one in logs if one[0] in world.recreated)
+        for violation in check_files(logs, lossy=lossy, recreated=recreated):
             world.violate(str(violation))
         observe_files(world, logs)
         if lossy:

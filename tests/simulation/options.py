@@ -130,5 +130,6 @@ def draw_workloads(rng: Random) -> dict[str, int]:
         "table": rng.choice((0, 0, 1)),
         "two-phase": rng.choice((0, 0, 1)),
         "group-commit": rng.choice((0, 0, 1)),
+        "churn": rng.choice((0, 0, 1)),
     }
     return {name: count for name, count in drawn.items() if count}

@@ -73,6 +73,7 @@ STATES: Final = (
     "transaction to be aborted: INVALID_PRODUCER_EPOCH",
     "transaction to be aborted: PRODUCER_FENCED",
     "transaction to be aborted: REQUEST_TIMED_OUT",
+    "topic deleted under a transaction",
     "group committed",
     "group commit outcome unknown",
     "group commit refused: FencedInGroupError",

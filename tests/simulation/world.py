@@ -29,6 +29,7 @@ from tests.simulation.recorder import Recorder
 from tests.simulation.replay import Replay
 from tests.simulation.sometimes import Sometimes
 from tests.simulation.workloads.append import Append
+from tests.simulation.workloads.churn import Churn
 from tests.simulation.workloads.client import Client
 from tests.simulation.workloads.copy import Copy
 from tests.simulation.workloads.group_commit import GroupCommit
@@ -43,6 +44,7 @@ KINDS: dict[str, type[Client]] = {
     one.kind: one
     for one in (
         Append,
+        Churn,
         Copy,
         Feeder,
         GroupCommit,
@@ -76,6 +78,8 @@ class World:
         self.ledger = Ledger()
         # Of each copy: the partition and offset of what it was made from.
         self.copied_from: dict[int, tuple[int, int]] = {}
+        # Names of topics that were deleted and made again.
+        self.recreated: set[str] = set()
         self.clients: list[Client] = []
         self.is_late = False
         self.healing = asyncio.Event()

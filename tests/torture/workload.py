@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,7 +39,7 @@ class Broker(Protocol):
     def pid(self) -> int: ...
 
 
-class _Thread:
+class _Thread(ABC):
     """A loop in a thread until told to stop; what it raises is raised again by `stop`."""
 
     def __init__(self, name: str) -> None:
@@ -63,9 +64,10 @@ class _Thread:
         except BaseException as error:
             self._error = error
 
-    def _turn(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _turn(self) -> None: ...
 
+    @abstractmethod
     def _end(self) -> None:
         """What is left to do once told to stop."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -17,7 +18,7 @@ BROKER: Final = "broker:9092"
 PAUSE_S: Final = 0.03
 
 
-class Client:
+class Client(ABC):
     """`done` of `quota` operations; both outlive the process, all else does not."""
 
     kind: ClassVar[str]
@@ -66,9 +67,9 @@ class Client:
                 self.world.sometimes.met(f"client met {error.code.name}")
                 await asyncio.sleep(PAUSE_S)
 
+    @abstractmethod
     async def work(self) -> None:
         """Until done, or until something failed that needs a new start. Raises KafkaError."""
-        raise NotImplementedError
 
     def settings(self, **more: Any) -> dict[str, Any]:
         """Of every client: time-outs that fit small worlds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from contextlib import suppress
 
 from oncelog_client import (
@@ -40,9 +41,9 @@ class TransactionalClient(Client):
         await producer.start()
         return producer
 
+    @abstractmethod
     async def fill(self, producer: Producer, attempt: Attempt) -> None:
         """Raises KafkaError."""
-        raise NotImplementedError
 
     async def after_abort(self) -> None:
         """Go back to what is committed."""
