@@ -1,0 +1,173 @@
+"""A driver in processes of its own, to be killed: `python -m tests.spark.driver` in the child.
+
+The child takes one pipeline a line, runs it up to what is there now, and says how that ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from tests.spark.fail_points import FailPoints
+from tests.spark.pipeline import Pipeline
+from tests.spark.session import LOCAL, ROOT, Spark
+
+START_TIMEOUT_S: Final = 90.0
+RUN_TIMEOUT_S: Final = 90.0
+STOP_TIMEOUT_S: Final = 30.0
+
+
+class DriverFailed(Exception):
+    """The driver did not start, or said nothing in time; the message holds the end of its log."""
+
+
+class Driver:
+    """Start with `start()` or as a context manager. `settings` come on top of the tests' own."""
+
+    def __init__(
+        self, directory: Path, master: str = LOCAL, settings: Mapping[str, str] | None = None
+    ) -> None:
+        self.directory = directory
+        self.fail_points = FailPoints(directory / "fail-points")
+        self.jvm_pid = 0
+        self._master = master
+        self._settings = dict(settings or {})
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def spawn(self) -> None:
+        """Start the process without waiting for its session."""
+        given = json.dumps([str(self.directory), self._master, self._settings])
+        with (self.directory / "driver.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.spark.driver", given],
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
+
+    def start(self) -> None:
+        """Return once there is a session. Raises DriverFailed."""
+        if self._process is None:
+            self.spawn()
+        self.jvm_pid = int(self._answer(START_TIMEOUT_S)["jvm_pid"])
+
+    def begin(self, pipeline: Pipeline) -> None:
+        """Let it run the pipeline; see `outcome`."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(pipeline.as_json()).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def outcome(self, timeout_s: float = RUN_TIMEOUT_S) -> str | None:
+        """What ended the pipeline that was begun, None when it came to its end."""
+        error = self._answer(timeout_s)["error"]
+        return None if error is None else str(error)
+
+    def run(self, pipeline: Pipeline) -> str | None:
+        """`begin` and `outcome`."""
+        self.begin(pipeline)
+        return self.outcome()
+
+    def kill(self) -> None:
+        """SIGKILL for the JVM and the Python program that started it: nothing is said or undone.
+        Python workers of theirs that still run see it as they read on."""
+        if self._process is not None:
+            if self.jvm_pid:
+                os.kill(self.jvm_pid, signal.SIGKILL)
+            self._process.kill()
+            self._end()
+
+    def stop(self) -> None:
+        """End it as a user would; killed when it takes too long."""
+        if self._process is None:
+            return
+        self.fail_points.clear()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._end()
+
+    def log(self) -> str:
+        """The end of all that was printed, for the message of a failed test."""
+        files = [self.directory / "driver.log", self.directory / "spark.log"]
+        return "\n".join(
+            file.read_text(errors="replace")[-4000:] for file in files if file.exists()
+        )
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _end(self) -> None:
+        if self._process is None:
+            return
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._process.wait()
+        self._process = None
+        self.jvm_pid = 0
+
+    def _answer(self, timeout_s: float) -> dict[str, Any]:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + timeout_s
+        line = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            while not line.endswith(b"\n"):
+                if not selector.select(max(deadline - time.monotonic(), 0)):
+                    raise DriverFailed(f"nothing said for {timeout_s:g} s: {self.log()}")
+                read = os.read(self._process.stdout.fileno(), 65536)
+                if not read:
+                    raise DriverFailed(f"ended: {self.log()}")
+                line += read
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+def _say(answer: Mapping[str, object]) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+def _main() -> None:
+    directory, master, settings = json.loads(sys.argv[1])
+    spark = Spark(Path(directory), master, settings)
+    spark.start()
+    _say({"jvm_pid": spark.jvm_pid})
+    try:
+        for line in sys.stdin:
+            try:
+                Pipeline(**json.loads(line)).start(spark.session).awaitTermination()
+            except Exception as error:
+                _say({"error": f"{type(error).__name__}: {error}"})
+            else:
+                _say({"error": None})
+    finally:
+        spark.stop()
+
+
+if __name__ == "__main__":
+    _main()
