@@ -12,7 +12,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
     --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test demo demo-failures bench torture simulate test-connector image-test mutants explore pins clean
+.PHONY: help setup run check test demo demo-client demo-cluster demo-failures bench torture simulate test-connector image-test mutants explore pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -32,7 +32,13 @@ check: $(READY)  ## format, lint, types, layers and the project's own rules
 test: $(READY)  ## all tests (Java 17 and Maven for those with Kafka's own clients and tools)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --ignore tests/spark/connector
 
-demo: $(READY)  ## 69,659 purchases through a transactional pipeline that is killed on the way
+demo: $(READY)  ## 69,659 purchases through Spark, killed on the way, and a picture of it (Java 17)
+	$(BIN)/python -m examples.purchases_spark
+
+demo-cluster: $(READY)  ## the same on a Spark master with two workers
+	$(BIN)/python -m examples.purchases_spark --cluster
+
+demo-client: $(READY)  ## the purchases through transactions of our own client, without Java
 	$(BIN)/python -m examples.purchases
 
 demo-failures: $(READY)  ## the purchases through each of the seven ways in which a transaction can fail

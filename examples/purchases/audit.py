@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from examples.purchases.billing import GROUP, INVOICES, SHIPMENTS
 from examples.purchases.data import Purchase
 from oncelog_client import Admin, Consumer, KafkaError, TopicPartition
+
+K = TypeVar("K", bound=Hashable)
+A = TypeVar("A")
 
 
 @dataclass(slots=True)
@@ -25,19 +30,19 @@ class Audit:
     def passed(self) -> bool:
         return not (self.duplicates or self.losses or self.wrong)
 
-    def check(self, topic: str, amounts: dict[int, int], found: list[tuple[int, int]]) -> None:
-        """`amounts` by purchase, as they should be; `found` is every (purchase, amount) in the
+    def check(self, topic: str, amounts: Mapping[K, A], found: list[tuple[K, A]]) -> None:
+        """`amounts` by what they are of, as they should be; `found` is every (what, amount) in the
         topic."""
-        times = Counter(purchase for purchase, _ in found)
-        missing = [purchase for purchase in amounts if purchase not in times]
-        doubled = [purchase for purchase, count in times.items() if count > 1]
-        wrong = [purchase for purchase, amount in found if amounts.get(purchase) != amount]
+        times = Counter(what for what, _ in found)
+        missing = [what for what in amounts if what not in times]
+        doubled = [what for what, count in times.items() if count > 1]
+        wrong = [what for what, amount in found if amounts.get(what) != amount]
         self.results += len(found)
         self.losses += len(missing)
-        self.duplicates += sum(times[purchase] - 1 for purchase in doubled)
+        self.duplicates += sum(times[what] - 1 for what in doubled)
         self.wrong += len(wrong)
-        for what, some in (("lost", missing), ("doubled", doubled), ("wrong", wrong)):
-            self.examples += [f"{what} in {topic}: purchase {one}" for one in some[:5]]
+        for verdict, some in (("lost", missing), ("doubled", doubled), ("wrong", wrong)):
+            self.examples += [f"{verdict} in {topic}: {one}" for one in some[:5]]
 
 
 async def billed(servers: str) -> int:
@@ -49,8 +54,8 @@ async def billed(servers: str) -> int:
         return 0
 
 
-async def read_all(servers: str, topic: str, field_name: str) -> list[tuple[int, int]]:
-    """(purchase, amount) of every committed record of a topic, from its start to its end."""
+async def read_all(servers: str, topic: str) -> list[dict[str, Any]]:
+    """The value of every committed record of a topic, from its start to its end."""
     found = []
     async with Consumer(servers, isolation_level="read_committed") as consumer:
         partitions = [
@@ -62,15 +67,17 @@ async def read_all(servers: str, topic: str, field_name: str) -> list[tuple[int,
         while not all([await consumer.position(one) >= ends[one] for one in partitions]):
             for record in await consumer.poll(timeout_ms=500, max_records=10_000):
                 assert record.value is not None
-                value = json.loads(record.value)
-                found.append((value["purchase"], value[field_name]))
+                found.append(json.loads(record.value))
     return found
 
 
 async def audit(servers: str, purchases: list[Purchase]) -> Audit:
+    """Of the invoices and the shipments."""
     result = Audit()
     cents = {purchase.id: purchase.cents for purchase in purchases}
     cds = {purchase.id: purchase.cds for purchase in purchases}
-    result.check(INVOICES, cents, await read_all(servers, INVOICES, "cents"))
-    result.check(SHIPMENTS, cds, await read_all(servers, SHIPMENTS, "cds"))
+    invoices = await read_all(servers, INVOICES)
+    shipments = await read_all(servers, SHIPMENTS)
+    result.check(INVOICES, cents, [(one["purchase"], one["cents"]) for one in invoices])
+    result.check(SHIPMENTS, cds, [(one["purchase"], one["cds"]) for one in shipments])
     return result

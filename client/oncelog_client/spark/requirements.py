@@ -1,16 +1,39 @@
-"""What the data source needs of its surroundings, with messages that say how to get it."""
+"""What the data source needs of its surroundings, with messages that say how to get it.
+
+    python -m oncelog_client.spark
+
+says of this machine what is there and what is not.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 import pyspark
 
 OLDEST_PYSPARK: Final = (4, 2)
+OLDEST_JAVA: Final = 17
+
+GET_JAVA: Final = """\
+  Debian, Ubuntu: apt install openjdk-17-jre-headless
+  macOS:          brew install openjdk@17 && export JAVA_HOME=$(brew --prefix openjdk@17)"""
+
+# `openjdk version "17.0.15" 2025-04-15`; up to Java 8 `java version "1.8.0_402"`.
+_JAVA_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 class UnsupportedSpark(Exception):
     """This PySpark cannot run the data source."""
+
+
+class MissingJava(Exception):
+    """There is no Java, or an old one: PySpark says JAVA_GATEWAY_EXITED, and not why."""
 
 
 def check_pyspark(version: str = pyspark.__version__) -> None:
@@ -23,3 +46,36 @@ def check_pyspark(version: str = pyspark.__version__) -> None:
             f'format("oncelog") needs PySpark {wanted} or newer, this is {version}:'
             f' pip install "pyspark>={wanted}"'
         )
+
+
+def check_java(environment: Mapping[str, str] = os.environ) -> int:
+    """The major version of the Java that PySpark will start. Raises MissingJava."""
+    java, place = _find_java(environment)
+    said = _version(java) if java else ""
+    found = _JAVA_VERSION.search(said)
+    if found is None:
+        raise MissingJava(f"Spark needs Java {OLDEST_JAVA} or newer: none {place}\n{GET_JAVA}")
+    version = int(found[1])
+    if version < OLDEST_JAVA:
+        raise MissingJava(
+            f"Spark needs Java {OLDEST_JAVA} or newer: Java {version} {place}\n{GET_JAVA}"
+        )
+    return version
+
+
+def _find_java(environment: Mapping[str, str]) -> tuple[str | None, str]:
+    """Where PySpark's own scripts look: in JAVA_HOME, and only without it on the PATH."""
+    home = environment.get("JAVA_HOME")
+    if home:
+        return shutil.which("java", path=str(Path(home, "bin"))), f"in JAVA_HOME={home}"
+    return shutil.which("java", path=environment.get("PATH", "")), "on the PATH"
+
+
+def _version(java: str) -> str:
+    """What it says of itself; macOS has a `java` that only says that there is none."""
+    try:
+        return subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=30, check=False
+        ).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return ""

@@ -1,0 +1,139 @@
+"""The job's processes: the driver, and the Python workers of its executors; and what kills them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+JOB: Final = Path(__file__).with_name("job.py")
+# A daemon forks the workers, which keep its command line. Other daemons plan and commit.
+TASK_WORKER: Final = "-m pyspark.daemon pyspark.worker"
+TASK_LOST: Final = "Lost task "
+
+SETTINGS: Final = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.log.level": "WARN",
+    "spark.ui.enabled": "false",
+}
+
+
+class Process(NamedTuple):
+    pid: int
+    parent: int
+    command: str
+
+
+class Driver:
+    """`spark-submit` of the job: this process is the driver, and `kill` is SIGKILL."""
+
+    def __init__(
+        self,
+        master: str,
+        servers: str,
+        folder: Path,
+        settings: Mapping[str, str],
+        py_files: Sequence[Path] = (),
+    ) -> None:
+        self.log = folder / "driver.log"
+        self._settings = {**SETTINGS, "spark.local.dir": str(folder / "spark"), **settings}
+        self._py_files = [*py_files]
+        self._master = master
+        self._arguments = [servers, str(folder / "checkpoints")]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def command(self) -> list[str]:
+        conf = [part for name, value in self._settings.items() for part in _conf(name, value)]
+        files = ["--py-files", ",".join(map(str, self._py_files))] if self._py_files else []
+        submit = str(Path(sys.executable).with_name("spark-submit"))
+        return [submit, "--master", self._master, *conf, *files, str(JOB), *self._arguments]
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={"PYSPARK_PYTHON": sys.executable, **os.environ},
+            )
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def kill(self) -> None:
+        """SIGKILL of the JVM; its Python processes end when they miss it."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def lost_tasks(self) -> int:
+        """Attempts of tasks that failed and were made again, in all starts of the driver."""
+        return self.log.read_text(errors="replace").count(TASK_LOST)
+
+    def wait_for_lost_task(self, so_far: int, timeout_s: float) -> bool:
+        """Whether one more fails within that time."""
+        deadline = time.monotonic() + timeout_s
+        while (more := self.lost_tasks() > so_far) is False and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return more
+
+    def last_words(self) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-40:])
+
+
+def kill_task_worker(ancestor: int) -> bool:
+    """SIGKILL one Python worker below the process `ancestor`; whether there was one."""
+    workers = [one.pid for one in descendants(ancestor) if TASK_WORKER in one.command]
+    parents = {one.parent for one in processes()}
+    for pid in workers:
+        if pid not in parents:
+            os.kill(pid, signal.SIGKILL)
+            return True
+    return False
+
+
+def processes() -> list[Process]:
+    listing = subprocess.run(
+        ["ps", "-axo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+    ).stdout
+    return [
+        Process(int(pid), int(parent), command)
+        for pid, parent, command in (line.split(maxsplit=2) for line in listing.splitlines())
+    ]
+
+
+def descendants(pid: int) -> Iterator[Process]:
+    children: dict[int, list[Process]] = {}
+    for one in processes():
+        children.setdefault(one.parent, []).append(one)
+    found = [*children.get(pid, [])]
+    while found:
+        one = found.pop()
+        yield one
+        found += children.get(one.pid, [])
+
+
+def _conf(name: str, value: str) -> tuple[str, str]:
+    return "--conf", f"{name}={value}"

@@ -1,0 +1,43 @@
+"""The demo's result as a table."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from examples.purchases.audit import Audit
+from examples.purchases_spark.audit import Day
+from examples.purchases_spark.run import Run
+
+
+def report(console: Console, run: Run, result: Audit, written: list[Day], seconds: float) -> None:
+    table = Table(title="purchases -> Spark -> invoices, shipments, revenue", show_header=False)
+    table.add_column("")
+    table.add_column("", justify="right")
+    sinks = [one.sink for one in run.watch.batches]
+    rows = (
+        ("purchases", f"{run.purchases:,}"),
+        ("invoices and shipments", f"{result.results - len(written):,}"),
+        ("days with their revenue", f"{len(written):,}"),
+        ("revenue, dollars", f"{sum(one.cents for one in written) / 100:,.2f}"),
+        (
+            "micro-batches committed, bills / revenue",
+            _two(sinks.count("bills"), sinks.count("revenue")),
+        ),
+        ("kill -9", ", ".join(one.what for one in run.kills)),
+        ("attempts of tasks that failed", str(run.driver.lost_tasks())),
+        ("times the job was started again", str(run.restarts)),
+        ("duplicates", str(result.duplicates)),
+        ("losses", str(result.losses)),
+        ("wrong amounts", str(result.wrong)),
+        ("seconds in all", f"{seconds:.0f}"),
+    )
+    for name, value in rows:
+        table.add_row(name, value)
+    console.print(table)
+    for example in result.examples:
+        console.print(example)
+
+
+def _two(one: int, other: int) -> str:
+    return f"{one:,} / {other:,}"

@@ -1,0 +1,107 @@
+"""The job while it runs: what is killed when, what is started again, when it is done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from examples.purchases.processes import Broker
+from examples.purchases_spark.feed import INVOICES, REVENUE, SHIPMENTS
+from examples.purchases_spark.picture import Kill
+from examples.purchases_spark.processes import Driver, kill_task_worker
+from examples.purchases_spark.watch import Watch
+
+DEADLINE_S: Final = 240.0
+# What is killed when so much of all purchases is billed.
+WORKER, DRIVER, BROKER = "Python worker", "driver", "broker"
+PLAN: Final = ((0.15, WORKER), (0.4, DRIVER), (0.7, BROKER))
+# A worker between two tasks is not missed: kill until one is.
+KILLS_OF_WORKERS: Final = 5
+
+
+class JobFailed(Exception):
+    """The job does not come to its end; the message says how far it is."""
+
+
+@dataclass(slots=True)
+class Run:
+    """`executors`: the processes below which the tasks' Python workers are."""
+
+    broker: Broker
+    driver: Driver
+    watch: Watch
+    executors: Callable[[], Sequence[int]]
+    purchases: int
+    days: int
+    console: Console
+    kills: list[Kill] = field(default_factory=list)
+    restarts: int = 0
+
+    async def to_its_end(self) -> None:
+        """Until every purchase is billed and every day has its revenue. Raises JobFailed."""
+        plan = [*PLAN]
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, TimeElapsedColumn(), console=self.console) as progress:
+            bills = progress.add_task("invoices and shipments", total=2 * self.purchases)
+            days = progress.add_task("revenue of a day", total=self.days)
+            while not self._done():
+                billed = len(self.watch.counts[INVOICES])
+                progress.update(bills, completed=billed + len(self.watch.counts[SHIPMENTS]))
+                progress.update(days, completed=len(self.watch.counts[REVENUE]))
+                if plan and billed > plan[0][0] * self.purchases:
+                    await self._kill(plan.pop(0)[1])
+                self._look_after_driver()
+                await asyncio.sleep(0.05)
+            progress.update(bills, completed=2 * self.purchases)
+            progress.update(days, completed=self.days)
+
+    def _done(self) -> bool:
+        if self.watch.clock() > DEADLINE_S:
+            raise JobFailed(f"not done after {DEADLINE_S:g} s\n{self.driver.last_words()}")
+        counts = self.watch.counts
+        return (
+            len(counts[INVOICES]) == len(counts[SHIPMENTS]) == self.purchases
+            and len(counts[REVENUE]) == self.days
+        )
+
+    async def _kill(self, what: str) -> None:
+        self.kills.append(Kill(self.watch.clock(), what))
+        self.console.print(f"  {self.watch.clock():5.1f} s  kill -9 of {_ARTICLES[what]}")
+        await asyncio.to_thread(_KILLS[what], self)
+
+    def _look_after_driver(self) -> None:
+        """A query that has failed ends the job: again, from its checkpoints."""
+        if not self.driver.is_running:
+            self.restarts += 1
+            self.console.print(f"  {self.watch.clock():5.1f} s  the job is started again")
+            self.driver.start()
+
+
+def _kill_worker(run: Run) -> None:
+    lost = run.driver.lost_tasks()
+    for _ in range(KILLS_OF_WORKERS):
+        for executor in run.executors():
+            if kill_task_worker(executor) and run.driver.wait_for_lost_task(lost, timeout_s=1.5):
+                return
+
+
+def _kill_driver(run: Run) -> None:
+    run.driver.kill()
+
+
+def _kill_broker(run: Run) -> None:
+    run.broker.kill()
+    run.broker.start()
+
+
+_KILLS: Final = {WORKER: _kill_worker, DRIVER: _kill_driver, BROKER: _kill_broker}
+_ARTICLES: Final = {
+    WORKER: "a Python worker of the executor: Spark makes its tasks again",
+    DRIVER: "the driver: started again on its checkpoints",
+    BROKER: "the broker: started again on its files",
+}

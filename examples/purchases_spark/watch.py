@@ -1,0 +1,104 @@
+"""Looks at the broker all the time while the job runs and is killed: what a reader of committed
+records sees, and which micro-batches the sinks have committed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from examples.purchases_spark.feed import INVOICES, PARTITIONS, REVENUE, SHIPMENTS
+from oncelog_client import Admin, Consumer, KafkaError, TopicPartition
+
+SINKS: Final = ("bills", "revenue")
+STATE: Final = TopicPartition("__oncelog_sink", 0)
+LOOK_EVERY_S: Final = 0.1
+
+
+class Batch(NamedTuple):
+    """A micro-batch that was committed `seconds` after the start; `generation` counts how often the
+    query was begun anew."""
+
+    seconds: float
+    sink: str
+    batch_id: int
+    generation: int
+    rows: int
+
+
+class Seen(NamedTuple):
+    """How many purchases had an invoice, so many seconds after the start."""
+
+    seconds: float
+    billed: int
+
+
+@dataclass(slots=True)
+class Watch:
+    """`clock` gives seconds since the start. Keys of results by topic, with how often each came."""
+
+    servers: str
+    clock: Callable[[], float]
+    batches: list[Batch] = field(default_factory=list)
+    seen: list[Seen] = field(default_factory=list)
+    counts: dict[str, Counter[str]] = field(
+        default_factory=lambda: {topic: Counter() for topic in (INVOICES, SHIPMENTS, REVENUE)}
+    )
+    positions: dict[TopicPartition, int] = field(default_factory=dict)
+
+    @property
+    def doubled(self) -> int:
+        return sum(counts.total() - len(counts) for counts in self.counts.values())
+
+    async def results(self) -> None:
+        """Reads on for ever, from where it was after the broker was away."""
+        while True:
+            try:
+                await self._read()
+            except KafkaError:
+                await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _read(self) -> None:
+        async with Consumer(self.servers, isolation_level="read_committed") as consumer:
+            partitions = [
+                TopicPartition(topic, number)
+                for topic in self.counts
+                for number in range(PARTITIONS[topic])
+            ]
+            await consumer.assign(partitions)
+            for one in partitions:
+                consumer.seek(one, self.positions.get(one, 0))
+            while True:
+                for record in await consumer.poll(timeout_ms=200, max_records=5_000):
+                    assert record.value is not None
+                    value = json.loads(record.value)
+                    key = str(value["day"] if record.topic == REVENUE else value["purchase"])
+                    self.counts[record.topic][key] += 1
+                    here = TopicPartition(record.topic, record.partition)
+                    self.positions[here] = record.offset + 1
+                self.seen.append(Seen(self.clock(), len(self.counts[INVOICES])))
+
+    async def commits(self) -> None:
+        """Sees every micro-batch that takes longer than the time between two looks."""
+        last: dict[str, int] = dict.fromkeys(SINKS, 0)
+        while True:
+            try:
+                async with Admin(self.servers, request_timeout_ms=2_000) as admin:
+                    while True:
+                        for sink in SINKS:
+                            last[sink] = await self._commit(admin, sink, last[sink])
+                        await asyncio.sleep(LOOK_EVERY_S)
+            except KafkaError:
+                await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _commit(self, admin: Admin, sink: str, last: int) -> int:
+        state = (await admin.list_group_offsets(sink)).get(STATE)
+        if state is None or state.offset <= last:
+            return last
+        told = json.loads(state.metadata)
+        batch_id = state.offset - 1
+        self.batches.append(Batch(self.clock(), sink, batch_id, told["gen"], told["rows"]))
+        return state.offset
