@@ -46,6 +46,7 @@ EDGES = {
     "oncelog_client.sender": "waits for answers",
     "oncelog_client.shared_transactions": "waits for answers",
     "oncelog_client.spark": "runs in Spark's processes; what of it is pure is in the contract",
+    "oncelog_client.state_log": "waits for answers",
     "oncelog_client.transaction_session": "waits for answers",
     "oncelog_client.transactional": "waits for answers",
     "oncelog_server": "holds the version",

@@ -31,6 +31,7 @@ from oncelog_client.config import AdminConfig, AdminSettings, IsolationLevel, ad
 from oncelog_client.errors import IllegalStateError
 from oncelog_client.group_offsets import commit_offsets, fetch_offsets
 from oncelog_client.log_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
+from oncelog_client.state_log import StateLog
 from oncelog_client.values import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -279,6 +280,10 @@ class Admin:
         await shared_transactions.end_transaction(
             self._cluster, member, committed=committed, timeout_ms=self._timeout_ms
         )
+
+    def state_log(self, partition: TopicPartition) -> StateLog:
+        """A partition as the durable state of processes that share a producer; no call yet."""
+        return StateLog(self._cluster, partition, self._timeout_ms)
 
     async def commit_group(
         self,
