@@ -27,6 +27,7 @@ from oncelog_server.cluster.store import (
 )
 from oncelog_server.cluster.topic_names import (
     CONSUMER_OFFSETS,
+    SINKS,
     TRANSACTION_STATE,
     check_collision,
     check_topic_name,
@@ -178,7 +179,8 @@ def checked_settings(settings: Settings, own: Mapping[str, str | None]) -> dict[
 
 def internal_topic(image: ClusterImage, settings: Settings, name: str) -> NewTopic:
     """How Kafka creates __consumer_offsets and __transaction_state: but with no more replicas than
-    there are brokers, so that one broker needs no settings."""
+    there are brokers, so that one broker needs no settings. And __oncelog_sink, which only has to
+    be there: offsets can be committed for it."""
     if name == CONSUMER_OFFSETS:
         return NewTopic(
             name,
@@ -203,6 +205,9 @@ def internal_topic(image: ClusterImage, settings: Settings, name: str) -> NewTop
                 "unclean.leader.election.enable": "false",
             },
         )
+    if name == SINKS:
+        factor = min(settings.offsets_topic_replication_factor, len(image.brokers))
+        return NewTopic(name, 1, factor, settings={"cleanup.policy": "compact"})
     raise ValueError(f"{name} is no internal topic")
 
 

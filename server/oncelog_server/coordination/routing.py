@@ -8,7 +8,10 @@ from typing import Final
 
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
-INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
+# Ours, of Spark's exactly-once sinks: how far a sink is, is a group's offset of this topic, which
+# never holds a record.
+SINKS: Final = "__oncelog_sink"
+INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SINKS})
 
 
 @lru_cache(maxsize=16_384)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from itertools import islice
 
+from oncelog_server.coordination.routing import SINKS
 from oncelog_server.coordination.shard import CoordinatorRecord, Decision
 from oncelog_server.group.classic_group import ClassicGroup
 from oncelog_server.group.moment import Moment
@@ -84,7 +85,8 @@ class Expiry:
     def _expired(self, group: ClassicGroup, at: Moment) -> Iterator[TopicPartition]:
         offsets = self._table.offsets
         for topic, partitions in offsets.of_group(group.group_id).items():
-            if group.is_subscribed_to(topic):
+            # An exactly-once sink may rest for longer than any retention (deviation of ours).
+            if topic == SINKS or group.is_subscribed_to(topic):
                 continue
             for partition, committed in partitions.items():
                 expires_ms = self._expires_ms(group, committed)

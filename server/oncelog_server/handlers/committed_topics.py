@@ -4,6 +4,7 @@ together."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from copy import copy
 from typing import TypeVar
 
@@ -16,8 +17,11 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponseTopic,
 )
+from oncelog_server.coordination.routing import SINKS
+from oncelog_server.deferred import Deferred
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 from oncelog_server.topic_partition import TopicPartition
 
@@ -25,6 +29,25 @@ from oncelog_server.topic_partition import TopicPartition
 T = TypeVar("T", OffsetCommitRequestTopic, TxnOffsetCommitRequestTopic)
 Answered = OffsetCommitResponseTopic | TxnOffsetCommitResponseTopic
 Codes = dict[TopicPartition, ErrorCode]
+
+
+def created_first(
+    node: Node, context: RequestContext, topics: Iterable[T]
+) -> Deferred[None] | None:
+    """`__oncelog_sink` is created when the first sink commits; once it has been tried."""
+    if (
+        SINKS in node.metadata.image.topics
+        or all(topic.name != SINKS for topic in topics)
+        or not _may_read(node, context, SINKS)
+    ):
+        return None
+    return node.spawn(_create_sinks(node))
+
+
+async def _create_sinks(node: Node) -> None:
+    with suppress(Refused):
+        # Where that fails the commit is answered with UNKNOWN_TOPIC_OR_PARTITION.
+        await node.metadata.create_missing_topic(SINKS)
 
 
 def refuse_unknown(
@@ -42,9 +65,7 @@ def refuse_unknown(
         code = ErrorCode.NONE
         if by_id and not topic.name:
             code = ErrorCode.UNKNOWN_TOPIC_ID
-        elif not node.authorizer.authorise(
-            context.principal, Operation.READ, Resource(ResourceType.TOPIC, topic.name)
-        ):
+        elif not _may_read(node, context, topic.name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         known = []
         for partition in topic.partitions:
@@ -60,6 +81,11 @@ def refuse_unknown(
             kept.partitions = known
             accepted.append(kept)
     return accepted, refused
+
+
+def _may_read(node: Node, context: RequestContext, topic: str) -> bool:
+    resource = Resource(ResourceType.TOPIC, topic)
+    return node.authorizer.authorise(context.principal, Operation.READ, resource)
 
 
 def answered(topics: Sequence[Answered]) -> Codes:

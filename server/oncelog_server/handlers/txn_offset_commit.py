@@ -25,6 +25,7 @@ from oncelog_server.handlers.committed_topics import (
     all_with,
     answered,
     codes_of,
+    created_first,
     refuse_unknown,
 )
 from oncelog_server.handlers.group_access import caller, require_group
@@ -51,6 +52,13 @@ GENERATION_CODES: Final = frozenset(
 
 
 def handle(
+    node: Node, context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse | Deferred[TxnOffsetCommitResponse]:
+    created = created_first(node, context, request.topics)
+    return then_ask(created, lambda _: _handle(node, context, request))
+
+
+def _handle(
     node: Node, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | Deferred[TxnOffsetCommitResponse]:
     by_id = context.api_version >= TOPIC_IDS_SINCE

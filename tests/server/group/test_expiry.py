@@ -208,3 +208,12 @@ def test_offsets_of_deleted_topics_go_also_those_in_a_transaction() -> None:
     assert driver.fetch("u", 0, group="h") == (2, 0)
     assert driver.load().table.offsets.snapshot() == driver.shard.table.offsets.snapshot()
     assert GROUP in driver.shard.table.groups
+
+
+def test_how_far_a_sink_is_never_expires_and_keeps_its_group() -> None:
+    driver = retention()
+    driver.commit(("__oncelog_sink", 0, 7), ("t", 0, 1))
+    driver.advance(1000 * HOUR_MS)
+    assert driver.fetch("__oncelog_sink", 0) == (7, 0)
+    assert driver.fetch("t", 0) == (-1, 0)
+    assert driver.load().table.groups.keys() == {GROUP}
