@@ -12,7 +12,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
     --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test demo demo-client demo-cluster demo-failures bench torture simulate test-connector image-test mutants explore pins clean
+.PHONY: help setup run check test demo demo-client demo-cluster demo-failures bench bench-spark torture simulate test-connector image-test mutants explore pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +46,9 @@ demo-failures: $(READY)  ## the purchases through each of the seven ways in whic
 
 bench: $(READY)  ## oncelog beside Apache Kafka, 40 min (Java 17, Maven, cc); ROWS="small txn16", QUICK=1
 	$(BIN)/python -m benchmarks $(if $(ROWS),--rows "$(ROWS)") $(if $(QUICK),--quick)
+
+bench-spark: $(READY) $(CONNECTOR)  ## our format beside Spark's own Kafka connector, 10 min; QUICK=1
+	$(BIN)/python -m benchmarks.spark $(if $(ROWS),--rows "$(ROWS)") $(if $(QUICK),--quick)
 
 torture: $(READY)  ## ROUNDS=2, or until KILLS=200 of the broker, of a copy loop under kills, pauses and power losses
 	$(BIN)/python -m tests.torture --rounds $(ROUNDS) --kills $(KILLS)

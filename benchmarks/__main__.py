@@ -66,8 +66,8 @@ def arguments() -> argparse.Namespace:
     """The command line; `--rows` are names of loads, or of rows as `load.figure`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rows", type=_loads, default=list(ALL_LOADS), help=", ".join(ALL_LOADS))
-    parser.add_argument("--targets", type=_names(MAKERS), default=[KAFKA, ONCELOG])
-    parser.add_argument("--places", type=_names((PINNED, UNPINNED)), default=[PINNED, UNPINNED])
+    parser.add_argument("--targets", type=names_of(MAKERS), default=[KAFKA, ONCELOG])
+    parser.add_argument("--places", type=names_of((PINNED, UNPINNED)), default=[PINNED, UNPINNED])
     parser.add_argument("--quick", action="store_true", help="one short round, nothing warm")
     parser.add_argument("--rounds", type=int, help="3 unless --quick")
     parser.add_argument("--warm", type=float, default=60.0, help="at most so many s for each load")
@@ -77,7 +77,9 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _names(known: Any) -> Any:
+def names_of(known: Any) -> Any:
+    """A type of argument: some of the known names."""
+
     def names(text: str) -> list[str]:
         found = text.replace(",", " ").split()
         unknown = [name for name in found if name not in known]
@@ -91,7 +93,7 @@ def _names(known: Any) -> Any:
 def _loads(text: str) -> list[str]:
     rows = {row.name: row.load for row in ROWS}
     found = [rows.get(name, name) for name in text.replace(",", " ").split()]
-    named: list[str] = _names(ALL_LOADS)(" ".join(found))
+    named: list[str] = names_of(ALL_LOADS)(" ".join(found))
     return [name for name in ALL_LOADS if name in named]
 
 

@@ -89,9 +89,9 @@ Rounds = Mapping[str, Sequence[Figures]]
 
 
 def medians(rounds: Sequence[Figures]) -> dict[str, float]:
-    """The median of each figure over the rounds."""
-    names = rounds[0].keys() if rounds else ()
-    return {name: statistics.median(figures[name] for figures in rounds) for name in names}
+    """The median of each figure over the rounds; what a round has not counted is 0 there."""
+    names = dict.fromkeys(name for figures in rounds for name in figures)
+    return {name: statistics.median(one.get(name, 0.0) for one in rounds) for name in names}
 
 
 def agree(values: Sequence[float]) -> bool:

@@ -1,0 +1,1 @@
+"""`format("oncelog")` beside Spark's own Kafka connector: `python -m benchmarks.spark`."""

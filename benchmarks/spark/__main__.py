@@ -1,0 +1,144 @@
+"""`python -m benchmarks.spark`: our format beside Spark's own Kafka connector, on one broker."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyspark
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import machine
+from benchmarks.__main__ import RESULTS, names_of
+from benchmarks.spark.loads import FULL, KB, LOADS, QUICK, Bench
+from benchmarks.spark.parties import NAMES, running
+from benchmarks.spark.parts import REQUEST_HEADINGS, as_markdown, headings, parts, requests
+from benchmarks.spark.rows import ROWS
+from benchmarks.table import Figures, Result, cells, results
+from tests.broker import Oncelog
+from tests.kafka.kafka import free_ports
+from tests.spark.connector.official import SPARK_VERSION, ConnectorUnavailable
+
+HEADINGS = ("what", "unit", "oncelog", "connector", "ratio", "must", "aim", "met")
+TOPICS = {100: "bench-100", KB: "bench-1000"}
+METRICS_PORT = "oncelog.metrics.port"
+SETTINGS = {"num.partitions": "2", "oncelog.metrics.host": "127.0.0.1"}
+
+Measured = dict[str, dict[str, list[Figures]]]
+
+
+def main() -> int:
+    """Run what the command line says; exit code 1 if a `must` is missed, 2 if it cannot run."""
+    args = arguments()
+    pace = QUICK if args.quick else FULL
+    rounds = args.rounds or (1 if args.quick else 3)
+    begin, (port,) = time.monotonic(), free_ports(1)
+
+    def say(text: str) -> None:
+        print(f"{time.monotonic() - begin:6.0f} s  {text}", file=sys.stderr, flush=True)
+
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="oncelog-bench-", dir=args.directory) as folder,
+            Oncelog(Path(folder, "broker"), SETTINGS | {METRICS_PORT: str(port)}) as broker,
+            running(args.formats, Path(folder)) as parties,
+        ):
+            benches = [
+                Bench(name, party, broker, port, pace, TOPICS) for name, party in parties.items()
+            ]
+            fill(benches[0], say)
+            measured = run(benches, args.rows, rounds, say)
+    except ConnectorUnavailable as reason:
+        print(f"the bench cannot run: {reason}", file=sys.stderr)
+        return 2
+    found = results(ROWS, measured)
+    show(found, measured, as_text=args.markdown)
+    write(args, found, measured)
+    missed = [result for result in found if result.reaches(result.row.must) is False]
+    return int(bool(missed) and not args.quick)
+
+
+def arguments() -> argparse.Namespace:
+    """The command line; `--rows` are names of loads."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=__doc__)
+    parser.add_argument("--rows", type=names_of(LOADS), default=list(LOADS), help=", ".join(LOADS))
+    parser.add_argument("--formats", type=names_of(NAMES), default=list(NAMES))
+    parser.add_argument("--quick", action="store_true", help="one short round")
+    parser.add_argument("--rounds", type=int, help="3 unless --quick, after one that warms up")
+    parser.add_argument("--directory", help="where all data is put; not on a tmpfs")
+    parser.add_argument("--json", type=Path, help="where the result goes; in results/ by default")
+    parser.add_argument("--markdown", action="store_true", help="print the tables for the page")
+    return parser.parse_args()
+
+
+def run(
+    benches: list[Bench], names: list[str], rounds: int, say: Callable[[str], None]
+) -> Measured:
+    """A round of each load to warm up, then the rounds, the parties in turn."""
+    measured: Measured = {}
+    for name in names:
+        found: dict[str, list[Figures]] = {bench.name: [] for bench in benches}
+        for number in range(rounds + 1):
+            for bench in benches:
+                figures = LOADS[name](bench)
+                if number:
+                    found[bench.name].append(figures)
+                say(f"{name}: {bench.name}: {next(iter(figures.items()))}")
+        measured[name] = found
+    return measured
+
+
+def fill(bench: Bench, say: Callable[[str], None]) -> None:
+    """The topics that all sources read, written by the first party's sink."""
+    rows = bench.pace.rows
+    for size, topic in bench.topics.items():
+        options = bench.sink() | {"topic": topic}
+        bench.call("batch_write", rows=rows, bytes=size, options=options)
+        say(f"{topic}: {rows:,} rows")
+
+
+def show(found: list[Result], measured: Measured, *, as_text: bool) -> None:
+    """Print the tables: the ratios, then where the time of a micro-batch goes."""
+    tables = {
+        'format("oncelog") / Spark\'s own Kafka connector': (HEADINGS, list(map(cells, found))),
+        "parts of a micro-batch, ms": (headings(), parts(measured)),
+        "what a micro-batch asks of the broker": (REQUEST_HEADINGS, requests(measured)),
+    }
+    for title, (heads, lines) in tables.items():
+        if as_text:
+            print(f"\n{title}\n\n{as_markdown(heads, lines)}")
+            continue
+        table = Table(title=title, title_justify="left")
+        for heading in heads:
+            table.add_column(heading)
+        for line in lines:
+            table.add_row(*line, style="red" if line[-1] == "NO" else "")
+        Console(width=None if sys.stdout.isatty() else 160).print(table)
+
+
+def write(args: argparse.Namespace, found: list[Result], measured: Measured) -> None:
+    """The result as JSON: medians, and every round behind them."""
+    now = datetime.now(UTC)
+    path = args.json or RESULTS / f"spark-{now:%Y%m%d-%H%M%S}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document = {
+        "when": now.isoformat(timespec="seconds"),
+        "quick": args.quick,
+        "spark_versions": {"oncelog": pyspark.__version__, "kafka": SPARK_VERSION},
+        "machine": machine.facts(),
+        "table": [result.as_json() for result in found],
+        "rounds": measured,
+    }
+    path.write_text(json.dumps(document, indent=1) + "\n")
+    print(f"\nwritten to {path}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""What is measured: one turn of one party, its figures by name."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Any, Final
+
+from benchmarks.spark.request_counts import requests_so_far
+from benchmarks.spark.rows import MS_FIGURE
+from benchmarks.table import Figures
+from benchmarks.targets import ONCELOG
+from tests.broker import Oncelog
+from tests.spark.connector.process import SparkProcess
+
+CALL_TIMEOUT_S: Final = 900.0
+KB: Final = 1000
+REQUESTS: Final = "requests."
+"""What the figures are called that count requests of an API per micro-batch."""
+
+Progress = Mapping[str, Any]
+_names = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How much is done in one turn: rows of a batch read, and by size of a micro-batch how many of
+    them are thrown away as warm-up and how many count."""
+
+    rows: int
+    micro_batches: Mapping[int, tuple[int, int]]
+
+
+FULL = Pace(1_000_000, {100: (5, 20), 10_000: (5, 20), 100_000: (2, 8)})
+QUICK = Pace(100_000, {100: (2, 5), 10_000: (2, 5), 100_000: (1, 2)})
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """One party at one broker. `topics`: full topics by the size of their values in bytes."""
+
+    name: str
+    party: SparkProcess
+    broker: Oncelog
+    metrics_port: int
+    pace: Pace
+    topics: Mapping[int, str]
+
+    def call(self, operation: str, **fields: Any) -> Any:
+        return self.party.call(operation, timeout_s=CALL_TIMEOUT_S, **fields)
+
+    def source(self, size: int) -> dict[str, str]:
+        options = {"kafka.bootstrap.servers": self.broker.address, "subscribe": self.topics[size]}
+        return options | {"kafka.isolation.level": "read_committed"}
+
+    def sink(self) -> dict[str, str]:
+        """Into the topic that all write to; each query of ours is a sink of its own."""
+        options = {"kafka.bootstrap.servers": self.broker.address, "topic": "bench-written"}
+        return options | ({"sinkId": f"bench-{next(_names)}"} if self.name == ONCELOG else {})
+
+
+Turn = Callable[[Bench], Figures]
+
+
+def read(bench: Bench, size: int) -> Figures:
+    """A batch read of a whole topic."""
+    return {"rows_per_s": bench.pace.rows / bench.call("batch_read", options=bench.source(size))}
+
+
+def write(bench: Bench, size: int) -> Figures:
+    """A batch write of a fifth as many rows."""
+    rows = bench.pace.rows // 5
+    options = bench.sink()
+    return {"rows_per_s": rows / bench.call("batch_write", rows=rows, bytes=size, options=options)}
+
+
+def source(bench: Bench, rows: int) -> Figures:
+    """Micro-batches of a source, dropped."""
+    return _micro_batches(bench, rows, "read_stream", options=bench.source(KB))
+
+
+def sink(bench: Bench, rows: int, keys: bool = True) -> Figures:
+    """Micro-batches of new rows, written."""
+    return _micro_batches(bench, rows, "write_stream", bytes=KB, keys=keys, options=bench.sink())
+
+
+def noop(bench: Bench, rows: int) -> Figures:
+    """Micro-batches of new rows, dropped: what the two Sparks differ in by themselves."""
+    return _micro_batches(bench, rows, "no_stream", bytes=KB)
+
+
+def _micro_batches(bench: Bench, rows: int, operation: str, **fields: Any) -> Figures:
+    warm, counted = bench.pace.micro_batches[rows]
+    before = requests_so_far(bench.metrics_port)
+    done = bench.call(operation, rows=rows, batches=warm + counted, **fields)
+    requests = requests_so_far(bench.metrics_port)
+    requests.subtract(before)
+    each = {REQUESTS + api: count / len(done) for api, count in requests.items() if count}
+    return figures(done[warm:]) | each
+
+
+def figures(batches: list[Progress]) -> dict[str, float]:
+    """Medians over the micro-batches: the parts of each in ms as Spark calls them, and rows/s."""
+    durations = [batch["durationMs"] for batch in batches]
+    names = {name for duration in durations for name in duration}
+    found = {name: statistics.median(one.get(name, 0) for one in durations) for name in names}
+    rows = statistics.median(batch["numInputRows"] for batch in batches)
+    return found | {"rows_per_s": 1000 * rows / found[MS_FIGURE]}
+
+
+SIZES: Final = {"100": 100, "10k": 10_000, "100k": 100_000}
+
+LOADS: Final[dict[str, Turn]] = {
+    "read100": partial(read, size=100),
+    "read1k": partial(read, size=KB),
+    **{f"source{name}": partial(source, rows=rows) for name, rows in SIZES.items()},
+    **{f"sink{name}": partial(sink, rows=rows) for name, rows in SIZES.items()},
+    "keyless100k": partial(sink, rows=100_000, keys=False),
+    "write1k": partial(write, size=KB),
+    "noop100": partial(noop, rows=100),
+    "noop100k": partial(noop, rows=100_000),
+}

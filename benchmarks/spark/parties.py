@@ -1,0 +1,41 @@
+"""The two formats, each in the Spark that has it, on one broker and the same topics."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from benchmarks.targets import KAFKA, ONCELOG
+from tests.spark.connector import official
+from tests.spark.connector.process import SparkProcess
+
+NAMES: Final = (KAFKA, ONCELOG)
+"""Of the formats: the official connector's is called `kafka`, ours `oncelog`."""
+
+_MODULE = "benchmarks.spark.program"
+
+Parties = dict[str, SparkProcess]
+
+
+@contextmanager
+def running(names: list[str], folder: Path) -> Iterator[Parties]:
+    """Both Sparks, started one after the other. Raises ConnectorUnavailable."""
+    parties: Parties = {}
+    try:
+        for name in names:
+            parties[name] = _start(name, folder / name)
+            parties[name].call("version")
+        yield parties
+    finally:
+        for party in parties.values():
+            party.close()
+
+
+def _start(name: str, folder: Path) -> SparkProcess:
+    folder.mkdir(parents=True)
+    python = official.python() if name == KAFKA else sys.executable
+    jars = official.jars() if name == KAFKA else ""
+    return SparkProcess(python, _MODULE, [name, jars, str(folder)], folder / "spark.log")

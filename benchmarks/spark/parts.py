@@ -1,0 +1,65 @@
+"""Where the time of a micro-batch goes: Spark's own parts of it, and the broker's requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from benchmarks.spark.loads import REQUESTS
+from benchmarks.spark.rows import MS_FIGURE
+from benchmarks.table import Figures, Rounds, medians, shown
+
+PARTS = ("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "commitOffsets")
+"""In the order in which a micro-batch goes through them; `durationMs` of its progress has them."""
+
+SELDOM = 0.2
+"""Requests that come less often per micro-batch are not shown: they belong to a start."""
+
+
+def parts(measured: Mapping[str, Rounds]) -> list[list[str]]:
+    """A line for each load of micro-batches and each party: ms of each part, medians."""
+    lines = []
+    for load, of_load in measured.items():
+        for party, rounds in of_load.items():
+            found = medians(rounds)
+            if MS_FIGURE in found:
+                lines.append([load, party, *_cells(found)])
+    return lines
+
+
+def headings() -> list[str]:
+    """Of the lines of `parts`."""
+    return ["load", "format", *PARTS, "other", "all"]
+
+
+def requests(measured: Mapping[str, Rounds]) -> list[list[str]]:
+    """A line for each load of micro-batches and each party: what it asks of the broker, mean per
+    micro-batch. A name that begins with a capital is the API's."""
+    lines = []
+    for load, of_load in measured.items():
+        for party, rounds in of_load.items():
+            each = medians(rounds)
+            asked = {
+                name.removeprefix(REQUESTS): value
+                for name, value in each.items()
+                if name.startswith(REQUESTS) and value >= SELDOM
+            }
+            if asked:
+                often = sorted(asked.items(), key=lambda item: -item[1])
+                text = ", ".join(f"{name} {shown(value)}" for name, value in often)
+                lines.append([load, party, text])
+    return lines
+
+
+REQUEST_HEADINGS = ("load", "format", "requests per micro-batch")
+
+
+def _cells(found: Figures) -> list[str]:
+    known = [found.get(name, 0.0) for name in PARTS]
+    whole = found[MS_FIGURE]
+    return [shown(value) for value in (*known, max(0.0, whole - sum(known)), whole)]
+
+
+def as_markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table for the page."""
+    rows = [heads, ["---"] * len(heads), *lines]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

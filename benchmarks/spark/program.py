@@ -1,0 +1,140 @@
+"""Run by either PySpark: batch reads and writes and micro-batches, timed by Spark's own clocks.
+
+Arguments: the format's name, jars (may be empty) and a folder for Spark's files.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, concat, lit
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tests.spark.connector.process import serve
+
+Options = dict[str, str]
+
+POLL_S = 0.1
+STREAM_DEADLINE_S = 600.0
+NUMBER_BYTES = 6
+
+# Nothing that makes one of the two quicker: defaults but for what a program without a screen needs.
+SETTINGS = {
+    "spark.app.name": "bench",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.log.level": "WARN",
+    "spark.master": "local[2]",
+    "spark.sql.streaming.numRecentProgressUpdates": "1000",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+class Program:
+    """The operations; `bytes` is the size of a value, keys are the row's number."""
+
+    def __init__(self, spark: SparkSession, kind: str, folder: Path) -> None:
+        self._spark = spark
+        self._format = kind
+        self._folder = folder
+        self._queries = 0
+
+    def version(self) -> str:
+        return str(self._spark.version)
+
+    def batch_read(self, options: Options) -> float:
+        """Seconds to read everything and to drop it."""
+        frame = self._spark.read.format(self._format).options(**options).load()
+        begin = time.monotonic()
+        frame.write.format("noop").mode("overwrite").save()
+        return time.monotonic() - begin
+
+    def batch_write(self, rows: int, bytes: int, options: Options) -> float:
+        """Seconds to write so many rows."""
+        frame = _records(self._spark.range(0, rows, 1, 2).withColumnRenamed("id", "value"), bytes)
+        begin = time.monotonic()
+        frame.write.format(self._format).options(**options).mode("append").save()
+        return time.monotonic() - begin
+
+    def read_stream(self, options: Options, rows: int, batches: int) -> list[dict[str, Any]]:
+        """The progress of micro-batches of so many rows each, read and dropped."""
+        limited = options | {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(rows)}
+        frame = self._spark.readStream.format(self._format).options(**limited).load()
+        return self._run(frame, "noop", {}, rows, batches)
+
+    def write_stream(
+        self, options: Options, rows: int, bytes: int, keys: bool, batches: int
+    ) -> list[dict[str, Any]]:
+        """The progress of micro-batches of so many new rows each, written."""
+        frame = _records(self._generated(rows), bytes)
+        return self._run(frame if keys else frame.drop("key"), self._format, options, rows, batches)
+
+    def no_stream(self, rows: int, bytes: int, batches: int) -> list[dict[str, Any]]:
+        """The progress of micro-batches of new rows that are dropped: what Spark itself takes."""
+        return self._run(_records(self._generated(rows), bytes), "noop", {}, rows, batches)
+
+    def _generated(self, rows: int) -> DataFrame:
+        reader = self._spark.readStream.format("rate-micro-batch")
+        options = {"rowsPerBatch": rows, "numPartitions": 2, "startTimestamp": 0}
+        return reader.options(**options).load()
+
+    def _run(
+        self, frame: DataFrame, sink: str, options: Options, rows: int, batches: int
+    ) -> list[dict[str, Any]]:
+        self._queries += 1
+        checkpoint = self._folder / f"checkpoint-{self._queries}"
+        writer = frame.writeStream.format(sink).options(**options)
+        query = writer.option("checkpointLocation", str(checkpoint)).start()
+        try:
+            _wait(query, batches)
+        finally:
+            query.stop()
+            shutil.rmtree(checkpoint, ignore_errors=True)
+        found = [json.loads(progress.json) for progress in query.recentProgress]
+        # A share of a limit is rounded by partition: a batch may be short of a row or two.
+        full = [progress for progress in found if progress["numInputRows"] >= rows - 2]
+        return full[:batches]
+
+
+def _records(frame: DataFrame, bytes: int) -> DataFrame:
+    """`value` is the number of the row: it becomes the key, and the end of a value of that size, a
+    few bytes more or less: nothing but the formats shall take time."""
+    number = col("value").cast("string")
+    filling = lit("x" * (bytes - NUMBER_BYTES))
+    return frame.select(number.alias("key"), concat(filling, number).alias("value"))
+
+
+def _wait(query: StreamingQuery, batches: int) -> None:
+    """Until so many batches are done; what ends the query before is raised."""
+    deadline = time.monotonic() + STREAM_DEADLINE_S
+    while time.monotonic() < deadline:
+        progress = query.lastProgress
+        if progress is not None and progress["batchId"] >= batches:
+            return
+        query.awaitTermination(POLL_S)
+    raise TimeoutError(f"{batches} batches are not done after {STREAM_DEADLINE_S:g} s")
+
+
+def main() -> None:
+    """The program."""
+    kind, jars, folder = sys.argv[1:]
+    builder = SparkSession.builder.config("spark.local.dir", folder)
+    if jars:
+        builder = builder.config("spark.jars", jars)
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    program = Program(builder.getOrCreate(), kind, Path(folder))
+    operations = [name for name in dir(program) if not name.startswith("_")]
+    serve({name: getattr(program, name) for name in operations})
+
+
+if __name__ == "__main__":
+    main()
