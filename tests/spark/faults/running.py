@@ -1,0 +1,77 @@
+"""A pipeline run into a fault and on to its end, while a reader watches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from tests.spark.audit import Sighting, Verdict, judge, planned_batches
+from tests.spark.pipeline import PARTITIONS, Pipeline
+from tests.spark.topics import Row, Topics
+from tests.spark.watcher import Watcher
+
+RUN_TIMEOUT_S: Final = 90
+
+
+class StillRunning(Exception):
+    """A query did not come to an end in time."""
+
+
+def append_purchases(pipeline: Pipeline, count: int) -> None:
+    """`count` new purchases, dealt out to the partitions in turn."""
+    rows = [Row(b"purchase", partition=number % PARTITIONS) for number in range(count)]
+    Topics(pipeline.bootstrap).append(pipeline.purchases, rows)
+
+
+def run(pipeline: Pipeline, session: SparkSession) -> str | None:
+    """Run it up to what is there now; what ended it before that, if anything did."""
+    query = pipeline.start(session)
+    try:
+        if not query.awaitTermination(RUN_TIMEOUT_S):
+            raise StillRunning(f"{pipeline.name} after {RUN_TIMEOUT_S} s: {query.status}")
+    except StreamingQueryException as error:
+        return str(error)
+    finally:
+        query.stop()
+    return None
+
+
+class Audit:
+    """The reader of one pipeline's invoices and shipments, and what it makes of them."""
+
+    def __init__(self, pipeline: Pipeline, watcher: Watcher) -> None:
+        self._pipeline = pipeline
+        self._watcher = watcher
+
+    def verdict(self) -> Verdict:
+        """After the last run. Every row that was planned is accounted for."""
+        return judge(self._batches(), self._watcher.finish())
+
+    def assert_exactly_once(self, purchases: int, *, atomic: bool = True) -> None:
+        """No duplicate, no loss, of so many purchases; with `atomic` never a part of a batch."""
+        assert sum(map(len, self._batches().values())) == 2 * purchases
+        verdict = self.verdict()
+        assert not any(verdict[:3]), verdict
+        if atomic:
+            assert not verdict.partial, verdict.partial
+
+    def _batches(self) -> dict[int, frozenset[Sighting]]:
+        return planned_batches(
+            self._pipeline.checkpoint, self._pipeline.purchases, _outputs(self._pipeline)
+        )
+
+
+@contextmanager
+def audited(pipeline: Pipeline) -> Iterator[Audit]:
+    """The pipeline with its topics created and a reader that watches from the beginning."""
+    pipeline.create_topics()
+    with Watcher(pipeline.bootstrap, _outputs(pipeline)) as watcher:
+        yield Audit(pipeline, watcher)
+
+
+def _outputs(pipeline: Pipeline) -> Sequence[str]:
+    return pipeline.invoices, pipeline.shipments

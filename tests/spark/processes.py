@@ -1,0 +1,48 @@
+"""Python workers as the operating system sees them: whose children they are, and how they become
+nobody's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from contextlib import suppress
+
+
+def parent(pid: int) -> int:
+    """The process that started `pid`. Raises ProcessLookupError when that is gone."""
+    said = subprocess.run(
+        ["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout
+    if not said.strip():
+        raise ProcessLookupError(pid)
+    return int(said)
+
+
+def is_jvm(pid: int) -> bool:
+    said = subprocess.run(
+        ["ps", "-o", "comm=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout
+    return os.path.basename(said.strip()) == "java"
+
+
+def ancestors(worker: int) -> list[int]:
+    """Of a Python worker: the daemon it was forked from, if there is one, then its JVM."""
+    found = [parent(worker)]
+    while not is_jvm(found[-1]):
+        found.append(parent(found[-1]))
+    return found
+
+
+def orphan(worker: int) -> None:
+    """Kill the JVM of a Python worker, and what stands between them, but not the worker: it has
+    missed all of it, as a host does that was cut off."""
+    # The daemon first: when its JVM ends it would end its workers.
+    for pid in ancestors(worker):
+        kill(pid)
+
+
+def kill(pid: int) -> None:
+    """SIGKILL; what is gone already stays so."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
