@@ -23,6 +23,7 @@ class Pipeline(NamedTuple):
     checkpoint: str
     options: Mapping[str, str] = {}
     source_options: Mapping[str, str] = {}
+    sink: str = "oncelog"
 
     @property
     def purchases(self) -> str:
@@ -65,7 +66,7 @@ class Pipeline(NamedTuple):
         """The query, started: up to what is there now, or for ever."""
         writer = (
             self.rows(session)
-            .writeStream.format("oncelog")
+            .writeStream.format(self.sink)
             .option("kafka.bootstrap.servers", self.bootstrap)
             .option("sinkId", self.name)
             .options(**self.options)

@@ -1,0 +1,43 @@
+"""The faults and the audit of these tests, on a sink that is not exactly once: they find it out."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from tests.spark.fail_points import FailPoints
+from tests.spark.faults.naive_sink import NaiveSink
+from tests.spark.faults.running import append_purchases, audited, run
+from tests.spark.pipeline import Pipeline
+
+
+def test_a_batch_run_again_is_doubled(
+    spark: SparkSession, pipeline: Pipeline, fail_points: FailPoints
+) -> None:
+    spark.dataSource.register(NaiveSink)
+    naive = pipeline._replace(sink="naive")
+    with audited(naive) as audit:
+        append_purchases(naive, 2)
+        assert run(naive, spark) is None
+        append_purchases(naive, 6)
+        fail_points.kill("commit.decide.before")
+        assert run(naive, spark) is not None
+        assert run(naive, spark) is None
+        verdict = audit.verdict()
+        assert len(verdict.duplicates) == 12
+        assert not verdict.losses
+
+
+def test_a_task_tried_again_is_doubled_and_its_batch_is_seen_by_halves(
+    spark: SparkSession, pipeline: Pipeline, fail_points: FailPoints
+) -> None:
+    spark.dataSource.register(NaiveSink)
+    naive = pipeline._replace(sink="naive")
+    with audited(naive) as audit:
+        append_purchases(naive, 2)
+        assert run(naive, spark) is None
+        append_purchases(naive, 6)
+        fail_points.kill("task.produce.after")
+        assert run(naive, spark) is None
+        verdict = audit.verdict()
+        assert verdict.duplicates
+        assert verdict.partial
