@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
+from .options import Options
 from .requirements import check_pyspark
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ class OncelogDataSource(DataSource):
     """Options and columns are those of Spark's own Kafka connector.
 
     Runs in Python processes of the driver, never in the user's own. Raises UnsupportedSpark on a
-    PySpark that is too old; not earlier, as Spark looks at every source when it looks for one.
+    PySpark that is too old; not earlier, as Spark looks at every source when it looks for one:
+    which is also why readers and writers are imported no earlier than they are asked for.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -36,13 +38,19 @@ class OncelogDataSource(DataSource):
         return "oncelog"
 
     def schema(self) -> StructType | str:
-        raise NotImplementedError
+        from .source.readers import source_schema
+
+        return source_schema(Options(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        raise NotImplementedError
+        from .source.readers import batch_reader
+
+        return batch_reader(Options(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        raise NotImplementedError
+        from .source.readers import stream_reader
+
+        return stream_reader(Options(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         raise NotImplementedError

@@ -1,0 +1,52 @@
+"""`spark.read.format("oncelog")`: a range of each partition, decided when the batch is planned."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader
+
+from . import logs
+from .partition_reads import PartitionReads, input_partitions
+from .places import resolve
+from .planning import readable
+from .splits import OffsetRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
+
+    from .catalogue import Catalogue
+    from .source_options import SourceOptions
+
+_log = logging.getLogger(__name__)
+
+
+class BatchReader(DataSourceReader):
+    """Planned in a Python process of the driver, read in those of the executors."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._reads = PartitionReads.of(options, columns)
+
+    def partitions(self) -> list[InputPartition]:
+        """Raises OptionError, DataLossError or KafkaError."""
+        for remark in self._options.remarks:
+            _log.warning("%s", remark)
+        ranges, losses = logs.ask(self._options, self._plan)
+        logs.report(losses, fail=self._options.fail_on_data_loss)
+        return input_partitions(ranges, self._options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._reads.read(partition)
+
+    async def _plan(self, catalogue: Catalogue) -> tuple[list[OffsetRange], list[str]]:
+        options = self._options
+        ends = await logs.first_ends(catalogue, options)
+        start = await resolve(catalogue, options.start, ends, options, starting=True)
+        end = await resolve(catalogue, options.end, ends, options, starting=False)
+        firsts = await catalogue.firsts(frozenset(start))
+        ranges = [OffsetRange(one, start[one], end[one]) for one in sorted(start)]
+        return readable(ranges, firsts, ends)

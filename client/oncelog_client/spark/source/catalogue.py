@@ -1,0 +1,176 @@
+"""The topics of a source and the offsets of their logs, asked of the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, NamedTuple, TypeVar
+
+from oncelog_client.clock import monotonic_ms
+from oncelog_client.cluster import Cluster
+from oncelog_client.config import AdminConfig, admin_config
+from oncelog_client.errors import RetriableError, check
+from oncelog_client.group_offsets import commit_offsets, fetch_offsets
+from oncelog_client.log_offsets import EARLIEST, LATEST, list_offsets
+from oncelog_client.spark.client_settings import ClientSetup
+from oncelog_client.values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from oncelog_protocol.errors import ErrorCode
+
+from .subscriptions import Subscription
+
+T = TypeVar("T")
+
+# Spark asks for the latest offsets every 10 ms where there is nothing new: new topics and
+# partitions are not looked for as often.
+METADATA_AGE_MS: Final = 1_000
+# A topic that is deleted between two questions is noticed after so long.
+_ATTEMPT_MS: Final = 5_000
+_NOT_THERE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+
+
+class CatalogueKey(NamedTuple):
+    """What a catalogue is made of; the key of it in the cache of connected clients."""
+
+    setup: ClientSetup
+    subscription: Subscription
+    retries: int
+    retry_interval_ms: int
+
+    @property
+    def patience_s(self) -> float:
+        """Longer than any of its methods may take."""
+        api_ms = _admin_config(self.setup).default_api_timeout_ms
+        return 10 + self.retries * (api_ms + self.retry_interval_ms) / 1_000
+
+
+class Catalogue:
+    """One subscription's partitions. Every method raises RetriableError when
+    `default_api_timeout_ms` is over for the last time of `retries`, or another KafkaError."""
+
+    def __init__(self, key: CatalogueKey) -> None:
+        self._key = key
+        config = _admin_config(key.setup)
+        self._timeout_ms = config.default_api_timeout_ms
+        self._cluster = Cluster(config, auto_create=False)
+        self._looked_ms: float | None = None
+
+    async def start(self) -> None:
+        """Connect. Raises RetriableError if no bootstrap server can be reached."""
+        self._cluster.all_topics = bool(self._key.subscription.pattern)
+        self._cluster.watch(self._key.subscription.named)
+        await self._cluster.start()
+
+    async def partitions(self, *, max_age_ms: float = 0) -> frozenset[TopicPartition]:
+        """Those that exist, as they were `max_age_ms` ago or later."""
+
+        async def attempt() -> frozenset[TopicPartition]:
+            return await self._partitions(max_age_ms)
+
+        return await self._patiently(attempt)
+
+    async def ends(
+        self, *, read_committed: bool, max_age_ms: float = 0
+    ) -> dict[TopicPartition, int]:
+        """The last stable offsets of all partitions, or their high watermarks."""
+
+        async def attempt() -> dict[TopicPartition, int]:
+            partitions = await self._partitions(max_age_ms)
+            return await self._offsets(dict.fromkeys(partitions, LATEST), read_committed)
+
+        return await self._patiently(attempt)
+
+    async def firsts(self, partitions: frozenset[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where the logs begin, those that do not exist (any more) left out."""
+
+        async def attempt() -> dict[TopicPartition, int]:
+            there = partitions & await self._partitions(METADATA_AGE_MS)
+            return await self._offsets(dict.fromkeys(there, EARLIEST), False)
+
+        return await self._patiently(attempt)
+
+    async def high_watermarks(
+        self, partitions: frozenset[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Where the logs end, decided or not; those that do not exist left out."""
+
+        async def attempt() -> dict[TopicPartition, int]:
+            there = partitions & await self._partitions(METADATA_AGE_MS)
+            return await self._offsets(dict.fromkeys(there, LATEST), False)
+
+        return await self._patiently(attempt)
+
+    async def at_times(
+        self, times_ms: Mapping[TopicPartition, int], *, read_committed: bool
+    ) -> dict[TopicPartition, int]:
+        """The first offsets at or after a time, those without one left out."""
+
+        async def attempt() -> dict[TopicPartition, int]:
+            return await self._offsets(times_ms, read_committed)
+
+        return await self._patiently(attempt)
+
+    def topic_ids(self) -> dict[str, bytes]:
+        """As the last look has found them; all zero where the broker tells none."""
+        return {name: info.topic_id for name, info in self._cluster.metadata.topics.items()}
+
+    async def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit for a group without members; one attempt of `default_api_timeout_ms`."""
+        rows = {one: OffsetAndMetadata(offset) for one, offset in offsets.items()}
+        group = ConsumerGroupMetadata(group_id)
+        await commit_offsets(self._cluster, group, rows, self._timeout_ms)
+
+    async def committed(self, group_id: str, partition: TopicPartition) -> OffsetAndMetadata | None:
+        """What a group has committed for a partition, None for nothing."""
+
+        async def attempt() -> OffsetAndMetadata | None:
+            found = await fetch_offsets(
+                self._cluster, group_id, [partition], self._timeout_ms, require_stable=True
+            )
+            return found.get(partition)
+
+        return await self._patiently(attempt)
+
+    # -- one attempt each
+
+    async def _partitions(self, max_age_ms: float) -> frozenset[TopicPartition]:
+        now_ms = monotonic_ms()
+        if self._looked_ms is None or now_ms - self._looked_ms >= max_age_ms:
+            await self._cluster.refresh()
+            self._looked_ms = now_ms
+        return self._key.subscription.chosen(self._counts())
+
+    def _counts(self) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        for name, info in self._cluster.metadata.topics.items():
+            if info.error in _NOT_THERE or (info.is_internal and self._key.subscription.pattern):
+                continue
+            check(info.error, name)
+            counts[name] = len(info.partitions)
+        return counts
+
+    async def _offsets(
+        self, specs: Mapping[TopicPartition, int], read_committed: bool
+    ) -> dict[TopicPartition, int]:
+        if not specs:
+            return {}
+        timeout_ms = min(_ATTEMPT_MS, self._timeout_ms)
+        try:
+            found = await list_offsets(
+                self._cluster, specs, timeout_ms, read_committed=read_committed
+            )
+        except RetriableError:
+            self._looked_ms = None
+            raise
+        return {one: row.offset for one, row in found.items()}
+
+    async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        for _ in range(self._key.retries - 1):
+            try:
+                return await self._cluster.retry(attempt, self._timeout_ms)
+            except RetriableError:
+                await asyncio.sleep(self._key.retry_interval_ms / 1_000)
+        return await self._cluster.retry(attempt, self._timeout_ms)
+
+
+def _admin_config(setup: ClientSetup) -> AdminConfig:
+    return admin_config(setup.bootstrap_servers, setup.keywords)  # type: ignore[arg-type]

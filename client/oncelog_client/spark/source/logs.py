@@ -1,0 +1,63 @@
+"""Questions to the cluster in the driver's Python processes, by catalogues that stay connected."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
+
+from oncelog_client.errors import KafkaError
+from oncelog_client.spark.background import background
+from oncelog_client.values import TopicPartition
+from oncelog_protocol.errors import ErrorCode
+
+from . import data_loss
+from .catalogue import Catalogue, CatalogueKey
+from .source_options import SourceOptions
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+def ask(options: SourceOptions, work: Callable[[Catalogue], Coroutine[Any, Any, T]]) -> T:
+    """What `work` answers. Raises what it raises, and TimeoutError when it takes too long."""
+    key = CatalogueKey(
+        options.admin, options.subscription, options.fetch_retries, options.fetch_retry_interval_ms
+    )
+
+    async def asked() -> T:
+        catalogue: Catalogue = await background().client(key, lambda: Catalogue(key))
+        return await work(catalogue)
+
+    return background().run(asked(), key.patience_s)
+
+
+async def first_ends(catalogue: Catalogue, options: SourceOptions) -> dict[TopicPartition, int]:
+    """The ends of all partitions of a query that begins. Raises KafkaError where one that the
+    options name is not there: it may be misspelt."""
+    subscription = options.subscription
+    for attempt in range(options.fetch_retries):
+        if attempt:
+            await asyncio.sleep(options.fetch_retry_interval_ms / 1_000)
+        ends = await catalogue.ends(read_committed=options.read_committed)
+        missing = [
+            *sorted(subscription.topics - {one.topic for one in ends}),
+            *map(str, sorted(subscription.partitions - ends.keys())),
+        ]
+        if not missing:
+            return ends
+    raise KafkaError(
+        f"there is no {', '.join(missing)} at {options.admin.bootstrap_servers}",
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    )
+
+
+def report(losses: Iterable[str], *, fail: bool) -> None:
+    """`failOnDataLoss`: raise DataLossError, or warn."""
+    found = list(losses)
+    if found and fail:
+        raise data_loss.error(found)
+    for loss in found:
+        _log.warning("%s", loss)

@@ -1,0 +1,210 @@
+"""Offsets as JSON, and the options that say where to start and to end, by their precedence.
+
+The JSON is that of Spark's own Kafka connector: `{"purchases":{"0":123,"1":7}}`, where an offset is
+that of the next record to read. In options -2 stands for earliest and -1 for latest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from oncelog_client.spark.options import OptionError, Options, read_integer, read_json_object
+from oncelog_client.values import TopicPartition
+
+Offsets = Mapping[TopicPartition, int]
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+_OFFSETS_SHOWN: Final = '{"purchases":{"0":23,"1":-2}}'
+_TIMES_SHOWN: Final = '{"purchases":{"0":1700000000000}}'
+_SINK: Final = "sink:"
+
+# The start of a query that has read nothing yet: constant, as Spark asks for it more than once.
+# No topic has such a name.
+START: Final = ":start"
+
+
+class AtEdge(NamedTuple):
+    """At the first offset that is there (EARLIEST), or after the last one (LATEST)."""
+
+    edge: int
+
+
+class AtOffsets(NamedTuple):
+    """At an offset, EARLIEST or LATEST for each partition."""
+
+    offsets: tuple[tuple[TopicPartition, int], ...]
+
+
+class AtTimes(NamedTuple):
+    """At the first record at or after a time (ms since 1970) for each partition."""
+
+    times_ms: tuple[tuple[TopicPartition, int], ...]
+
+
+class AtTime(NamedTuple):
+    """At the first record at or after a time (ms since 1970), the same for all partitions."""
+
+    time_ms: int
+
+
+class AtSink(NamedTuple):
+    """Where the last batch that a sink has committed ended: for a checkpoint that is lost."""
+
+    sink_id: str
+
+
+Place = AtEdge | AtOffsets | AtTimes | AtTime | AtSink
+
+
+class _Names(NamedTuple):
+    """The options of one end, those that win first."""
+
+    time: str
+    times: str
+    offsets: str
+
+
+_STARTING: Final = _Names("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
+_ENDING: Final = _Names("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+ENDING_OPTIONS: Final = tuple(_ENDING)
+
+
+def starting_place(options: Options, *, streaming: bool) -> Place:
+    """Where a query begins that has no checkpoint yet. Raises OptionError.
+
+    Without an option: a stream at latest, a batch at earliest, as a batch cannot start at latest.
+    """
+    place = _place(options, _STARTING) or AtEdge(LATEST if streaming else EARLIEST)
+    if not streaming:
+        _forbid(place, LATEST, _STARTING.offsets, "latest (-1) is no start of a batch")
+    return place
+
+
+def ending_place(options: Options) -> Place:
+    """Where a batch ends: at latest without an option. Raises OptionError."""
+    place = _place(options, _ENDING) or AtEdge(LATEST)
+    _forbid(place, EARLIEST, _ENDING.offsets, "earliest (-2) is no end")
+    if isinstance(place, AtSink):
+        raise OptionError(_ENDING.offsets, options.text(_ENDING.offsets), "only a start can be so")
+    return place
+
+
+def check_order(start: Place, end: Place) -> None:
+    """Raise OptionError where two lists of partitions differ, or a start is after its end."""
+    for kind, names in ((AtOffsets, "Offsets"), (AtTimes, "OffsetsByTimestamp")):
+        if isinstance(start, kind) and isinstance(end, kind):
+            starts, ends = dict(start[0]), dict(end[0])
+            if starts.keys() != ends.keys():
+                different = ", ".join(map(str, sorted(starts.keys() ^ ends.keys())))
+                raise OptionError(f"ending{names}", None, f"only one of start and end: {different}")
+            for partition, first in starts.items():
+                last = ends[partition]
+                if 0 <= last < first:
+                    raise OptionError(f"ending{names}", None, f"{partition}: {first} to {last}")
+
+
+def _place(options: Options, names: _Names) -> Place | None:
+    time = options.text(names.time)
+    if time is not None:
+        return AtTime(read_integer(names.time, time, least=0))
+    times = options.text(names.times)
+    if times is not None:
+        return AtTimes(read_partitions(names.times, times, _TIMES_SHOWN, least=0))
+    offsets = options.text(names.offsets)
+    if offsets is None:
+        return None
+    if offsets.lower() in ("earliest", "latest"):
+        return AtEdge(EARLIEST if offsets.lower() == "earliest" else LATEST)
+    if offsets.startswith(_SINK):
+        return AtSink(offsets.removeprefix(_SINK).strip())
+    return AtOffsets(read_partitions(names.offsets, offsets, _OFFSETS_SHOWN, least=EARLIEST))
+
+
+def _forbid(place: Place, edge: int, option: str, reason: str) -> None:
+    if place == AtEdge(edge):
+        raise OptionError(option, "latest" if edge == LATEST else "earliest", reason)
+    if isinstance(place, AtOffsets):
+        for partition, offset in place.offsets:
+            if offset == edge:
+                raise OptionError(option, None, f"{partition}: {reason}")
+
+
+def read_partitions(
+    option: str, text: str, shown: str, *, least: int
+) -> tuple[tuple[TopicPartition, int], ...]:
+    """A number of `least` or more for each partition, from JSON. Raises OptionError."""
+    found: dict[TopicPartition, int] = {}
+    for topic, by_partition in read_json_object(option, text, shown).items():
+        if not isinstance(by_partition, dict):
+            raise OptionError(option, text, f"is no JSON such as {shown}")
+        for partition, number in by_partition.items():
+            if type(number) is not int or not partition.isdecimal():
+                raise OptionError(option, text, f"is no JSON such as {shown}")
+            if not least <= number < 1 << 63:
+                raise OptionError(option, text, f"{topic}-{partition}: must be {least} or more")
+            found[TopicPartition(topic, int(partition))] = number
+    if not found:
+        raise OptionError(option, text, f"names no partition; such as {shown}")
+    return tuple(sorted(found.items()))
+
+
+# -- the offsets of a stream
+
+
+def to_json(offsets: Offsets) -> dict[str, Any]:
+    """By topic and partition, in order: Spark compares the text."""
+    found: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        found.setdefault(topic, {})[str(partition)] = offset
+    return found
+
+
+def from_json(document: Mapping[str, Any]) -> dict[TopicPartition, int] | None:
+    """The offsets, None for the start of a query. Raises ValueError for anything else."""
+    try:
+        if isinstance(document.get(START), str):
+            return None
+        return {
+            TopicPartition(topic, int(partition)): int(offset)
+            for topic, by_partition in document.items()
+            if topic != START
+            for partition, offset in by_partition.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(f"not an offset of this source: {json.dumps(document)}") from None
+
+
+def whole_stream(start: Offsets, end: Offsets) -> dict[str, Any]:
+    """The end of a first batch that is not empty (`Trigger.Once` has no other): it carries its
+    start, which nothing else makes durable."""
+    return {**to_json(end), START: to_json(start)}
+
+
+def carried_start(document: Mapping[str, Any]) -> dict[TopicPartition, int] | None:
+    """The start that an end carries, None where it does not."""
+    carried = document.get(START)
+    return from_json(carried) if isinstance(carried, dict) else None
+
+
+def start_symbol(place: Place) -> dict[str, str]:
+    """The start of a query as Spark keeps it until the first batch has made offsets of it."""
+    return {START: _shown(place)}
+
+
+def _shown(place: Place) -> str:
+    match place:
+        case AtEdge(edge):
+            return "earliest" if edge == EARLIEST else "latest"
+        case AtOffsets(rows):
+            return json.dumps(to_json(dict(rows)), separators=(",", ":"))
+        case AtTimes(rows):
+            times = json.dumps(to_json(dict(rows)), separators=(",", ":"))
+            return f"timestamps {times}"
+        case AtTime(time_ms):
+            return f"timestamp {time_ms}"
+        case AtSink(sink_id):
+            return f"{_SINK}{sink_id}"

@@ -1,0 +1,57 @@
+"""One task: a range of a partition, read in the executor's Python worker."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from . import data_loss
+from .range_reader import DataLost, ReadSettings, read_range
+from .source_options import SourceOptions
+from .splits import OffsetRange, split
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReads:
+    """What all tasks of a query have in common; travels to them by pickle."""
+
+    settings: ReadSettings
+    columns: tuple[str, ...]
+    fail_on_data_loss: bool
+
+    @staticmethod
+    def of(options: SourceOptions, columns: tuple[str, ...]) -> PartitionReads:
+        settings = ReadSettings(consumer=options.consumer, poll_timeout_ms=options.poll_timeout_ms)
+        return PartitionReads(settings, columns, options.fail_on_data_loss)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of an `OffsetRange`; nothing for None, which Spark makes of an empty list.
+
+        Where the log begins after an offset that is due: raises DataLossError, or goes on where it
+        begins.
+        """
+        if partition.value is None:
+            return
+        one, start, end = partition.value
+        while start < end:
+            try:
+                yield from read_range(self.settings, one, start, end, self.columns)
+                return
+            except DataLost as lost:
+                loss = data_loss.truncated(one, lost.wanted, lost.log_start_offset)
+                if self.fail_on_data_loss:
+                    raise data_loss.error([loss]) from lost
+                _log.warning("%s", loss)
+                start = max(lost.wanted, lost.log_start_offset)
+
+
+def input_partitions(ranges: list[OffsetRange], options: SourceOptions) -> list[InputPartition]:
+    """A task for each piece."""
+    pieces = split(ranges, min_partitions=options.min_partitions, max_records=options.max_records)
+    return [InputPartition(piece) for piece in pieces]

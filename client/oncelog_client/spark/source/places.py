@@ -1,0 +1,89 @@
+"""The options' places (earliest, a time, what a sink has committed) as offsets of partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from oncelog_client.errors import KafkaError
+from oncelog_client.spark.options import OptionError
+from oncelog_client.values import TopicPartition
+from oncelog_protocol.errors import ErrorCode
+
+from . import source_end
+from .catalogue import Catalogue
+from .offsets import EARLIEST, LATEST, AtEdge, AtOffsets, AtSink, AtTime, AtTimes, Offsets, Place
+from .source_options import SourceOptions
+
+# Where a sink keeps what it has committed.
+SINK_STATE: Final = TopicPartition("__oncelog_sink", 0)
+
+
+async def resolve(
+    catalogue: Catalogue, place: Place, ends: Offsets, options: SourceOptions, *, starting: bool
+) -> dict[TopicPartition, int]:
+    """An offset for each partition that is in `ends`.
+
+    Raises OptionError where the option names other partitions, or a time that no record has
+    reached (`startingOffsetsByTimestampStrategy`); NoSourceEnd; KafkaError.
+    """
+    option = "startingOffsets" if starting else "endingOffsets"
+    match place:
+        case AtEdge(edge):
+            return await _at(catalogue, dict.fromkeys(ends, edge), ends)
+        case AtOffsets(rows):
+            _check_named(option, dict(rows), ends)
+            return await _at(catalogue, dict(rows), ends)
+        case AtTimes(rows):
+            _check_named(f"{option}ByTimestamp", dict(rows), ends)
+            times_ms = dict(rows)
+        case AtTime(time_ms):
+            times_ms = dict.fromkeys(ends, time_ms)
+        case AtSink(sink_id):
+            kept = await _kept_by_sink(catalogue, sink_id)
+            return await _at(catalogue, dict.fromkeys(ends, EARLIEST) | _of(kept, ends), ends)
+    found = await catalogue.at_times(times_ms, read_committed=options.read_committed)
+    if starting and not options.latest_where_no_match:
+        for one in sorted(ends.keys() - found.keys()):
+            raise OptionError(
+                "startingOffsetsByTimestampStrategy",
+                "error",
+                f"{one} has no record at or after timestamp {times_ms[one]}",
+            )
+    return {one: found.get(one, end) for one, end in ends.items()}
+
+
+async def _at(catalogue: Catalogue, specs: Offsets, ends: Offsets) -> dict[TopicPartition, int]:
+    early = frozenset(one for one, offset in specs.items() if offset == EARLIEST)
+    firsts = await catalogue.firsts(early)
+    if len(firsts) < len(early):
+        missing = ", ".join(map(str, sorted(early - firsts.keys())))
+        raise KafkaError(f"deleted meanwhile: {missing}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return {
+        one: firsts[one] if offset == EARLIEST else ends[one] if offset == LATEST else offset
+        for one, offset in specs.items()
+    }
+
+
+async def _kept_by_sink(catalogue: Catalogue, sink_id: str) -> Offsets:
+    if not sink_id:
+        raise OptionError("startingOffsets", "sink:", "names no sink")
+    found = await catalogue.committed(sink_id, SINK_STATE)
+    if found is None:
+        raise OptionError("startingOffsets", f"sink:{sink_id}", "this sink has committed nothing")
+    return source_end.of_metadata(sink_id, found.metadata)
+
+
+def _of(offsets: Offsets, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    return {one: offsets[one] for one in partitions if one in offsets}
+
+
+def _check_named(option: str, named: Offsets, there: Offsets) -> None:
+    missing, extra = there.keys() - named.keys(), named.keys() - there.keys()
+    if missing or extra:
+        parts = [
+            f"{text}: {', '.join(map(str, sorted(partitions)))}"
+            for text, partitions in (("not named", missing), ("not there", extra))
+            if partitions
+        ]
+        raise OptionError(option, None, f"must name all partitions, {'; '.join(parts)}")

@@ -1,0 +1,39 @@
+"""Options and schema, as Spark gives them, made into readers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncelog_client.spark.options import Options
+
+from .batch_reader import BatchReader
+from .schema import Column, ddl, projection
+from .source_options import include_headers, source_options
+from .stream_reader import StreamReader
+from .subscriptions import read_subscription
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+def source_schema(options: Options) -> str:
+    """The schema without one from the user. Raises OptionError, also for options that a reader
+    would refuse later."""
+    read_subscription(options)
+    return ddl(include_headers=include_headers(options))
+
+
+def batch_reader(options: Options, schema: StructType) -> BatchReader:
+    """Raises OptionError or SchemaError."""
+    return BatchReader(source_options(options, streaming=False), _columns(schema))
+
+
+def stream_reader(options: Options, schema: StructType) -> StreamReader:
+    """Raises OptionError or SchemaError."""
+    return StreamReader(source_options(options, streaming=True), _columns(schema))
+
+
+def _columns(schema: StructType) -> tuple[str, ...]:
+    return projection(
+        [Column(one.name, one.dataType.simpleString(), one.nullable) for one in schema.fields]
+    )

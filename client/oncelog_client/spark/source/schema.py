@@ -1,0 +1,74 @@
+"""The columns of the source: those of Spark's own Kafka connector, all of them or those asked for.
+
+Spark prunes no columns of a Python source; a schema given by the user does it instead, as in
+`spark.readStream.schema("value binary")`: what is not in it is not even built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+HEADERS: Final = "headers"
+
+# Name -> type, both as in Spark's DDL.
+COLUMNS: Final[Mapping[str, str]] = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    HEADERS: "array<struct<key:string,value:binary>>",
+}
+
+
+class SchemaError(ValueError):
+    """A schema with a column that the source does not have, or has with another type."""
+
+
+class Column(NamedTuple):
+    """One column of a user's schema; the type as `DataType.simpleString()` says it."""
+
+    name: str
+    type: str
+    nullable: bool = True
+
+
+def ddl(*, include_headers: bool) -> str:
+    """The schema without one from the user."""
+    return ", ".join(
+        f"{name} {kind}" for name, kind in COLUMNS.items() if include_headers or name != HEADERS
+    )
+
+
+def projection(schema: Sequence[Column]) -> tuple[str, ...]:
+    """The names of the columns to build, in the schema's order. Raises SchemaError."""
+    if not schema:
+        raise SchemaError(f"the schema has no column; those of the source: {_listed()}")
+    for column in schema:
+        _check(column)
+    names = tuple(column.name for column in schema)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SchemaError(f"the schema has {', '.join(twice)} twice")
+    return names
+
+
+def _check(column: Column) -> None:
+    known = COLUMNS.get(column.name)
+    if known is None:
+        near = [name for name in COLUMNS if name.lower() == column.name.lower()]
+        hint = f"did you mean {near[0]}?" if near else f"there are {_listed()}"
+        raise SchemaError(f"the source has no column {column.name!r}: {hint}")
+    if column.type != known:
+        raise SchemaError(
+            f"column {column.name} is {known}, not {column.type}: read it so, then cast it"
+        )
+    if not column.nullable:
+        raise SchemaError(f"column {column.name} may be null: leave NOT NULL out")
+
+
+def _listed() -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())

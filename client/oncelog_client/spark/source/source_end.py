@@ -1,0 +1,58 @@
+"""Where a batch ended in its sources, as a sink keeps it with the batch that it has committed.
+
+A query whose checkpoint is lost goes on from there with `startingOffsets=sink:<sinkId>`. The sink
+reads it from the checkpoint before it commits, and keeps it as `sourceEnd` in the metadata of its
+offset; all sources of the query in one, as each topic has its own entry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from .offsets import Offsets, from_json, to_json
+
+KEY: Final = "sourceEnd"
+
+# `offsets/<batchId>` of a checkpoint: the version, the batch's own data, an offset per source.
+_VERSION: Final = "v1"
+_SOURCES_FROM: Final = 2
+
+
+class NoSourceEnd(ValueError):
+    """A sink has not kept where its last batch ended in the sources."""
+
+
+def of_checkpoint(text: str) -> dict[str, Any] | None:
+    """From the file `offsets/<batchId>`; None where no source has offsets as ours."""
+    lines = text.splitlines()
+    if not lines or lines[0].strip() != _VERSION:
+        return None
+    merged = _merged(lines[_SOURCES_FROM:])
+    return to_json(merged) if merged else None
+
+
+def of_metadata(sink_id: str, metadata: str) -> Offsets:
+    """From the metadata of the sink's offset. Raises NoSourceEnd."""
+    try:
+        document = json.loads(metadata)[KEY]
+        found = from_json(document)
+    except (KeyError, TypeError, ValueError):
+        found = None
+    if not found:
+        raise NoSourceEnd(
+            f"sink {sink_id} has committed, but not kept where its sources ended: that takes a"
+            " checkpointLocation that the driver's Python can read as a file"
+        )
+    return found
+
+
+def _merged(lines: Sequence[str]) -> Offsets:
+    merged = {}
+    for line in lines:
+        try:
+            merged.update(from_json(json.loads(line)) or {})
+        except (TypeError, ValueError):
+            continue
+    return merged

@@ -1,0 +1,175 @@
+"""Offsets are written and read as Spark's own connector does; options win by its precedence."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncelog_client.spark.options import OptionError, Options
+from oncelog_client.spark.source.offsets import (
+    EARLIEST,
+    LATEST,
+    START,
+    AtEdge,
+    AtOffsets,
+    AtSink,
+    AtTime,
+    AtTimes,
+    Place,
+    carried_start,
+    check_order,
+    ending_place,
+    from_json,
+    start_symbol,
+    starting_place,
+    to_json,
+    whole_stream,
+)
+from oncelog_client.values import TopicPartition
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+TIME, TIMES, OFFSETS = "77", '{"a":{"0":88}}', '{"a":{"0":3,"1":-1}}'
+
+topic_names = st.text("abc.-_1", min_size=1, max_size=6)
+offsets = st.dictionaries(
+    st.builds(TopicPartition, topic_names, st.integers(0, 20)), st.integers(0, (1 << 63) - 1)
+)
+
+
+@given(offsets)
+def test_offsets_survive_json_as_the_same_text_each_time(given_offsets: dict[Any, int]) -> None:
+    text = json.dumps(to_json(given_offsets))
+    found = from_json(json.loads(text))
+    assert found == given_offsets
+    shuffled = dict(sorted(given_offsets.items(), reverse=True))
+    assert json.dumps(to_json(shuffled)) == text == json.dumps(to_json(found or {}))
+
+
+def test_the_json_is_that_of_the_official_connector() -> None:
+    found = to_json({A1: 7, TopicPartition("a", 10): 1, A0: 123, TopicPartition("B", 0): 0})
+    assert json.dumps(found, separators=(",", ":")) == ('{"B":{"0":0},"a":{"0":123,"1":7,"10":1}}')
+
+
+@pytest.mark.parametrize("document", [{"a": 1}, {"a": [1]}, {"a": {"x": 1}}, {"a": {"0": "x"}}])
+def test_what_is_no_offset_is_refused(document: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="not an offset of this source"):
+        from_json(document)
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        (AtEdge(EARLIEST), "earliest"),
+        (AtEdge(LATEST), "latest"),
+        (AtOffsets(((A0, 3),)), '{"a":{"0":3}}'),
+        (AtTimes(((A0, 3),)), 'timestamps {"a":{"0":3}}'),
+        (AtTime(3), "timestamp 3"),
+        (AtSink("s"), "sink:s"),
+    ],
+)
+def test_the_start_of_a_query_is_a_symbol_and_no_offset(place: Place, shown: str) -> None:
+    symbol = start_symbol(place)
+    assert symbol == {START: shown}
+    assert from_json(json.loads(json.dumps(symbol))) is None
+
+
+def test_the_only_batch_of_a_query_carries_its_start() -> None:
+    end = json.loads(json.dumps(whole_stream({A0: 3}, {A0: 9, A1: 4})))
+    assert from_json(end) == {A0: 9, A1: 4}
+    assert carried_start(end) == {A0: 3}
+    assert carried_start(to_json({A0: 3})) is None
+    assert carried_start(start_symbol(AtEdge(LATEST))) is None
+
+
+@pytest.mark.parametrize(
+    ("given_options", "start", "end"),
+    [
+        ("", AtEdge(LATEST), AtEdge(LATEST)),
+        ("o", AtOffsets(((A0, 3), (A1, LATEST))), AtOffsets(((A0, 3), (A1, LATEST)))),
+        ("to", AtTimes(((A0, 88),)), AtTimes(((A0, 88),))),
+        ("T", AtTime(77), AtTime(77)),
+        ("To", AtTime(77), AtTime(77)),
+        ("Tt", AtTime(77), AtTime(77)),
+        ("Tto", AtTime(77), AtTime(77)),
+        ("t", AtTimes(((A0, 88),)), AtTimes(((A0, 88),))),
+    ],
+)
+def test_a_time_wins_over_times_and_they_over_offsets(
+    given_options: str, start: Place, end: Place
+) -> None:
+    names = {
+        "T": ("Timestamp", TIME),
+        "t": ("OffsetsByTimestamp", TIMES),
+        "o": ("Offsets", OFFSETS),
+    }
+    rows = [names[one] for one in given_options]
+    starting = Options({f"starting{name}": value for name, value in rows})
+    ending = Options({f"ending{name}": value for name, value in rows})
+    assert starting_place(starting, streaming=True) == start
+    assert ending_place(ending) == end
+
+
+def test_words_may_be_written_in_any_case_and_a_sink_be_named() -> None:
+    at = {text: starting_place(Options({"startingOffsets": text}), streaming=True) for text in (
+        "EARLIEST", " latest ", "sink: orders ",
+    )}  # fmt: skip
+    assert list(at.values()) == [AtEdge(EARLIEST), AtEdge(LATEST), AtSink("orders")]
+
+
+def test_a_batch_starts_at_earliest_and_a_stream_at_latest() -> None:
+    assert starting_place(Options({}), streaming=False) == AtEdge(EARLIEST)
+    assert starting_place(Options({}), streaming=True) == AtEdge(LATEST)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("startingOffsets", "latest", "latest (-1) is no start of a batch"),
+        ("startingOffsets", '{"a":{"0":-1}}', "a-0: latest (-1) is no start of a batch"),
+        ("endingOffsets", "earliest", "earliest (-2) is no end"),
+        ("endingOffsets", '{"a":{"0":-2}}', "a-0: earliest (-2) is no end"),
+        ("endingOffsets", "sink:s", "only a start can be so"),
+        ("startingOffsets", "newest", "is no JSON such as"),
+        ("startingOffsets", '{"a":{"0":-3}}', "a-0: must be -2 or more"),
+        ("startingOffsets", '{"a":{"x":3}}', "is no JSON such as"),
+        ("startingOffsets", '{"a":{"0":"3"}}', "is no JSON such as"),
+        ("startingOffsets", '{"a":[3]}', "is no JSON such as"),
+        ("startingOffsets", "{}", "names no partition"),
+        ("startingTimestamp", "yesterday", "is no whole number"),
+        ("startingTimestamp", "-1", "must be 0 or more"),
+        ("startingOffsetsByTimestamp", '{"a":{"0":-1}}', "a-0: must be 0 or more"),
+    ],
+)
+def test_places_that_make_no_sense_are_refused_by_name(name: str, text: str, message: str) -> None:
+    def read() -> Place:
+        options = Options({name: text})
+        starts = name.startswith("starting")
+        return starting_place(options, streaming=False) if starts else ending_place(options)
+
+    with pytest.raises(OptionError) as caught:
+        read()
+    assert message in str(caught.value)
+    assert caught.value.name == name
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "message"),
+    [
+        (AtOffsets(((A0, 3),)), AtOffsets(((A1, 3),)), "only one of start and end: a-0, a-1"),
+        (AtOffsets(((A0, 3),)), AtOffsets(((A0, 2),)), "a-0: 3 to 2"),
+        (AtTimes(((A0, 3),)), AtTimes(((A0, 2),)), "a-0: 3 to 2"),
+    ],
+)
+def test_a_start_after_its_end_is_refused(start: Place, end: Place, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        check_order(start, end)
+
+
+def test_edges_are_not_compared() -> None:
+    check_order(AtOffsets(((A0, EARLIEST),)), AtOffsets(((A0, LATEST),)))
+    check_order(AtOffsets(((A0, 3),)), AtOffsets(((A0, LATEST),)))
+    check_order(AtTime(5), AtEdge(LATEST))

@@ -1,0 +1,126 @@
+"""What is new, what is lost and how far the next batch goes: by table, without a broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_client.spark.source import data_loss
+from oncelog_client.spark.source.planning import (
+    Logs,
+    Positions,
+    Questions,
+    backlogs,
+    next_end,
+    questions,
+    readable,
+    settled,
+)
+from oncelog_client.spark.source.splits import OffsetRange
+from oncelog_client.values import TopicPartition
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+NONE: frozenset[str] = frozenset()
+
+
+def test_more_is_asked_only_of_what_is_new_or_ends_before_its_position() -> None:
+    nothing = Questions(frozenset(), frozenset())
+    assert questions({A0: 5}, Logs({A0: 5}, {}, {}, NONE)) == nothing
+    asked = questions({A0: 5, A1: 5}, Logs({A0: 4, B0: 1}, {}, {}, NONE))
+    assert asked == Questions(frozenset({B0}), frozenset({A0}))
+    assert questions({A0: 5}, Logs({A0: 9}, {}, {}, frozenset("a"))).firsts == {A0}
+
+
+def test_a_position_that_nothing_happened_to_stays() -> None:
+    found = settled({A0: 5, B0: 0}, Logs({A0: 9, B0: 0}, {}, {}, NONE), {})
+    assert found == Positions({A0: 5, B0: 0}, ())
+
+
+def test_records_that_are_only_undecided_are_not_lost() -> None:
+    found = settled({A0: 5}, Logs({A0: 3}, {}, {A0: 5}, NONE), {})
+    assert found == Positions({A0: 5}, ())
+    assert backlogs({A0: 5}, found.offsets, {A0: 3}) == {A0: 0}
+
+
+def test_a_new_partition_begins_where_its_log_does_and_is_read_from_the_next_batch_on() -> None:
+    logs = Logs({A0: 9, A1: 4, B0: 7}, {A1: 0, B0: 3}, {}, NONE)
+    found = settled({A0: 5}, logs, {})
+    assert found == Positions({A0: 5, A1: 0, B0: 3}, ())
+    waiting = backlogs({A0: 5}, found.offsets, logs.ends)
+    assert waiting == {A0: 4, A1: 0, B0: 0}
+    assert next_end(found.offsets, waiting, None) == {A0: 9, A1: 0, B0: 3}
+    assert backlogs(found.offsets, found.offsets, logs.ends) == {A0: 4, A1: 4, B0: 4}
+
+
+@pytest.mark.parametrize(
+    ("logs", "position", "losses"),
+    [
+        (Logs({A0: 9}, {}, {}, NONE), {A0: 5}, (data_loss.gone(A1, 6, 8),)),
+        (Logs({}, {}, {}, NONE), {}, (data_loss.gone(A0, 5, None), data_loss.gone(A1, 6, 8))),
+        (Logs({A0: 3, A1: 8}, {}, {}, NONE), {A0: 3, A1: 6}, (data_loss.shrunk(A0, 5, 3),)),
+        (Logs({A0: 3, A1: 8}, {}, {A0: 4}, NONE), {A0: 3, A1: 6}, (data_loss.shrunk(A0, 5, 4),)),
+        (
+            Logs({A0: 9, A1: 8}, {A0: 0, A1: 1}, {}, frozenset("a")),
+            {A0: 0, A1: 1},
+            (data_loss.recreated(A0, 5, 9), data_loss.recreated(A1, 6, 8)),
+        ),
+        (
+            Logs({A0: 9, A1: 8, TopicPartition("a", 2): 4}, {TopicPartition("a", 2): 2}, {}, NONE),
+            {A0: 5, A1: 6, TopicPartition("a", 2): 2},
+            (data_loss.begun_late(TopicPartition("a", 2), 2),),
+        ),
+    ],
+)
+def test_every_loss_is_told_and_reading_could_go_on(
+    logs: Logs, position: dict[TopicPartition, int], losses: tuple[str, ...]
+) -> None:
+    assert settled({A0: 5, A1: 6}, logs, {A1: 8}) == (position, losses)
+
+
+def test_a_limit_is_shared_and_its_absence_takes_all() -> None:
+    waiting = {A0: 30, B0: 60}
+    assert next_end({A0: 1, B0: 2}, waiting, None) == {A0: 31, B0: 62}
+    assert next_end({A0: 1, B0: 2}, waiting, 9) == {A0: 4, B0: 8}
+
+
+@pytest.mark.parametrize(
+    ("firsts", "ends", "kept", "losses"),
+    [
+        ({A0: 0}, None, (3, 9), []),
+        ({A0: 3}, {A0: 9}, (3, 9), []),
+        ({A0: 5}, None, (5, 9), [data_loss.truncated(A0, 3, 5)]),
+        ({A0: 12}, None, (12, 9), [data_loss.truncated(A0, 3, 12)]),
+        ({A0: 0}, {A0: 7}, (3, 7), [data_loss.ends_early(A0, 9, 7)]),
+        ({A0: 0}, {A0: 2}, (3, 2), [data_loss.ends_early(A0, 9, 2)]),
+    ],
+)
+def test_what_is_there_of_a_range_is_kept(
+    firsts: dict[TopicPartition, int],
+    ends: dict[TopicPartition, int] | None,
+    kept: tuple[int, int],
+    losses: list[str],
+) -> None:
+    found = readable([OffsetRange(A0, 3, 9)], firsts, ends)
+    assert found == ([OffsetRange(A0, *kept)], losses)
+
+
+def test_a_range_of_a_partition_that_is_gone_is_lost() -> None:
+    assert readable([OffsetRange(A0, 3, 9)], {}, None) == ([], [data_loss.gone(A0, 3, 9)])
+
+
+@pytest.mark.parametrize(
+    ("message", "numbers"),
+    [
+        (data_loss.gone(A1, 5, 8), ("5", "8")),
+        (data_loss.recreated(A1, 5, 8), ("5", "8")),
+        (data_loss.shrunk(A1, 8, 5), ("5", "8")),
+        (data_loss.truncated(A1, 5, 8), ("5", "8", "3 offsets")),
+        (data_loss.begun_late(A1, 8), ("0", "8")),
+        (data_loss.ends_early(A1, 8, 5), ("5", "8")),
+    ],
+)
+def test_a_loss_names_topic_partition_and_both_offsets(
+    message: str, numbers: tuple[str, ...]
+) -> None:
+    for part in ("topic a, partition 1", *numbers):
+        assert part in message
+    assert "failOnDataLoss=false" in str(data_loss.error([message]))

@@ -1,0 +1,44 @@
+"""A sink keeps where its last batch ended in the sources; a new checkpoint begins there."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from oncelog_client.spark.source.source_end import NoSourceEnd, of_checkpoint, of_metadata
+from oncelog_client.values import TopicPartition
+
+FILE = 'v1\n{"batchWatermarkMs":0}\n{"a":{"0":3,"1":4}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (FILE, {"a": {"0": 3, "1": 4}}),
+        (FILE + '\n{"b":{"0":1}}', {"a": {"0": 3, "1": 4}, "b": {"0": 1}}),
+        (FILE + "\n-\n7", {"a": {"0": 3, "1": 4}}),
+        (FILE + '\n{":start":"latest"}', {"a": {"0": 3, "1": 4}}),
+        (FILE + '\n{"file":"x"}', {"a": {"0": 3, "1": 4}}),
+        ('v1\n{"batchWatermarkMs":0}\n-', None),
+        ('v2\n{"a":{"0":3}}\n{"a":{"0":3}}', None),
+        ("", None),
+    ],
+)
+def test_the_end_is_read_from_the_checkpoint(
+    text: str, found: dict[str, dict[str, int]] | None
+) -> None:
+    assert of_checkpoint(text) == found
+
+
+def test_what_was_kept_is_found_again() -> None:
+    metadata = json.dumps({"queryId": "q", "gen": 3, "sourceEnd": of_checkpoint(FILE)})
+    assert of_metadata("s", metadata) == {TopicPartition("a", 0): 3, TopicPartition("a", 1): 4}
+
+
+@pytest.mark.parametrize(
+    "metadata", ["", "x", "[]", "{}", '{"sourceEnd":null}', '{"sourceEnd":{"a":1}}', "3"]
+)
+def test_a_sink_that_has_kept_none_is_named(metadata: str) -> None:
+    with pytest.raises(NoSourceEnd, match="sink s has committed, but not kept"):
+        of_metadata("s", metadata)

@@ -1,0 +1,57 @@
+"""Exactly one of three options says which partitions are read."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_client.spark.options import OptionError, Options
+from oncelog_client.spark.source.subscriptions import Subscription, read_subscription
+from oncelog_client.values import TopicPartition
+
+COUNTS = {"a": 2, "ab": 1, "b": 1}
+
+
+def chosen(**options: str) -> list[str]:
+    return sorted(map(str, read_subscription(Options(options)).chosen(COUNTS)))
+
+
+def test_each_way_chooses_among_the_partitions_that_are_there() -> None:
+    assert chosen(subscribe=" a , nowhere,") == ["a-0", "a-1"]
+    assert chosen(subscribePattern="a.?") == ["a-0", "a-1", "ab-0"]
+    assert chosen(subscribePattern="a") == ["a-0", "a-1"], "the pattern is of the whole name"
+    assert chosen(assign='{"a":[1,7],"b":[0],"c":[0]}') == ["a-1", "b-0"]
+
+
+def test_topics_that_are_named_must_be_there() -> None:
+    assert read_subscription(Options({"subscribe": "a,b"})).named == {"a", "b"}
+    assert read_subscription(Options({"assign": '{"a":[1]}'})).named == {"a"}
+    assert read_subscription(Options({"subscribePattern": "a.*"})).named == set()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "one of subscribe, subscribePattern, assign"),
+        ({"subscribe": "a", "assign": '{"a":[1]}'}, "only one of subscribe,"),
+        ({"subscribe": " , "}, "names no topic"),
+        ({"subscribe": ""}, "is needed"),
+        ({"subscribePattern": "a("}, "is no pattern"),
+        ({"subscribePattern": " "}, "is needed"),
+        ({"assign": "a"}, "is no JSON"),
+        ({"assign": '{"a":0}'}, "is no JSON"),
+        ({"assign": '{"a":["0"]}'}, "is no JSON"),
+        ({"assign": '{"a":[-1]}'}, "is no JSON"),
+        ({"assign": '{"a":[true]}'}, "is no JSON"),
+        ({"assign": "{}"}, "names no partition"),
+        ({"assign": '{"a":[]}'}, "names no partition"),
+    ],
+)
+def test_anything_else_is_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        read_subscription(Options(options))
+
+
+def test_a_subscription_is_shown_as_it_was_given() -> None:
+    assert str(Subscription(topics=frozenset("ba"))) == "a, b"
+    assert str(Subscription(pattern="a.*")) == "topics like a.*"
+    assert str(Subscription(partitions=frozenset({TopicPartition("a", 1)}))) == "a-1"
