@@ -1,18 +1,25 @@
 """One batch on its way to a partition leader: records, their tickets, its identity and sequence.
 
 A ticket is whatever the caller wants back when the batch is done (the producer keeps a future
-there); nothing here looks into it.
+there); nothing here looks into it. A batch fills with records, each with a ticket of its own, or is
+given whole and encoded, with one ticket.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from oncelog_protocol.records.batch import HEADER_SIZE, add_to_sequence, build_batch
+from oncelog_protocol.records.batch import (
+    HEADER_SIZE,
+    add_to_sequence,
+    build_batch,
+    build_encoded_batch,
+)
 from oncelog_protocol.records.compression import Compression
-from oncelog_protocol.records.record import NewRecord
+from oncelog_protocol.records.record import EncodedRecords, NewRecord
 
 from .values import TopicPartition
 
@@ -72,6 +79,15 @@ class Batch(Generic[T]):
     identity: ProducerIdentity = NO_IDENTITY
     base_sequence: int = -1
     wire: bytearray = field(default_factory=bytearray)
+    # Instead of `records`, for a batch that was given whole.
+    encoded: EncodedRecords | None = None
+    # False for a half whose ticket the other half redeems.
+    ends_ticket: bool = True
+
+    @property
+    def count(self) -> int:
+        """How many records it has."""
+        return len(self.records) if self.encoded is None else self.encoded.records_count
 
     @property
     def was_sent(self) -> bool:
@@ -82,6 +98,12 @@ class Batch(Generic[T]):
         self.records.append(record)
         self.tickets.append(ticket)
         self.size_bytes += size_bytes
+
+    def give(self, encoded: EncodedRecords, ticket: T) -> None:
+        """All its records at once; nothing can be added to them."""
+        self.encoded = encoded
+        self.tickets = [ticket]
+        self.size_bytes += len(encoded.body)
 
     def number(self, identity: ProducerIdentity, base_sequence: int) -> None:
         """Give it an identity and a place in the partition's sequence; what was encoded is void."""
@@ -94,8 +116,12 @@ class Batch(Generic[T]):
     ) -> bytearray:
         """The bytes to send; the same ones again for a retry."""
         if not self.wire:
-            self.wire = build_batch(
-                self.records,
+            build: Callable[..., bytearray] = build_batch
+            content: EncodedRecords | list[NewRecord] = self.records
+            if self.encoded is not None:
+                build, content = build_encoded_batch, self.encoded
+            self.wire = build(
+                content,
                 compression=compression,
                 level=level,
                 producer_id=self.identity.producer_id,
@@ -107,13 +133,22 @@ class Batch(Generic[T]):
 
     def halves(self) -> tuple[Batch[T], Batch[T]]:
         """Two batches with the same records and sequences, for a broker that finds it too large."""
-        middle = len(self.records) // 2
-        return self._part(0, middle), self._part(middle, len(self.records))
+        middle = self.count // 2
+        first, second = self._part(0), self._part(middle)
+        if self.encoded is not None:
+            for part, encoded in zip((first, second), self.encoded.halves(), strict=True):
+                part.give(encoded, self.tickets[0])
+            # Encoded anew, the numbers in it may be shorter: what is given back is what was taken.
+            second.size_bytes = self.size_bytes - first.size_bytes + HEADER_SIZE
+            first.ends_ticket, second.ends_ticket = False, self.ends_ticket
+            return first, second
+        for position, (record, ticket) in enumerate(zip(self.records, self.tickets, strict=True)):
+            half = first if position < middle else second
+            half.add(record, record_size(record), ticket)
+        return first, second
 
-    def _part(self, start: int, end: int) -> Batch[T]:
+    def _part(self, start: int) -> Batch[T]:
         part: Batch[T] = Batch(self.partition, self.serial, self.created_ms)
-        for record, ticket in zip(self.records[start:end], self.tickets[start:end], strict=True):
-            part.add(record, record_size(record), ticket)
         part.identity = self.identity
         if self.base_sequence >= 0:
             part.base_sequence = add_to_sequence(self.base_sequence, start)

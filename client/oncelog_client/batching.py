@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 from oncelog_protocol.errors import RETRIABLE, ErrorCode
 from oncelog_protocol.records.batch import HEADER_SIZE, add_to_sequence
 from oncelog_protocol.records.compression import Compression
-from oncelog_protocol.records.record import NewRecord
+from oncelog_protocol.records.record import EncodedRecords, NewRecord
 
 from .backoff import Backoff
 from .batch import (
@@ -128,9 +128,7 @@ class Accumulator(Generic[T]):
         self, partition: TopicPartition, record: NewRecord, ticket: T, now_ms: float
     ) -> bool:
         """Buffer a record; True when this closed a batch, so that something is ready to leave."""
-        queue = self._queues.get(partition)
-        if queue is None:
-            queue = self._queues[partition] = _Queue()
+        queue = self._queue(partition)
         size = record_size(record)
         self.buffered_bytes += size
         closed = False
@@ -141,14 +139,36 @@ class Accumulator(Generic[T]):
             batch.state = BatchState.FULL
             batch, closed = None, True
         if batch is None:
-            self.last_serial += 1
-            batch = Batch(partition, self.last_serial, now_ms)
-            queue.waiting.append(batch)
+            batch = self._new_batch(queue, partition, now_ms)
         batch.add(record, size, ticket)
         if batch.size_bytes >= self.config.batch_size:
             batch.state = BatchState.FULL
             closed = True
         return closed
+
+    def append_encoded(
+        self, partition: TopicPartition, records: EncodedRecords, ticket: T, now_ms: float
+    ) -> None:
+        """Buffer a whole batch behind what is there; it is ready to leave."""
+        queue = self._queue(partition)
+        if queue.waiting and queue.waiting[-1].state is BatchState.OPEN:
+            queue.waiting[-1].state = BatchState.FULL
+        batch = self._new_batch(queue, partition, now_ms)
+        batch.give(records, ticket)
+        batch.state = BatchState.FULL
+        self.buffered_bytes += len(records.body)
+
+    def _queue(self, partition: TopicPartition) -> _Queue[T]:
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = _Queue()
+        return queue
+
+    def _new_batch(self, queue: _Queue[T], partition: TopicPartition, now_ms: float) -> Batch[T]:
+        self.last_serial += 1
+        batch: Batch[T] = Batch(partition, self.last_serial, now_ms)
+        queue.waiting.append(batch)
+        return batch
 
     def queued(self, partition: TopicPartition) -> int:
         """How many batches of a partition have not been acknowledged."""
@@ -213,7 +233,7 @@ class Accumulator(Generic[T]):
                 if queue.identity != self.identity:
                     queue.identity, queue.next_sequence = self.identity, 0
                 batch.number(queue.identity, queue.next_sequence)
-                queue.next_sequence = add_to_sequence(queue.next_sequence, len(batch.records))
+                queue.next_sequence = add_to_sequence(queue.next_sequence, batch.count)
             queue.sent.append(batch)
         batch.state = BatchState.IN_FLIGHT
         batch.attempts += 1
@@ -238,7 +258,7 @@ class Accumulator(Generic[T]):
         if batch.state is BatchState.DONE:
             return Fate.FORGOTTEN
         queue = self._queues[batch.partition]
-        if code == ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1 and not self.aborting:
+        if code == ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1 and not self.aborting:
             position = queue.sent.index(batch)
             queue.sent[position : position + 1] = batch.halves()
             batch.state = BatchState.DONE
@@ -311,7 +331,7 @@ class Accumulator(Generic[T]):
         self._doubtful.discard(partition)
         for batch in queue.sent:
             batch.number(queue.identity, queue.next_sequence)
-            queue.next_sequence = add_to_sequence(queue.next_sequence, len(batch.records))
+            queue.next_sequence = add_to_sequence(queue.next_sequence, batch.count)
 
     # -- giving up
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self, Unpack
 
-from oncelog_protocol.records.record import NewRecord
+from oncelog_protocol.records.record import EncodedRecords, NewRecord
 
 from .backoff import Backoff
 from .batch import record_size
@@ -20,6 +20,7 @@ from .config import ProducerConfig, ProducerSettings, producer_config
 from .errors import (
     BufferExhaustedError,
     ClosedError,
+    IllegalStateError,
     KafkaError,
     RecordTooLargeError,
 )
@@ -162,6 +163,48 @@ class Producer(Transactional):
         if closed:
             # Let the sender have its turn: a loop of sends may otherwise never give it one.
             await asyncio.sleep(0)
+        return ticket
+
+    async def send_encoded(
+        self, partition: TopicPartition, records: EncodedRecords
+    ) -> asyncio.Future[RecordMetadata]:
+        """Buffer a whole batch: for those who write many records and encode them on their own. The
+        future tells where its last record was written, or why not all of them were.
+
+        What is compressed, retried, split and numbered, and how, is as with `send`; partitions are
+        the caller's choice (`partitioner`). In a transaction, committing it and handing it over
+        raise what the future would: it need not be looked at.
+
+        Waits and raises as `send` does; IllegalStateError without idempotence, as then a retry may
+        write a half of a batch after the other.
+        """
+        sender = self._open()
+        if not self.config.enable_idempotence:
+            raise IllegalStateError("send_encoded needs enable_idempotence")
+        if self._core is not None:
+            self._core.check_sendable()
+        topic, number = partition
+        info = self._cluster.metadata.topics.get(topic)
+        if info is None or not info.usable:
+            info = await self._cluster.topic(topic, self.config.max_block_ms)
+        if not 0 <= number < len(info.partitions):
+            raise KafkaError(f"{topic} has no partition {number}")
+        size = len(records.body)
+        if size > self.config.max_request_size or size > self.config.buffer_memory:
+            raise RecordTooLargeError(
+                f"{records.records_count} records of {size} bytes together, see max_request_size"
+            )
+        if not self._accumulator.has_room(size):
+            await self._wait_for_room(sender, size)
+        assert self._loop is not None
+        ticket: Ticket = self._loop.create_future()
+        if self._core is not None:
+            self._core.check_sendable()
+            self._core.want_partition(partition)
+        self._accumulator.append_encoded(partition, records, ticket, monotonic_ms())
+        sender.wake()
+        # Let the sender have its turn: a loop of sends may otherwise never give it one.
+        await asyncio.sleep(0)
         return ticket
 
     def _given(

@@ -24,6 +24,7 @@ from oncelog_protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from oncelog_protocol.records.record import EncodedRecords
 
 from .batch import NO_IDENTITY, Batch, ProducerIdentity
 from .batching import Accumulator, Fate
@@ -263,6 +264,9 @@ class Sender:
     def _succeed(self, batch: Batch[Ticket], base_offset: int, log_append_time_ms: int) -> None:
         self._accumulator.succeeded(batch)
         topic, partition = batch.partition
+        if batch.encoded is not None:
+            self._redeem(batch, batch.encoded, base_offset, log_append_time_ms)
+            return
         offset = base_offset
         step = 1 if base_offset >= 0 else 0
         for record, ticket in zip(batch.records, batch.tickets, strict=True):
@@ -270,6 +274,20 @@ class Sender:
                 timestamp = record.timestamp if log_append_time_ms < 0 else log_append_time_ms
                 ticket.set_result(RecordMetadata(topic, partition, offset, timestamp))
             offset += step
+
+    def _redeem(
+        self,
+        batch: Batch[Ticket],
+        encoded: EncodedRecords,
+        base_offset: int,
+        log_append_time_ms: int,
+    ) -> None:
+        """The one ticket of a whole batch tells of its last record."""
+        (ticket,) = batch.tickets
+        if batch.ends_ticket and not ticket.done():
+            offset = -1 if base_offset < 0 else base_offset + encoded.records_count - 1
+            timestamp = encoded.max_timestamp if log_append_time_ms < 0 else log_append_time_ms
+            ticket.set_result(RecordMetadata(*batch.partition, offset, timestamp))
 
     def _fail(self, batch: Batch[Ticket], error: KafkaError) -> None:
         if self._transaction is not None:

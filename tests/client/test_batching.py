@@ -14,7 +14,7 @@ from oncelog_client.batching import Accumulator, BatchingConfig, Fate
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import read_header, read_records
-from oncelog_protocol.records.record import NewRecord
+from oncelog_protocol.records.record import EncodedRecords, NewRecord
 
 TP = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
@@ -264,6 +264,31 @@ def test_a_single_record_found_too_large_fails() -> None:
     assert acc.failed(drain(acc)[0], ErrorCode.MESSAGE_TOO_LARGE, 0, 0.5) is Fate.FAILED
 
 
+def test_whole_batches_keep_their_place_and_their_sequences() -> None:
+    acc = known(accumulator())
+    acc.append(TP, record(), 0, 0)
+    acc.append_encoded(TP, EncodedRecords.of([record(), record()]), 1, 0)
+    acc.append(TP, record(), 2, 0)
+    batches = [*drain(acc), *drain(acc), *drain(acc, 5)]
+    assert [(batch.base_sequence, batch.count) for batch in batches] == [(1, 1), (2, 2), (4, 1)]
+    assert [batch.tickets for batch in batches] == [[0], [1], [2]]
+
+
+def test_a_whole_batch_found_too_large_is_split_and_its_last_part_redeems_the_ticket() -> None:
+    acc = accumulator()
+    acc.append_encoded(TP, EncodedRecords.of([record() for _ in range(5)]), 9, 0)
+    parts = []
+    while drained := drain(acc):
+        (batch,) = drained
+        if batch.count > 1:
+            assert acc.failed(batch, ErrorCode.MESSAGE_TOO_LARGE, 0, 0.5) is Fate.SPLIT
+        else:
+            acc.succeeded(batch)
+            parts.append((batch.base_sequence, batch.ends_ticket, batch.tickets))
+    assert parts == [(number, number == 4, [9]) for number in range(5)]
+    assert acc.buffered_bytes == 0
+
+
 def test_retries_are_counted() -> None:
     acc = accumulator(retries=1)
     fill(acc, 1)
@@ -340,12 +365,21 @@ class ModelBroker:
         if sequence != self.next_sequence:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         self.seen.append((epoch, sequence))
-        self.next_sequence += len(batch.records)
-        self.log += batch.tickets
+        self.next_sequence += batch.count
+        self.log += [int(row.value or b"") for row in read_records(batch.wire, max_bytes=1 << 20)]
         return ErrorCode.NONE
 
 
-ACTIONS = st.sampled_from(["append", "send", "ok", "lost request", "lost answer", "leader moved"])
+ACTIONS = st.sampled_from(
+    [
+        "append", "append three", "send", "ok",
+        "lost request", "lost answer", "leader moved", "too large",
+    ]
+)  # fmt: skip
+
+
+def numbered(number: int) -> NewRecord:
+    return NewRecord(1000, None, b"%040d" % number)
 
 
 @given(st.lists(ACTIONS, max_size=120))
@@ -358,8 +392,12 @@ def test_every_record_is_written_once_and_in_order_whatever_gets_lost(actions: l
         # Far below the delivery time-out: nothing is given up in this test.
         now += 0.001
         if action == "append":
-            acc.append(TP, record(40), count, now)
+            acc.append(TP, numbered(count), count, now)
             count += 1
+        elif action == "append three":
+            encoded = EncodedRecords.of([numbered(count + more) for more in range(3)])
+            acc.append_encoded(TP, encoded, count, now)
+            count += 3
         elif action == "send":
             wire.extend(acc.drain([TP], now + 500, 1 << 20))
         elif wire:
@@ -370,7 +408,11 @@ def test_every_record_is_written_once_and_in_order_whatever_gets_lost(actions: l
                 code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             if action.startswith("lost"):
                 code = ErrorCode.NETWORK_EXCEPTION
-            if code is ErrorCode.NONE:
+            place = (batch.identity.producer_epoch, batch.base_sequence)
+            # What it has taken once is not too large for it.
+            if action == "too large" and batch.count > 1 and place not in broker.seen:
+                assert acc.failed(batch, ErrorCode.MESSAGE_TOO_LARGE, now, 0.5) is Fate.SPLIT
+            elif code is ErrorCode.NONE:
                 acc.succeeded(batch)
             else:
                 assert acc.failed(batch, code, now, 0.5) is Fate.RETRIED

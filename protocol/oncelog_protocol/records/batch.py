@@ -14,7 +14,14 @@ from oncelog_protocol.checksum import crc32c
 
 from .compression import Compression, compress, decompress
 from .errors import CorruptRecords, UnsupportedMagic
-from .record import Bytes, NewRecord, Record, decode_records, encode_records
+from .record import (
+    Bytes,
+    EncodedRecords,
+    NewRecord,
+    Record,
+    decode_records,
+    encode_records,
+)
 from .varint import SMALL, SMALL_LIMIT, encode_varint
 
 Writable: TypeAlias = bytearray | memoryview
@@ -224,20 +231,59 @@ def build_batch(
     count, base_timestamp, max_timestamp = encode_records(records, parts)
     if not count:
         raise ValueError("a batch holds at least one record")
+    return _assemble(
+        parts, count, base_timestamp, max_timestamp,
+        base_offset, leader_epoch, compression, level,
+        producer_id, producer_epoch, base_sequence,
+        (TIMESTAMP_TYPE_FLAG if timestamp_type == LOG_APPEND_TIME else 0)
+        | (TRANSACTIONAL_FLAG if is_transactional else 0)
+        | (CONTROL_FLAG if is_control else 0),
+    )  # fmt: skip
+
+
+def build_encoded_batch(
+    records: EncodedRecords,
+    *,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    is_transactional: bool = False,
+) -> bytearray:
+    """What `build_batch` makes, of records that have been encoded before."""
+    body, count, base_timestamp, max_timestamp = records
+    return _assemble(
+        [_ROOM_FOR_HEADER, body], count, base_timestamp, max_timestamp,
+        0, -1, compression, level,
+        producer_id, producer_epoch, base_sequence,
+        TRANSACTIONAL_FLAG if is_transactional else 0,
+    )  # fmt: skip
+
+
+def _assemble(
+    parts: list[Bytes],
+    count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    base_offset: int,
+    leader_epoch: int,
+    compression: Compression,
+    level: int | None,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    flags: int,
+) -> bytearray:
+    """`parts` begin with room for the header."""
     if compression != Compression.NONE:
         parts = [_ROOM_FOR_HEADER, compress(compression, b"".join(parts[1:]), level)]
     batch = bytearray().join(parts)
-    attributes = (
-        compression
-        | (TIMESTAMP_TYPE_FLAG if timestamp_type == LOG_APPEND_TIME else 0)
-        | (TRANSACTIONAL_FLAG if is_transactional else 0)
-        | (CONTROL_FLAG if is_control else 0)
-    )
     try:
         _HEADER.pack_into(
             batch, 0,
             base_offset, len(batch) - LENGTH_OVERHEAD, leader_epoch, MAGIC, 0,
-            attributes, count - 1, base_timestamp, max_timestamp,
+            compression | flags, count - 1, base_timestamp, max_timestamp,
             producer_id, producer_epoch, base_sequence, count,
         )  # fmt: skip
     except struct.error as error:

@@ -40,6 +40,40 @@ class NewRecord(NamedTuple):
     headers: Headers = ()
 
 
+class EncodedRecords(NamedTuple):
+    """One or more records as `encode_records` writes them, joined: the body of an uncompressed
+    batch, with what its header has to say of them. Timestamps in ms since 1970."""
+
+    body: Bytes
+    records_count: int
+    base_timestamp: int
+    max_timestamp: int
+
+    @classmethod
+    def of(cls, records: Iterable[NewRecord]) -> EncodedRecords:
+        """Raises ValueError as `encode_records` does, and for no records at all."""
+        parts: list[Bytes] = []
+        count, base_timestamp, max_timestamp = encode_records(records, parts)
+        if not count:
+            raise ValueError("a batch holds at least one record")
+        return cls(b"".join(parts), count, base_timestamp, max_timestamp)
+
+    def halves(self) -> tuple[EncodedRecords, EncodedRecords]:
+        """The same records, of which there are at least two, in two parts."""
+        records = [
+            NewRecord(timestamp, key, value, headers)
+            for _, timestamp, key, value, headers in decode_records(
+                bytes(self.body),
+                self.records_count,
+                base_offset=0,
+                last_offset_delta=self.records_count - 1,
+                base_timestamp=self.base_timestamp,
+            )
+        ]
+        middle = self.records_count // 2
+        return EncodedRecords.of(records[:middle]), EncodedRecords.of(records[middle:])
+
+
 def encode_records(records: Iterable[NewRecord], parts: list[Bytes]) -> tuple[int, int, int]:
     """Append the encoded records to `parts`.
 
