@@ -12,7 +12,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
     --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test demo demo-client demo-cluster demo-failures bench bench-spark torture simulate test-connector image-test mutants explore pins clean
+.PHONY: help setup run check test demo demo-client demo-cluster executors-zip demo-failures bench bench-spark torture simulate test-connector image-test mutants explore pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -40,6 +40,10 @@ demo-cluster: $(READY)  ## the same on a Spark master with two workers
 
 demo-client: $(READY)  ## the purchases through transactions of our own client, without Java
 	$(BIN)/python -m examples.purchases
+
+executors-zip: $(READY)  ## dist/oncelog-executors.zip: what Spark's executors need, for --py-files
+	mkdir -p dist
+	$(BIN)/python -m oncelog_client.spark.executors_zip dist/oncelog-executors.zip
 
 demo-failures: $(READY)  ## the purchases through each of the seven ways in which a transaction can fail
 	$(BIN)/python -m tests.deep_dive

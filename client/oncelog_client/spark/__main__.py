@@ -10,7 +10,14 @@ import click
 import pyarrow
 import pyspark
 
-from .requirements import MissingJava, UnsupportedSpark, check_java, check_pyspark
+from .requirements import (
+    MissingJava,
+    UnreadyWorkers,
+    UnsupportedSpark,
+    check_java,
+    check_pyspark,
+    check_workers,
+)
 
 
 def _pyspark() -> str:
@@ -27,6 +34,7 @@ CHECKS: Final[tuple[Callable[[], str], ...]] = (
     lambda: f"PyArrow {pyarrow.__version__}",
     _pyspark,
     _java,
+    lambda: f"Spark's Python workers: {check_workers()}",
 )
 
 
@@ -36,7 +44,7 @@ def main() -> int:
     for check in CHECKS:
         try:
             click.echo(check())
-        except (MissingJava, UnsupportedSpark) as error:
+        except (MissingJava, UnreadyWorkers, UnsupportedSpark) as error:
             missing = 1
             click.echo(str(error))
     return missing

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -32,6 +33,10 @@ class UnsupportedSpark(Exception):
     """This PySpark cannot run the data source."""
 
 
+class UnreadyWorkers(Exception):
+    """Spark would run another Python than this one: it says DATA_SOURCE_NOT_FOUND, and not why."""
+
+
 class MissingJava(Exception):
     """There is no Java, or an old one: PySpark says JAVA_GATEWAY_EXITED, and not why."""
 
@@ -46,6 +51,23 @@ def check_pyspark(version: str = pyspark.__version__) -> None:
             f'format("oncelog") needs PySpark {wanted} or newer, this is {version}:'
             f' pip install "pyspark>={wanted}"'
         )
+
+
+def check_workers(environment: Mapping[str, str] = os.environ) -> str:
+    """The Python that Spark runs its workers with: it must have oncelog, too, on the driver's
+    machine. Raises UnreadyWorkers."""
+    python = environment.get("PYSPARK_PYTHON") or "python3"
+    found = shutil.which(python, path=environment.get("PATH", "")) or ""
+    code = "import importlib.util as u; assert u.find_spec('pyspark_oncelog')"
+    if (
+        not found
+        or subprocess.run([found, "-c", code], capture_output=True, check=False).returncode
+    ):
+        raise UnreadyWorkers(
+            f"Spark runs its Python workers with `{python}` ({found or 'not found'}), which has no"
+            f" oncelog: activate this environment, or export PYSPARK_PYTHON={sys.executable}"
+        )
+    return found
 
 
 def check_java(environment: Mapping[str, str] = os.environ) -> int:

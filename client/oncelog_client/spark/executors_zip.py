@@ -1,0 +1,92 @@
+"""What executors need of oncelog, as one file for `--py-files`, where they have it not installed.
+
+    python -m oncelog_client.spark.executors_zip oncelog-executors.zip
+
+Executors still need what Spark itself needs for Python data sources: PyArrow.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from .extensions import ABI_FILE, EXTENSIONS, FOLDER, abi
+
+# Our packages, and what of them is for people and tests.
+PACKAGES: Final = ("oncelog_client", "oncelog_protocol", "pyspark_oncelog")
+LEFT_OUT: Final = (
+    "oncelog_client/cli",
+    "oncelog_client/spark/__main__.py",
+    "oncelog_client/spark/executors_zip.py",
+    "oncelog_protocol/constructs.py",
+)
+STAND_IN: Final = '''\
+"""Stands in for the extension, which cannot be imported from a zip."""
+
+from oncelog_client.spark.extensions import load
+
+load(__name__, __file__)
+'''
+# The same packages make the same file.
+LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
+
+
+def write_executors_zip(path: Path) -> None:
+    """For executors with the same Python version and kind of machine as this one; with others,
+    they need the extensions installed, and say so."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for package in PACKAGES:
+            for name, file in _files(package):
+                if not any(name == one or name.startswith(f"{one}/") for one in LEFT_OUT):
+                    _add(zipped, name, file.read_bytes())
+        for extension in EXTENSIONS:
+            _add(zipped, f"{extension}/__init__.py", STAND_IN.encode())
+            for name, file in _files(extension):
+                _add(zipped, f"{FOLDER}/{name}", file.read_bytes())
+            for name, content in _papers(extension):
+                _add(zipped, name, content)
+        _add(zipped, ABI_FILE, abi().encode())
+
+
+def _files(package: str) -> Iterator[tuple[str, Path]]:
+    """Each file of an installed package, with its name in the zip."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError(f"{package} is not installed")
+    folder = Path(spec.submodule_search_locations[0])
+    for file in sorted(folder.rglob("*")):
+        if file.suffix in {".py", ".so"} and "__pycache__" not in file.parts:
+            yield f"{package}/{file.relative_to(folder).as_posix()}", file
+
+
+def _papers(package: str) -> Iterator[tuple[str, bytes]]:
+    """Its licence, and its version, which it may ask for."""
+    for file in importlib.metadata.distribution(package).files or ():
+        if ".dist-info/" in str(file) and (file.name == "METADATA" or "licenses" in file.parts):
+            yield file.as_posix(), file.read_binary()
+
+
+def _add(zipped: zipfile.ZipFile, name: str, content: bytes) -> None:
+    entry = zipfile.ZipInfo(name, LONG_AGO)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.external_attr = 0o644 << 16
+    zipped.writestr(entry, content)
+
+
+@click.command()
+@click.argument("path", type=click.Path(dir_okay=False, path_type=Path))
+def main(path: Path) -> None:
+    """Write the zip that executors need, for --py-files."""
+    write_executors_zip(path)
+    click.echo(f"{path}: {path.stat().st_size / 1e6:.1f} MB, for {abi()}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What is around the data source: progress, requirements, packaging, the documents, the example."""

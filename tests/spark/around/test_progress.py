@@ -1,0 +1,104 @@
+"""What is read out of Spark's progress, and the line for a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oncelog_client.spark.progress import PartitionProgress, batch_progress, progress_line
+
+
+def progress(*sources: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """As Spark's JSON has it, less what nobody reads."""
+    return {
+        "name": "bills",
+        "batchId": 7,
+        "numInputRows": 150,
+        "durationMs": {"triggerExecution": 500},
+        "sources": [*sources],
+        **more,
+    }
+
+
+SOURCE = {
+    "startOffset": {"purchases": {"0": 100, "1": 40}},
+    "endOffset": {"purchases": {"0": 200, "1": 90}},
+    "latestOffset": {"purchases": {"0": 260, "1": 90}},
+}
+
+
+def test_lag_and_rate_of_each_partition_are_those_of_its_offsets() -> None:
+    batch = batch_progress(progress(SOURCE))
+    assert batch.partitions == (
+        PartitionProgress("purchases", 0, start=100, end=200, latest=260, seconds=0.5),
+        PartitionProgress("purchases", 1, start=40, end=90, latest=90, seconds=0.5),
+    )
+    assert [one.lag for one in batch.partitions] == [60, 0]
+    assert [one.rate for one in batch.partitions] == [200.0, 100.0]
+    assert (batch.lag, batch.rows_per_second) == (60, 300.0)
+
+
+def test_metrics_are_those_of_sparks_own_connector() -> None:
+    assert batch_progress(progress(SOURCE)).metrics() == {
+        "minOffsetsBehindLatest": "0",
+        "maxOffsetsBehindLatest": "60",
+        "avgOffsetsBehindLatest": "30.0",
+    }
+
+
+def test_offsets_as_text_are_read_as_well() -> None:
+    as_text = {name: str(offsets).replace("'", '"') for name, offsets in SOURCE.items()}
+    assert batch_progress(progress(as_text)) == batch_progress(progress(SOURCE))
+
+
+def test_a_partition_that_is_new_is_behind_by_all_it_has() -> None:
+    source = SOURCE | {"latestOffset": {"purchases": {"0": 260, "1": 90, "2": 5}}}
+    new = batch_progress(progress(source)).partitions[2]
+    assert (new.partition, new.start, new.end, new.lag) == (2, 0, 0, 5)
+
+
+def test_a_batch_may_end_after_the_latest_offset_that_was_asked_for_before() -> None:
+    source = SOURCE | {"latestOffset": {"purchases": {"0": 150, "1": 90}}}
+    assert batch_progress(progress(source)).lag == 0
+
+
+def test_several_sources_are_added_up() -> None:
+    other = {
+        "startOffset": {"refunds": {"0": 0}},
+        "endOffset": {"refunds": {"0": 10}},
+        "latestOffset": {"refunds": {"0": 11}},
+    }
+    batch = batch_progress(progress(SOURCE, other))
+    assert [one.topic for one in batch.partitions] == ["purchases", "purchases", "refunds"]
+    assert batch.lag == 61
+
+
+@pytest.mark.parametrize(
+    "offset", [None, 12, "12", '{"logOffset":3}', {"logOffset": 3}, "what?", []]
+)
+def test_a_source_of_another_format_has_no_partitions(offset: Any) -> None:
+    source = dict.fromkeys(("startOffset", "endOffset", "latestOffset"), offset)
+    batch = batch_progress(progress(source))
+    assert batch.partitions == ()
+    assert batch.metrics() == {}
+    assert progress_line(batch) == "bills: batch 7, 150 rows in 0.50 s (300/s)"
+
+
+def test_where_a_query_begins_is_not_taken_for_an_offset() -> None:
+    source = {"startOffset": {"__start": "latest"}, "endOffset": {"purchases": {"0": 8}}}
+    (one,) = batch_progress(progress(source)).partitions
+    assert (one.start, one.end, one.rate, one.lag) == (8, 8, 0.0, 0)
+
+
+def test_the_line_names_the_partition_that_is_most_behind() -> None:
+    assert progress_line(batch_progress(progress(SOURCE))) == (
+        "bills: batch 7, 150 rows in 0.50 s (300/s), lag 60, most in purchases-0: 60"
+    )
+    nothing_left = SOURCE | {"latestOffset": SOURCE["endOffset"]}
+    assert progress_line(batch_progress(progress(nothing_left))).endswith(", lag 0")
+
+
+def test_a_query_without_a_name_or_a_duration_has_a_line_too() -> None:
+    batch = batch_progress(progress(SOURCE, name=None, durationMs={}))
+    assert progress_line(batch).startswith("query: batch 7, 150 rows in 0.00 s (0/s), lag 60")

@@ -1,0 +1,105 @@
+"""What is missing is named, with what to do about it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from oncelog_client.spark.requirements import (
+    MissingJava,
+    UnreadyWorkers,
+    UnsupportedSpark,
+    check_java,
+    check_pyspark,
+    check_workers,
+)
+
+
+@pytest.mark.parametrize("version", ["4.2.0", "4.2.1", "4.3.0", "4.10.0.dev1", "5.0.0"])
+def test_pyspark_from_4_2_on_will_do(version: str) -> None:
+    check_pyspark(version)
+
+
+@pytest.mark.parametrize("version", ["3.5.9", "4.0.0", "4.1.4"])
+def test_an_older_pyspark_is_refused_with_what_to_install(version: str) -> None:
+    with pytest.raises(UnsupportedSpark) as refused:
+        check_pyspark(version)
+    assert str(refused.value) == (
+        f'format("oncelog") needs PySpark 4.2 or newer, this is {version}:'
+        ' pip install "pyspark>=4.2"'
+    )
+
+
+def java_that_says(folder: Path, words: str) -> dict[str, str]:
+    """An environment whose `java` says so of its version."""
+    (folder / "bin").mkdir()
+    java = folder / "bin" / "java"
+    java.write_text(f"#!/bin/sh\necho '{words}' >&2\n")
+    java.chmod(0o755)
+    return {"JAVA_HOME": str(folder), "PATH": os.environ["PATH"]}
+
+
+@pytest.mark.parametrize(
+    ("words", "version"),
+    [('openjdk version "17.0.15" 2025-04-15', 17), ('java version "25" 2025-09-16', 25)],
+)
+def test_the_java_that_spark_will_start_is_found(tmp_path: Path, words: str, version: int) -> None:
+    assert check_java(java_that_says(tmp_path, words)) == version
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        ('java version "1.8.0_402"', "Java 8 in JAVA_HOME="),
+        ('openjdk version "11.0.22" 2024-01-16', "Java 11 in JAVA_HOME="),
+        ("Unable to locate a Java Runtime.", "none in JAVA_HOME="),
+    ],
+)
+def test_an_old_java_is_named_with_how_to_get_a_new_one(
+    tmp_path: Path, words: str, what: str
+) -> None:
+    with pytest.raises(MissingJava) as missing:
+        check_java(java_that_says(tmp_path, words))
+    message = str(missing.value)
+    assert message.startswith("Spark needs Java 17 or newer: ")
+    assert what in message
+    assert "apt install openjdk-17-jre-headless" in message
+    assert "brew install openjdk@17" in message
+
+
+@pytest.mark.parametrize(
+    ("environment", "where"),
+    [({"PATH": "/nowhere"}, "none on the PATH"), ({"JAVA_HOME": "/nowhere"}, "none in JAVA_HOME")],
+)
+def test_no_java_at_all_is_named_with_where_it_was_looked_for(
+    environment: dict[str, str], where: str
+) -> None:
+    with pytest.raises(MissingJava, match=where):
+        check_java(environment)
+
+
+def test_workers_that_would_have_no_oncelog_are_named(tmp_path: Path) -> None:
+    bare = tmp_path / "bare" / "bin"
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(bare.parent)], check=True, timeout=60
+    )
+    with pytest.raises(UnreadyWorkers) as unready:
+        check_workers({"PATH": str(bare)})
+    assert f"`python3` ({bare}/python3), which has no oncelog" in str(unready.value)
+    assert str(unready.value).endswith(f"export PYSPARK_PYTHON={sys.executable}")
+    ready = {"PATH": str(bare), "PYSPARK_PYTHON": sys.executable}
+    assert check_workers(ready) == sys.executable
+
+
+def test_the_command_says_what_is_there_and_fails_where_something_is_not() -> None:
+    command = [sys.executable, "-m", "oncelog_client.spark"]
+    environment = {"PATH": "/nowhere", "PYSPARK_PYTHON": sys.executable}
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert said.returncode == 1
+    assert "PySpark 4." in said.stdout
+    assert "Spark needs Java 17 or newer: none on the PATH" in said.stdout
+    assert said.stdout.endswith(f"Spark's Python workers: {sys.executable}\n")
