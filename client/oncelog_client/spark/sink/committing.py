@@ -1,0 +1,186 @@
+"""Step 2, the commit: in a Python process of the driver that knows nothing but the tasks' messages.
+
+One look, then the state into the parent's transaction, then one decision over all members. Whoever
+is fenced, or whose member is gone, commits nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from .admission import admit
+from .ids import generation_of
+from .messages import Plan, TaskMessage
+from .refusals import (
+    Reason,
+    Refusal,
+    fenced,
+    member_gone,
+    outcome_unknown,
+    unknown_query,
+)
+from .state import SinkState
+from .steps import (
+    AbortOpen,
+    Answer,
+    Command,
+    Decide,
+    Done,
+    Look,
+    MemberGone,
+    OutcomeUnknown,
+    Outdated,
+    Raised,
+    Returned,
+    Stage,
+    Step,
+    Stored,
+)
+
+
+class Phase(Enum):
+    READ = "read"
+    STAGE = "stage"
+    DECIDE = "decide"
+    LOSERS = "losers"
+    OVER = "over"
+
+
+@dataclass(frozen=True, slots=True)
+class Committing:
+    """`losers`: transactions of this generation that no message names."""
+
+    phase: Phase
+    decide: Decide | None = None
+    plan: Plan | None = None
+    stored: SinkState | None = None
+    losers: tuple[str, ...] = ()
+
+
+Next = tuple[Committing, Command | Returned | Raised]
+
+_OVER: Final = Committing(Phase.OVER)
+
+
+def begin(
+    messages: Sequence[TaskMessage | None], batch_id: int | None, source_end: str | None = None
+) -> Next:
+    """`messages`: one of each Spark partition. `batch_id`: None for a batch write that is not
+    counted. `source_end`: where the batch ends in its sources, as JSON text."""
+    known = [one for one in messages if one is not None]
+    plans = {one.plan for one in known}
+    queries = {one.query_id for one in known}
+    if len(known) < len(messages) or len(plans) != 1 or len(queries) != 1:
+        return _OVER, Raised(
+            Refusal(
+                Reason.BAD_MESSAGES,
+                f"{len(messages)} partitions have {len(known)} messages, of {len(plans)} plans and"
+                f" {len(queries)} queries",
+            )
+        )
+    plan, query_id = known[0].plan, known[0].query_id
+    if all(one.skipped for one in known):
+        return _OVER, Returned(committed=False)
+    members = tuple(one.member for one in known if one.member is not None)
+    if not plan.is_kept:
+        if not members:
+            return _OVER, Returned(committed=False)
+        # Nothing is kept of it, so the first of them decides for all.
+        decide = Decide(Step.COMMIT_DECIDE, members[0], members[1:], None)
+        return Committing(Phase.DECIDE, decide, plan), decide
+    if query_id is None or batch_id is None:
+        return _OVER, Raised(unknown_query(plan.sink_id))
+    assert plan.parent is not None
+    rows = sum(one.rows for one in known)
+    state = SinkState(query_id, plan.generation, batch_id + 1, rows, source_end)
+    decide = Decide(Step.COMMIT_DECIDE, plan.parent, members, state, batch_id)
+    return Committing(Phase.READ, decide, plan), Look(Step.COMMIT_READ, stable=True)
+
+
+def step(state: Committing, answer: Answer) -> Next:
+    """Raises LookupError for an answer that does not belong to the command."""
+    return _TABLE[state.phase, type(answer)](state, answer)
+
+
+def _read(state: Committing, answer: Stored) -> Next:
+    decide, plan, stored = state.decide, state.plan, answer.state
+    assert decide is not None
+    assert decide.state is not None
+    assert plan is not None
+    state = replace(state, stored=stored, losers=_losers(decide, plan, answer.open_ids))
+    query_id = decide.state.query_id
+    done = admit(plan.sink_id, stored, query_id, decide.batch_id, plan.adopts)
+    if isinstance(done, Refusal):
+        return state, Raised(done)
+    assert decide.batch_id is not None
+    if decide.batch_id < done:
+        return state, Returned(committed=False)
+    if stored is None or stored.generation != plan.generation:
+        return state, Raised(fenced(plan, stored))
+    stage = Stage(Step.COMMIT_STAGE, decide.parent, decide.state)
+    return replace(state, phase=Phase.STAGE), stage
+
+
+def _losers(decide: Decide, plan: Plan, open_ids: tuple[str, ...]) -> tuple[str, ...]:
+    winners = {one.transactional_id for one in decide.members}
+    return tuple(
+        one
+        for one in open_ids
+        if one not in winners and generation_of(plan.sink_id, one) == plan.generation
+    )
+
+
+def _staged(state: Committing, answer: Done) -> Next:
+    assert state.decide is not None
+    return replace(state, phase=Phase.DECIDE), state.decide
+
+
+def _decided(state: Committing, answer: Done) -> Next:
+    assert state.plan is not None
+    if state.losers:
+        # Readers of committed records would wait for their time-outs.
+        losers = AbortOpen(Step.COMMIT_LOSERS, state.plan.generation, state.losers)
+        return replace(state, phase=Phase.LOSERS), losers
+    return _OVER, Returned(committed=True)
+
+
+def _over(state: Committing, answer: Done | Outdated) -> Next:
+    return _OVER, Returned(committed=True)
+
+
+def _fenced(state: Committing, answer: Outdated) -> Next:
+    assert state.plan is not None
+    return _OVER, Raised(fenced(state.plan, None))
+
+
+def _gone(state: Committing, answer: MemberGone) -> Next:
+    assert state.plan is not None
+    refusal = member_gone(state.plan.sink_id, _batch(state), answer.member, answer.detail)
+    return _OVER, Raised(refusal)
+
+
+def _unknown(state: Committing, answer: OutcomeUnknown) -> Next:
+    assert state.plan is not None
+    return _OVER, Raised(outcome_unknown(state.plan.sink_id, _batch(state)))
+
+
+def _batch(state: Committing) -> str:
+    number = None if state.decide is None else state.decide.batch_id
+    return "the batch" if number is None else f"batch {number}"
+
+
+_TABLE: Final[dict[tuple[Phase, type[Answer]], Callable[..., Next]]] = {
+    (Phase.READ, Stored): _read,
+    (Phase.STAGE, Done): _staged,
+    (Phase.STAGE, Outdated): _fenced,
+    (Phase.STAGE, OutcomeUnknown): _unknown,
+    (Phase.DECIDE, Done): _decided,
+    (Phase.DECIDE, Outdated): _fenced,
+    (Phase.DECIDE, MemberGone): _gone,
+    (Phase.DECIDE, OutcomeUnknown): _unknown,
+    (Phase.LOSERS, Done): _over,
+    (Phase.LOSERS, Outdated): _over,
+}

@@ -1,0 +1,72 @@
+"""What travels between driver and executors: the plan of a batch out, a message of each task
+back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from oncelog_client.values import TransactionMember
+
+
+class CommitKind(StrEnum):
+    """How a batch is decided: by one EndTxn for all its transactions (oncelog), or by a record,
+    after which each is ended (any broker)."""
+
+    GROUP = "group"
+    RECORD = "record"
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What is to be planned. `query_id` and `batch_id` where they are known before the tasks are:
+    of a stream, the former if its checkpoint can be read; of a batch write, txnAppId and
+    txnVersion. `adopts`: a new query may take the sink over (`onNewCheckpoint=adopt`). `is_kept`:
+    False for a batch write that is atomic, but not counted; its sink id is used once."""
+
+    sink_id: str
+    query_id: str | None = None
+    batch_id: int | None = None
+    adopts: bool = False
+    is_kept: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One batch, as planned: it goes to every task inside the pickled writer.
+
+    `parent`: the driver's own producer, None where nothing is kept of the batch (a batch write
+    without txnAppId). `owner` and `done`: the query of the durable state, whose batches below
+    `done` are done. `query_id` and `batch_id`: this one's own where they are known before the tasks
+    are; otherwise Spark tells the tasks. `adopts`: a new query may take the sink over.
+    """
+
+    sink_id: str
+    kind: CommitKind
+    generation: int
+    parent: TransactionMember | None
+    owner: str | None
+    done: int
+    query_id: str | None = None
+    batch_id: int | None = None
+    adopts: bool = False
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the batch is counted, so that it is never written twice."""
+        return self.parent is not None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMessage:
+    """What one task attempt has left for the driver to decide. `member`: its transaction, None if
+    it is empty. `skipped`: the batch was done already. `duration_ms`: from the transaction's
+    beginning to its hand-over."""
+
+    plan: Plan
+    query_id: str | None
+    partition: int
+    member: TransactionMember | None = None
+    rows: int = 0
+    skipped: bool = False
+    duration_ms: int = 0

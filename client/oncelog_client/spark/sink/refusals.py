@@ -1,0 +1,116 @@
+"""Why a sink does not write: kinds, and messages that say what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from .messages import Plan
+from .state import SinkState
+
+
+class Reason(StrEnum):
+    NEW_CHECKPOINT = "the sink belongs to another query"
+    UNKNOWN_QUERY = "the query's id cannot be learnt"
+    FENCED = "another driver has taken the sink over"
+    CONTENDED = "other drivers keep taking the sink over"
+    MEMBER_GONE = "a task's transaction is not open any more"
+    DECIDED_MEMBER_LOST = "rows that were decided are lost"
+    OUTCOME_UNKNOWN = "whether the batch was committed is unknown"
+    BAD_MESSAGES = "the tasks' messages do not belong together"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    reason: Reason
+    message: str
+
+
+class SinkError(Exception):
+    """A batch is not written, or not known to be. `reason` is None where the broker or an option
+    is to blame."""
+
+    def __init__(self, message: str, reason: Reason | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[SinkError], tuple[str, Reason | None]]:
+        return type(self), (self.message, self.reason)
+
+
+def new_checkpoint(
+    sink_id: str, owner: str, done: str, source_end: str | None, query_id: str, batch_id: int | None
+) -> Refusal:
+    """The state is another query's."""
+    ended = "" if source_end is None else f"; its sources ended at {source_end}"
+    if batch_id:
+        hint = (
+            f"Query {query_id} is at batch {batch_id}, so it is not new: give one of the two"
+            " another sinkId"
+        )
+    else:
+        hint = (
+            "If its checkpoint is lost and this query takes its place, set"
+            " onNewCheckpoint=adopt: it begins at batch 0, and where its source begins decides"
+            f" what is written twice (startingOffsets=sink:{sink_id} goes on where the last batch"
+            " ended, if that is known). If both are to run, give one of them another sinkId"
+        )
+    return Refusal(
+        Reason.NEW_CHECKPOINT,
+        f"sink {sink_id} belongs to query {owner}, not to {query_id}: it has committed"
+        f" {done}{ended}. {hint}.",
+    )
+
+
+def unknown_query(sink_id: str) -> Refusal:
+    return Refusal(
+        Reason.UNKNOWN_QUERY,
+        f"sink {sink_id} cannot learn which query writes to it: Spark does not tell its tasks"
+        " (local property sql.streaming.queryId). Set checkpointLocation by .option(...) on the"
+        " writer, to a place that the driver's Python can read as a file",
+    )
+
+
+def fenced(plan: Plan, stored: SinkState | None) -> Refusal:
+    """`stored`: what was found, None where it was not looked at or is gone."""
+    who = "a newer driver"
+    if stored is not None and stored.generation != plan.generation:
+        who = f"query {stored.query_id} in generation {stored.generation}"
+    return Refusal(
+        Reason.FENCED,
+        f"another driver owns sink {plan.sink_id}: {who} has taken it over from generation"
+        f" {plan.generation}. Nothing of this batch was committed. Is the query running twice?",
+    )
+
+
+def contended(sink_id: str, times: int) -> Refusal:
+    return Refusal(
+        Reason.CONTENDED,
+        f"sink {sink_id} was taken over by other drivers {times} times while this one was"
+        " planning one batch: is the query running twice?",
+    )
+
+
+def member_gone(sink_id: str, batch: str, member: str, detail: str) -> Refusal:
+    return Refusal(
+        Reason.MEMBER_GONE,
+        f"{batch} of sink {sink_id} is not committed, none of it: transaction {member} is not"
+        f" open any more ({detail}). It is written again when the query is restarted",
+    )
+
+
+def decided_member_lost(sink_id: str, member: str, detail: str) -> Refusal:
+    return Refusal(
+        Reason.DECIDED_MEMBER_LOST,
+        f"sink {sink_id} has lost rows: transaction {member} was decided to be committed, and the"
+        f" broker has aborted it ({detail})",
+    )
+
+
+def outcome_unknown(sink_id: str, batch: str) -> Refusal:
+    return Refusal(
+        Reason.OUTCOME_UNKNOWN,
+        f"the broker did not tell whether {batch} of sink {sink_id} is committed; it is looked up"
+        " when the query is restarted",
+    )
