@@ -96,6 +96,7 @@ def _is_settled(state: Aborting, answer: Stored) -> bool:
         stored is None
         or state.plan is None
         or stored.generation != state.plan.generation
+        or answer.unfinished is not None
         or state.batch_id is None
         or stored.offset > state.batch_id
     )

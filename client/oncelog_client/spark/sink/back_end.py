@@ -1,53 +1,55 @@
 """The one interface of the two ways to commit: `group_commit` (oncelog) and `record_commit` (any
 broker that speaks Kafka's protocol).
 
-The driver's part (planning, commit, abort) is a back-end's own. What happens in a task is the same
-for both (`task_writer`), but for how a transaction is begun: every attempt takes an id that no
-other attempt of its batch can have (`ids`), initialises it itself, writes, and leaves the
-transaction open. There are no slots: PySpark does not tell a task the attempt of its stage, so an
-id that the driver gives to a partition could come to two attempts.
+The order of things is decided by `planning`, `committing` and `aborting`, and is the same for both.
+A back-end performs one command at a time and says what came of it; it keeps no state of a sink
+between two commands, as they may be performed by different processes.
+
+What happens in a task is the same for both (`task_writer`), but for how a transaction is begun:
+every attempt takes an id that no other attempt of its batch can have (`ids`), initialises it
+itself, writes, and leaves the transaction open. There are no slots: PySpark does not tell a task
+the attempt of its stage, so an id that the driver gives to a partition could come to two attempts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from oncelog_client.producer import Producer
 
-from .messages import CommitKind, Intent, Plan, TaskMessage
+from .messages import CommitKind, Plan
+from .steps import Answer, Command
 
 
 class BackEnd(Protocol):
-    """One sink's, made in every process that has to do with it, and for one call of Spark: what it
-    keeps between two it keeps in its module, which may vanish at any time. Called on the background
-    loop. Every method may raise SinkError, which says what to do, or KafkaError."""
+    """One sink's, made in every process that has to do with it, for one call of Spark. Called on
+    the background loop."""
 
     @property
     def kind(self) -> CommitKind: ...
 
-    async def plan(self, intent: Intent) -> Plan:
-        """Step 0, in a process of the driver, once a batch. Everything that is open under ids of
-        this sink is nobody's, and aborted."""
+    async def perform(self, command: Command) -> Answer:
+        """Carry out a command of the driver. Which answers a command may have is in the machines'
+        tables. Raises SinkError where the broker refuses for another reason (rights, options), and
+        RetriableError when time is up with nothing decided.
+
+        Look: `Stored.open_ids` has every transaction of the sink that is open at the coordinator,
+        whoever began it. It may be looked for at once with the reading of the state.
+        Fence: initialises the parent, `sinkId` itself, whose (id, epoch) then stays through the
+        generation; waits until what the parent had open has been aborted or committed.
+        AbortOpen: ids are used again by later batches of a generation, so a committer that pauses
+        and wakes up may come to the id of a batch after its own (`Step.COMMIT_LOSERS`). Where that
+        could end what was decided, it must be left to `Step.PLAN_JANITOR`, or name the epoch.
+        """
         ...
 
-    def producer_settings(self, plan: Plan) -> Mapping[str, Any]:
+    def producer_settings(self) -> Mapping[str, Any]:
         """What a task's producer needs beside `transactional_id` and `transaction_timeout_ms`."""
         ...
 
     async def begin(self, producer: Producer, plan: Plan) -> None:
-        """Step 1.2, on an executor: give the producer's transactional id a new epoch, which aborts
-        what it had open, and begin a transaction. Raises FencedInGroupError or ProducerFencedError
-        where a newer driver has come. The rest is `Producer.hand_over_transaction`."""
-        ...
-
-    async def commit(
-        self, messages: Sequence[TaskMessage | None], batch_id: int | None, source_end: str | None
-    ) -> bool:
-        """Step 2, in a process of the driver that knows the messages alone; False where the batch
-        was done before. `source_end`: where it ends in its sources, as JSON text."""
-        ...
-
-    async def abort(self, messages: Sequence[TaskMessage | None], batch_id: int | None) -> None:
-        """Step 3: give up what was written, unless it was decided. None for failed tasks."""
+        """On an executor: give the producer's transactional id a new epoch, which aborts what it
+        had open, and begin a transaction. Raises FencedInGroupError or ProducerFencedError where a
+        newer driver has come. What follows is `Producer.hand_over_transaction`."""
         ...

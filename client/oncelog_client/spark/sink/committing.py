@@ -13,7 +13,7 @@ from typing import Final
 
 from .admission import admit
 from .ids import generation_of
-from .messages import Plan, TaskMessage
+from .messages import CommitKind, Plan, TaskMessage
 from .refusals import (
     Reason,
     Refusal,
@@ -118,8 +118,10 @@ def _read(state: Committing, answer: Stored) -> Next:
     assert decide.batch_id is not None
     if decide.batch_id < done:
         return state, Returned(committed=False)
-    if stored is None or stored.generation != plan.generation:
+    if stored is None or stored.generation != plan.generation or answer.unfinished is not None:
         return state, Raised(fenced(plan, stored))
+    if plan.kind is CommitKind.RECORD:
+        return replace(state, phase=Phase.DECIDE), decide
     stage = Stage(Step.COMMIT_STAGE, decide.parent, decide.state)
     return replace(state, phase=Phase.STAGE), stage
 

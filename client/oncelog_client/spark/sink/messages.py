@@ -21,14 +21,13 @@ class CommitKind(StrEnum):
 class Intent:
     """What is to be planned. `query_id` and `batch_id` where they are known before the tasks are:
     of a stream, the former if its checkpoint can be read; of a batch write, txnAppId and
-    txnVersion. `adopts`: a new query may take the sink over (`onNewCheckpoint=adopt`). `is_kept`:
-    False for a batch write that is atomic, but not counted; its sink id is used once."""
+    txnVersion. `adopts`: a new query may take the sink over (`onNewCheckpoint=adopt`)."""
 
     sink_id: str
+    kind: CommitKind
     query_id: str | None = None
     batch_id: int | None = None
     adopts: bool = False
-    is_kept: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from oncelog_client.values import TransactionMember
 
 from .admission import admit
 from .ids import generation_of
-from .messages import CommitKind, Intent, Plan
-from .refusals import Refusal, contended, outcome_unknown
+from .messages import Intent, Plan
+from .refusals import Refusal, contended, decided_member_lost, outcome_unknown
 from .state import SinkState
 from .steps import (
     AbortOpen,
@@ -30,11 +30,13 @@ from .steps import (
     Fenced,
     Generation,
     Look,
+    MemberGone,
     Open,
     OutcomeUnknown,
     Outdated,
     Planned,
     Raised,
+    RollForward,
     Step,
     Stored,
 )
@@ -46,6 +48,7 @@ class Phase(Enum):
     READ = "read"
     FENCE = "fence"
     READ_AGAIN = "read again"
+    ROLL_FORWARD = "roll forward"
     OPEN = "open"
     JANITOR = "janitor"
 
@@ -96,6 +99,7 @@ def _read(state: Planning, answer: Stored) -> Next:
         and stored.generation == begun.number
         # What was planned last is done, so nothing of it is on its way any more.
         and stored.offset > begun.planned
+        and answer.unfinished is None
     ):
         state = replace(state, number=begun.number, parent=begun.parent)
         state = replace(state, stored=stored, open_ids=answer.open_ids, done=done)
@@ -123,19 +127,39 @@ def _read_again(state: Planning, answer: Stored) -> Next:
     done = admit(intent.sink_id, stored, intent.query_id, intent.batch_id, intent.adopts)
     if isinstance(done, Refusal):
         return state, Raised(done)
+    state = replace(state, stored=stored, open_ids=answer.open_ids, done=done)
     assert state.parent is not None
+    if answer.unfinished is not None:
+        state = replace(state, phase=Phase.ROLL_FORWARD, stored=answer.unfinished.state)
+        return state, RollForward(Step.PLAN_ROLL_FORWARD, state.parent, answer.unfinished)
+    return _open(state)
+
+
+def _rolled_forward(state: Planning, answer: Done) -> Next:
+    """The batch is done now: who may follow is decided anew."""
+    intent = state.intent
+    done = admit(intent.sink_id, state.stored, intent.query_id, intent.batch_id, intent.adopts)
+    if isinstance(done, Refusal):
+        return state, Raised(done)
+    return _open(replace(state, done=done))
+
+
+def _open(state: Planning) -> Next:
+    assert state.parent is not None
+    stored, intent = state.stored, state.intent
     owner = None if stored is None else stored.query_id
     opened = SinkState(
         owner if intent.query_id is None else intent.query_id,
         state.number,
-        done,
+        state.done,
         0 if stored is None else stored.rows,
         # Kept also where a new query takes over: its source may still ask for it.
         None if stored is None else stored.source_end,
     )
-    parent = state.parent
-    state = replace(state, phase=Phase.OPEN, stored=opened, open_ids=answer.open_ids, done=done)
-    return state, Open(Step.PLAN_OPEN, parent, opened)
+    return (
+        replace(state, phase=Phase.OPEN, stored=opened),
+        Open(Step.PLAN_OPEN, state.parent, opened),
+    )
 
 
 def _done_opening(state: Planning, answer: Done) -> Next:
@@ -178,7 +202,7 @@ def _plan(
     owner = None if stored is None else stored.query_id
     return Plan(
         intent.sink_id,
-        CommitKind.GROUP,
+        intent.kind,
         number,
         parent,
         owner if intent.query_id is None else intent.query_id,
@@ -204,6 +228,11 @@ def _taken_over(state: Planning, number: int | None) -> Next:
     return replace(state, phase=Phase.READ), Look(Step.PLAN_READ, stable=False)
 
 
+def _lost(state: Planning, answer: MemberGone) -> Next:
+    lost = decided_member_lost(state.intent.sink_id, answer.member, answer.detail)
+    return state, Raised(lost)
+
+
 def _unknown(state: Planning, answer: OutcomeUnknown) -> Next:
     return state, Raised(outcome_unknown(state.intent.sink_id, f"generation {state.number}"))
 
@@ -213,6 +242,10 @@ _TABLE: Final[dict[tuple[Phase, type[Answer]], Callable[..., Next]]] = {
     (Phase.FENCE, Fenced): _fenced,
     (Phase.FENCE, Outdated): _outdated,
     (Phase.READ_AGAIN, Stored): _read_again,
+    (Phase.ROLL_FORWARD, Done): _rolled_forward,
+    (Phase.ROLL_FORWARD, Outdated): _outdated,
+    (Phase.ROLL_FORWARD, MemberGone): _lost,
+    (Phase.ROLL_FORWARD, OutcomeUnknown): _unknown,
     (Phase.OPEN, Done): _done_opening,
     (Phase.OPEN, Outdated): _outdated,
     (Phase.OPEN, OutcomeUnknown): _unknown,

@@ -1,8 +1,9 @@
-"""The steps of the protocol and the fail points around each; what the driver of A-group asks of the
-broker, and what may come back.
+"""The steps of the protocol and the fail points around each; what the driver asks of a back-end, and
+what may come back.
 
 `planning`, `committing` and `aborting` are machines over these: `step(state, answer)` gives the
-next state and the next command, until the command is an outcome. `group_commit` performs commands.
+next state and the next command, until the command is an outcome. A back-end (`back_end`) performs
+commands; which requests they are made of is its own.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ class Step(StrEnum):
     PLAN_FENCE = "plan.fence"
     PLAN_READ_AGAIN = "plan.read-again"
     PLAN_ROLL_FORWARD = "plan.roll-forward"
-    PLAN_DONE = "plan.done"
     PLAN_OPEN = "plan.open"
     PLAN_JANITOR = "plan.janitor"
     TASK_INIT = "task.init"
@@ -55,10 +55,9 @@ STEPS: Final[dict[Step, frozenset[CommitKind]]] = {
     # Only where this process has no generation: the first batch of a run, or another process.
     Step.PLAN_FENCE: _BOTH,
     Step.PLAN_READ_AGAIN: _BOTH,
-    Step.PLAN_OPEN: _BOTH,
     # Only where a batch was decided and is not done.
     Step.PLAN_ROLL_FORWARD: _RECORD,
-    Step.PLAN_DONE: _RECORD,
+    Step.PLAN_OPEN: _BOTH,
     # Only where somebody has left a transaction open.
     Step.PLAN_JANITOR: _BOTH,
     # 1. A task attempt, on an executor.
@@ -115,6 +114,15 @@ class Fence:
 
 
 @dataclass(frozen=True, slots=True)
+class RollForward:
+    """Carry out what was decided and is not done (RECORD only)."""
+
+    step: Step
+    parent: TransactionMember
+    unfinished: Unfinished
+
+
+@dataclass(frozen=True, slots=True)
 class Open:
     """Make the generation durable, in a transaction of the parent alone."""
 
@@ -134,7 +142,7 @@ class AbortOpen:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Put the state into the parent's transaction."""
+    """Put the state into the parent's transaction (GROUP only)."""
 
     step: Step
     parent: TransactionMember
@@ -153,10 +161,19 @@ class Decide:
     batch_id: int | None = None
 
 
-Command = Look | Fence | Open | AbortOpen | Stage | Decide
+Command = Look | Fence | RollForward | Open | AbortOpen | Stage | Decide
 
 
 # --- answers
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A decision whose members may not all be ended (RECORD only): `state` is what holds once they
+    are."""
+
+    members: tuple[TransactionMember, ...]
+    state: SinkState
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +182,7 @@ class Stored:
 
     state: SinkState | None
     open_ids: tuple[str, ...] = ()
+    unfinished: Unfinished | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +205,7 @@ class Outdated:
 @dataclass(frozen=True, slots=True)
 class MemberGone:
     """Nothing was decided, because a member is not what its task left: it timed out, or somebody
-    has fenced it. `detail` is for people."""
+    has fenced it. `detail` is for people. To RollForward: what was decided is lost."""
 
     member: str
     detail: str
