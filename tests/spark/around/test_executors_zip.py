@@ -61,7 +61,7 @@ def test_extensions_are_unpacked_once_for_many_processes(
 ) -> None:
     mine = tmp_path / archive.name
     mine.write_bytes(archive.read_bytes())
-    command = [bare_python, "-c", USE_ALL]
+    command = [str(bare_python), "-c", USE_ALL]
     started = [
         subprocess.Popen(command, env={"PYTHONPATH": str(mine)}, stdout=subprocess.PIPE)
         for _ in range(6)

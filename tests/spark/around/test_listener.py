@@ -1,0 +1,87 @@
+"""The listener, in a real Spark that reads from a real broker."""
+
+from __future__ import annotations
+
+import queue
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from oncelog_client.spark.listener import ProgressListener
+from oncelog_client.spark.progress import BatchProgress
+from tests.spark.topics import Topics
+
+DEADLINE_S = 60.0
+
+
+def start(spark: SparkSession, topics: Topics, topic: str, checkpoint: str) -> StreamingQuery:
+    """A query that reads two records at a time and forgets them."""
+    source = (
+        spark.readStream.format("oncelog")
+        .option("kafka.bootstrap.servers", topics.bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", 2)
+        .load()
+    )
+    write = source.writeStream.format("noop").queryName(topic)
+    return write.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+
+
+def with_rows(told: queue.Queue[BatchProgress], count: int) -> list[BatchProgress]:
+    """So many batches; the one that only says where the query begins is not among them."""
+    batches: list[BatchProgress] = []
+    while len(batches) < count:
+        batch = told.get(timeout=DEADLINE_S)
+        batches += [batch] if batch.rows else []
+    return batches
+
+
+def test_lag_falls_batch_by_batch_to_nothing(
+    spark: SparkSession, topics: Topics, name: str, checkpoint: str
+) -> None:
+    topics.create(name, partitions=1)
+    topics.append(name, [b"%d" % number for number in range(5)])
+    told: queue.Queue[BatchProgress] = queue.Queue()
+    listener = ProgressListener(told.put)
+    spark.streams.addListener(listener)
+    try:
+        start(spark, topics, name, checkpoint).awaitTermination(DEADLINE_S)
+        batches = with_rows(told, 3)
+    finally:
+        spark.streams.removeListener(listener)
+    assert [one.query for one in batches] == [name] * 3
+    assert [one.rows for one in batches] == [2, 2, 1]
+    (partitions,) = zip(*(one.partitions for one in batches), strict=True)
+    assert [(one.topic, one.partition) for one in partitions] == [(name, 0)] * 3
+    assert [(one.start, one.end, one.lag) for one in partitions] == [
+        (0, 2, 3),
+        (2, 4, 1),
+        (4, 5, 0),
+    ]
+    assert all(one.rate > 0 for one in partitions)
+    assert batches[0].metrics()["maxOffsetsBehindLatest"] == "3"
+
+
+def test_a_line_for_each_batch_goes_to_stderr(
+    spark: SparkSession,
+    topics: Topics,
+    name: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    topics.create(name, partitions=1)
+    topics.append(name, [b"one"])
+    told: queue.Queue[BatchProgress] = queue.Queue()
+    printing, waiting = ProgressListener(), ProgressListener(told.put)
+    for listener in (printing, waiting):
+        spark.streams.addListener(listener)
+    try:
+        start(spark, topics, name, str(tmp_path / "checkpoint")).awaitTermination(DEADLINE_S)
+        (batch,) = with_rows(told, 1)
+    finally:
+        for listener in (printing, waiting):
+            spark.streams.removeListener(listener)
+    assert f"{name}: batch {batch.batch_id}, 1 rows in " in capsys.readouterr().err
