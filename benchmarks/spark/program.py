@@ -119,7 +119,9 @@ def _wait(query: StreamingQuery, batches: int) -> None:
         progress = query.lastProgress
         if progress is not None and progress["batchId"] >= batches:
             return
-        query.awaitTermination(POLL_S)
+        if not query.isActive:
+            query.awaitTermination()
+        time.sleep(POLL_S)
     raise TimeoutError(f"{batches} batches are not done after {STREAM_DEADLINE_S:g} s")
 
 

@@ -12,8 +12,8 @@ from tests.kafka.fixtures import QUICK_RESTART, QUICK_TIMEOUTS
 from tests.kafka.jars import KafkaUnavailable, classpath
 from tests.kafka.kafka import Kafka
 from tests.spark.connector import official
+from tests.spark.connector.log import Log
 from tests.spark.connector.process import SparkProcess
-from tests.spark.topics import Topics
 
 Broker = Oncelog | Kafka
 
@@ -50,9 +50,9 @@ def either(
 
 
 @pytest.fixture
-def log(either: Broker) -> Topics:
+def log(either: Broker) -> Log:
     """The topics of the broker."""
-    return Topics(either.address)
+    return Log(either.address)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 START_TIMEOUT_S = 120.0
-CALL_TIMEOUT_S = 120.0
+CALL_TIMEOUT_S = 45.0
 
 _ROOT = Path(__file__).parents[3]
 

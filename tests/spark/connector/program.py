@@ -76,11 +76,10 @@ class Program:
     def start(
         self, name: str, source: Options, sink: Options, checkpoint: str, available_now: bool
     ) -> None:
-        """Start a query into the sink, or into a table of its name if `sink` is empty."""
+        """Start a query that copies; it ends by itself, or runs until it is stopped."""
         frame = self._spark.readStream.format(FORMAT).options(**source).load()
-        if sink:
-            frame = frame.select(*(column for column in SINK_TYPES if column in frame.columns))
-        writer = frame.writeStream.format(FORMAT if sink else "memory").options(**sink)
+        columns = [column for column in ("key", "value", "headers") if column in frame.columns]
+        writer = frame.select(*columns).writeStream.format(FORMAT).options(**sink)
         trigger = writer.trigger(availableNow=True) if available_now else writer
         located = trigger.option("checkpointLocation", checkpoint)
         self._queries[name] = located.queryName(name).start()
@@ -94,11 +93,8 @@ class Program:
         self._queries[name].awaitTermination()
 
     def stop(self, name: str) -> None:
+        """Stop the query; nothing else is known of it afterwards."""
         self._queries.pop(name).stop()
-
-    def table(self, name: str) -> list[dict[str, Any]]:
-        """What a query without a sink has put into the table of its name."""
-        return _rows(self._spark.table(name))
 
     def progress(self, name: str) -> list[dict[str, Any]]:
         """The progress of every micro-batch, oldest first."""

@@ -39,7 +39,8 @@ class Subscription(NamedTuple):
 
     def _matching(self, topics: Iterable[str]) -> frozenset[str]:
         if self.pattern:
-            return frozenset(one for one in topics if re.fullmatch(self.pattern, one))
+            # Anywhere in the name, as Spark's own connector looks for it (`Regex.findFirstIn`).
+            return frozenset(one for one in topics if re.search(self.pattern, one))
         return self.topics.intersection(topics)
 
     def __str__(self) -> str:

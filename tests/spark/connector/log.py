@@ -1,0 +1,50 @@
+"""The topics of a broker, with what only the connector's tests do to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from confluent_kafka import Producer
+
+from oncelog_client import Admin, TopicPartition
+from tests.spark.topics import Row, Topics
+
+WAIT_S: Final = 30.0
+
+
+class Log(Topics):
+    """Transactions that stay open for a while, records deleted, partitions added."""
+
+    @contextmanager
+    def open_transaction(self, topic: str, rows: Iterable[Row]) -> Iterator[None]:
+        """Rows of a transaction that is committed when the block ends."""
+        name = f"open-on-{topic}"
+        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": name})
+        producer.init_transactions(WAIT_S)
+        producer.begin_transaction()
+        for row in rows:
+            producer.produce(topic, row.value, row.key, partition=row.partition)
+        assert producer.flush(WAIT_S) == 0
+        yield
+        producer.commit_transaction(WAIT_S)
+
+    def delete_before(self, topic: str, offset: int) -> None:
+        """The log of partition 0 begins with this offset from now on."""
+
+        async def delete() -> None:
+            async with Admin(self.bootstrap) as admin:
+                await admin.delete_records({TopicPartition(topic, 0): offset})
+
+        asyncio.run(delete())
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        """The topic has so many partitions from now on."""
+
+        async def add() -> None:
+            async with Admin(self.bootstrap) as admin:
+                await admin.create_partitions({topic: count})
+
+        asyncio.run(add())
