@@ -16,7 +16,8 @@ PARTITIONS = 2
 
 class Pipeline(NamedTuple):
     """One sink, its topics and its checkpoint. `options` of the sink and `source_options` come on
-    top of those that every run needs."""
+    top of those that every run needs. `poisoned`: its rows go to a partition that is not there.
+    """
 
     bootstrap: str
     name: str
@@ -24,6 +25,7 @@ class Pipeline(NamedTuple):
     options: Mapping[str, str] = {}
     source_options: Mapping[str, str] = {}
     sink: str = "oncelog"
+    poisoned: bool = False
 
     @property
     def purchases(self) -> str:
@@ -60,7 +62,8 @@ class Pipeline(NamedTuple):
                 for topic in (self.invoices, self.shipments)
             )
         )
-        return purchases.select(explode(both).alias("row")).select("row.*")
+        rows = purchases.select(explode(both).alias("row")).select("row.*")
+        return rows.withColumn("partition", lit(PARTITIONS)) if self.poisoned else rows
 
     def start(self, session: SparkSession, *, available_now: bool = True) -> StreamingQuery:
         """The query, started: up to what is there now, or for ever."""

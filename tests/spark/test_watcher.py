@@ -36,7 +36,7 @@ def test_a_transaction_comes_into_sight_at_one_moment(broker: Oncelog, name: str
 
     with Watcher(broker.address, names) as watcher:
         asyncio.run(write())
-        snapshots = seen(watcher.finish())
+        snapshots = seen(watcher.caught_up())
     assert [rows for rows in snapshots if rows] in ([["1"] * 4] * 2, [["1"] * 8])
 
 
@@ -50,4 +50,4 @@ def test_what_was_committed_before_a_kill_is_seen_after_it(
         fresh_broker.kill()
         fresh_broker.start()
         topics.append_transaction(name, [b"z"])
-        assert len([row for rows in watcher.finish() for row in rows]) == 3
+        assert len([row for rows in watcher.caught_up() for row in rows]) == 3

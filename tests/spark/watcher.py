@@ -23,7 +23,7 @@ CATCH_UP_TIMEOUT_S: Final = 40.0
 
 
 class Watcher:
-    """Watches `topics` from its start to `finish`, over restarts of the broker."""
+    """Watches `topics` from `start` to `stop`, over restarts of the broker."""
 
     def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
         self.snapshots: list[list[Sighting]] = []
@@ -31,23 +31,31 @@ class Watcher:
         self._topics = topics
         self._waiting: dict[TopicPartition, deque[ConsumerRecord]] = {}
         self._last = threading.Event()
-        self._begun = threading.Event()
+        self._looked = threading.Condition()
+        self._looks_begun = self._looks_done = 0
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="watcher")
 
     def start(self) -> None:
         """Returns once the first look was taken."""
         self._thread.start()
-        self._begun.wait(CATCH_UP_TIMEOUT_S)
-        self._check()
+        self.caught_up()
 
-    def finish(self) -> list[list[Sighting]]:
-        """Read up to the last stable offsets of now, stop; all snapshots. Raises what ended the
-        reader."""
+    def caught_up(self) -> list[list[Sighting]]:
+        """All snapshots, of everything that is committed by now. Raises what ended the reader."""
+        with self._looked:
+            wanted = self._looks_begun + 1
+            self._looked.wait_for(
+                lambda: self._looks_done >= wanted or self._failure is not None, CATCH_UP_TIMEOUT_S
+            )
+            self._check()
+            assert self._looks_done >= wanted, "the watcher is stuck"
+            return [*self.snapshots]
+
+    def stop(self) -> None:
+        """Look no more."""
         self._last.set()
         self._thread.join(CATCH_UP_TIMEOUT_S + 5)
-        self._check()
-        return self.snapshots
 
     def __enter__(self) -> Self:
         self.start()
@@ -59,8 +67,7 @@ class Watcher:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._last.set()
-        self._thread.join(CATCH_UP_TIMEOUT_S + 5)
+        self.stop()
 
     def _check(self) -> None:
         if self._failure is not None:
@@ -70,9 +77,9 @@ class Watcher:
         try:
             asyncio.run(self._watch())
         except BaseException as failure:
-            self._failure = failure
-        finally:
-            self._begun.set()
+            with self._looked:
+                self._failure = failure
+                self._looked.notify_all()
 
     async def _watch(self) -> None:
         reader = Consumer(self._bootstrap, isolation_level="read_committed")
@@ -87,12 +94,12 @@ class Watcher:
             await reader.seek_to_beginning()
             while not self._last.is_set():
                 await self._look(reader, partitions)
-                self._begun.set()
                 self._keep(await reader.poll(POLL_MS))
-            await self._look(reader, partitions)
 
     async def _look(self, reader: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """One moment: wait until all below its last stable offsets has been read."""
+        with self._looked:
+            self._looks_begun += 1
         async with asyncio.timeout(CATCH_UP_TIMEOUT_S):
             ends = await reader.end_offsets(partitions)
             while any([await reader.position(tp) < end for tp, end in ends.items()]):
@@ -100,6 +107,9 @@ class Watcher:
         rows = [*self._below(ends)]
         if rows or not self.snapshots:
             self.snapshots.append(rows)
+        with self._looked:
+            self._looks_done += 1
+            self._looked.notify_all()
 
     def _keep(self, records: Iterable[ConsumerRecord]) -> None:
         for record in records:
