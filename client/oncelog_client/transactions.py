@@ -345,8 +345,8 @@ class ProducerTransaction:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing will be sent any more."""
-        return self.state is State.FATAL_ERROR
+        """Whether nothing will be sent any more, as it could not be committed."""
+        return self.state in (State.ABORTABLE_ERROR, State.FATAL_ERROR)
 
     def may_send(self, partition: TopicPartition) -> bool:
         """Whether a batch may go to this partition: it is part of the transaction."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from oncelog_client import Admin, IllegalStateError, KafkaError, NewTopic, Producer, TopicPartition
 from oncelog_client.errors import RecordTooLargeError
 from oncelog_protocol.records.record import EncodedRecords, NewRecord
-from tests.client.reading import read_values
+from tests.client.reading import DEADLINE_S, read_values
 
 
 def encoded(*values: bytes) -> EncodedRecords:
@@ -85,7 +87,9 @@ async def test_a_part_that_cannot_be_written_fails_them_all(
         written = await producer.send_encoded(
             TopicPartition(name, 0), encoded(b"small", b"x" * 4000, b"small")
         )
-        await producer.flush()
+        # What follows in the partition is given up at once, not after delivery_timeout_ms.
+        async with asyncio.timeout(DEADLINE_S):
+            await producer.flush()
         assert isinstance(written.exception(), RecordTooLargeError)
         with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
             await producer.commit_transaction()
