@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import signal
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from typing import Any, Final, Self
 
 from tests.spark.fail_points import FailPoints
 from tests.spark.pipeline import Pipeline
+from tests.spark.processes import kill
 from tests.spark.session import LOCAL, ROOT, Spark
 
 START_TIMEOUT_S: Final = 90.0
@@ -83,7 +83,7 @@ class Driver:
         Python workers of theirs that still run see it as they read on."""
         if self._process is not None:
             if self.jvm_pid:
-                os.kill(self.jvm_pid, signal.SIGKILL)
+                kill(self.jvm_pid)
             self._process.kill()
             self._end()
 
