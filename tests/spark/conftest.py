@@ -23,6 +23,7 @@ from tests.spark.topics import Topics
 # What a user may wait for, a test need not.
 QUICK = {
     "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.backoff.ms": "200",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
 LOG_LINES = 60

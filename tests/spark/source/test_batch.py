@@ -1,29 +1,248 @@
-"""`spark.read.format("oncelog")` on a real Spark and a real broker."""
+"""`spark.read.format("oncelog")`: every option of a batch, on both brokers."""
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+import datetime as dt
+import json
+from typing import Any
 
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from tests.spark.source.changing import create_compacted, open_transaction, truncate
+from tests.spark.source.reading import frame, values
 from tests.spark.topics import Row, Topics
 
 T0 = 1_700_000_000_000
+HEADERS = ArrayType(
+    StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+)
+OFFICIAL = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+    ]
+)
 
 
-def test_a_batch_has_every_column_of_the_official_source(
-    spark: SparkSession, topics: Topics, name: str
-) -> None:
-    topics.create(name, partitions=2)
+def at(timestamp_ms: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(timestamp_ms / 1000)
+
+
+def filled(log: Topics, name: str) -> str:
+    """Two partitions of five records each, a second apart: values 00 to 04 and 10 to 14."""
+    log.create(name, partitions=2)
+    log.append(
+        name,
+        [
+            Row(b"%d%d" % (partition, number), None, partition, (), T0 + 1_000 * number)
+            for partition in range(2)
+            for number in range(5)
+        ],
+    )
+    return name
+
+
+def test_a_batch_has_the_official_columns(spark: SparkSession, log: Topics, name: str) -> None:
+    log.create(name, partitions=2)
     rows = [
         Row(b"a\xff", b"k", 0, (("h", b"\x00"), ("h", None)), T0),
         Row(None, b"gone", 1, (), T0 + 1),
         Row(b"", None, 1, (), T0 + 2),
     ]
-    topics.append(name, rows)
-    frame = (
-        spark.read.format("oncelog")
-        .option("kafka.bootstrap.servers", topics.bootstrap)
-        .option("subscribe", name)
-        .load()
-    )
-    found = frame.collect()
-    assert len(found) == 3
+    log.append(name, rows)
+    plain = frame(spark, log, subscribe=name)
+    assert plain.schema == OFFICIAL
+    found = frame(spark, log, subscribe=name, includeHeaders="true")
+    assert found.schema == StructType([*OFFICIAL.fields, StructField("headers", HEADERS)])
+    headers = [("h", b"\x00"), ("h", None)]
+    assert [tuple(row) for row in found.orderBy("partition", "offset").collect()] == [
+        (b"k", b"a\xff", name, 0, 0, at(T0), 0, headers),
+        (b"gone", None, name, 1, 0, at(T0 + 1), 0, None),
+        (None, b"", name, 1, 1, at(T0 + 2), 0, None),
+    ]
+    assert plain.orderBy("partition", "offset").collect() == [
+        row[:7] for row in found.orderBy("partition", "offset").collect()
+    ]
+
+
+def test_a_schema_is_a_projection(spark: SparkSession, topics: Topics, name: str) -> None:
+    filled(topics, name)
+    reader = spark.read.format("oncelog").option("subscribe", name)
+    reader = reader.option("kafka.bootstrap.servers", topics.bootstrap)
+    found = reader.schema("offset bigint, value binary").load()
+    assert sorted(map(tuple, found.collect()))[:2] == [(0, b"00"), (0, b"10")]
+    with pytest.raises(PySparkException, match="column value is binary, not string"):
+        reader.schema("value string").load().collect()
+    with pytest.raises(PySparkException, match="no column 'payload': there are key binary"):
+        reader.schema("payload binary").load().collect()
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({}, "00 01 02 03 04 10 11 12 13 14"),
+        (
+            {"startingOffsets": "earliest", "endingOffsets": "latest"},
+            "00 01 02 03 04 10 11 12 13 14",
+        ),
+        ({"startingOffsets": {0: 3, 1: -2}, "endingOffsets": {0: -1, 1: 2}}, "03 04 10 11"),
+        ({"startingTimestamp": T0 + 3_000}, "03 04 13 14"),
+        ({"startingTimestamp": T0 + 2_500, "endingTimestamp": T0 + 3_500}, "03 13"),
+        ({"endingTimestamp": T0 + 99_000}, "00 01 02 03 04 10 11 12 13 14"),
+        (
+            {
+                "startingOffsetsByTimestamp": {0: T0 + 4_000, 1: T0 + 1_000},
+                "endingOffsetsByTimestamp": {0: T0 + 9_000, 1: T0 + 2_000},
+            },
+            "04 11",
+        ),
+        (
+            {
+                "startingTimestamp": T0 + 4_000,
+                "startingOffsetsByTimestamp": {0: T0, 1: T0},
+                "startingOffsets": "earliest",
+            },
+            "04 14",
+        ),
+        (
+            {
+                "startingTimestamp": T0 + 99_000,
+                "startingOffsetsByTimestampStrategy": "latest",
+            },
+            "",
+        ),
+    ],
+)
+def test_a_batch_reads_from_its_start_to_its_end(
+    spark: SparkSession, log: Topics, name: str, options: dict[str, Any], wanted: str
+) -> None:
+    filled(log, name)
+    given = {
+        option: json.dumps({name: value}) if isinstance(value, dict) else str(value)
+        for option, value in options.items()
+    }
+    assert values(frame(spark, log, subscribe=name, **given)) == wanted.encode().split()
+
+
+def test_three_ways_say_what_is_read(spark: SparkSession, log: Topics, name: str) -> None:
+    first, second = filled(log, f"{name}.a"), filled(log, f"{name}.b")
+    log.create(f"{name}.empty")
+    both = [f"{partition}{number}".encode() for partition in (0, 1) for number in range(5)] * 2
+    assert values(frame(spark, log, subscribe=f"{first}, {second}")) == both
+    assert values(frame(spark, log, subscribePattern=f"{name}\\..*")) == both
+    assigned = json.dumps({first: [1], second: [0]})
+    assert values(frame(spark, log, assign=assigned)) == both[5:10] + both[:5]
+
+
+def test_more_tasks_read_the_same(spark: SparkSession, topics: Topics, name: str) -> None:
+    filled(topics, name)
+    whole = frame(spark, topics, subscribe=name)
+    assert whole.rdd.getNumPartitions() == 2
+    for options, tasks in (
+        ({"minPartitions": "5"}, 6),
+        ({"maxRecordsPerPartition": "2"}, 6),
+        ({"minPartitions": "10", "maxRecordsPerPartition": "2"}, 10),
+    ):
+        found = frame(spark, topics, subscribe=name, **options)
+        assert found.rdd.getNumPartitions() == tasks
+        assert values(found) == values(whole)
+
+
+def test_only_committed_records_are_read_unless_told_otherwise(
+    spark: SparkSession, log: Topics, name: str
+) -> None:
+    log.create(name, partitions=1)
+    log.append(name, [b"a"])
+    log.append_transaction(name, [b"b", b"c"])
+    log.append_transaction(name, [b"d"], commit=False)
+    log.append(name, [b"e"])
+    with open_transaction(log, name, [b"f"]):
+        log.append(name, [b"g"])
+        committed = frame(spark, log, subscribe=name)
+        assert values(committed) == [b"a", b"b", b"c", b"e"]
+        level = {"kafka__isolation__level": "read_uncommitted"}
+        uncommitted = frame(spark, log, subscribe=name, **level)
+        assert values(uncommitted) == [b"a", b"b", b"c", b"d", b"e", b"f", b"g"]
+
+
+def test_a_compacted_topic_has_gaps_and_no_losses(
+    spark: SparkSession, log: Topics, name: str
+) -> None:
+    create_compacted(log, name, keys=3, records=40)
+    found = frame(spark, log, subscribe=name).select("key", "offset").collect()
+    assert 3 <= len(found) < 40
+    assert max(row.offset for row in found) == 39
+    assert len({bytes(row.key) for row in found}) == 3
+
+
+def test_truncated_offsets_are_an_error_with_both_or_left_out(
+    spark: SparkSession, log: Topics, name: str
+) -> None:
+    filled(log, name)
+    truncate(log, name, 0, before=3)
+    given = {"subscribe": name, "startingOffsets": json.dumps({name: {"0": 1, "1": 0}})}
+    with pytest.raises(PySparkException) as caught:
+        frame(spark, log, **given).collect()
+    message = f"topic {name}, partition 0: offset 1 was next, but the log begins at offset 3 now"
+    assert message in str(caught.value)
+    kept = values(frame(spark, log, failOnDataLoss="false", **given))
+    assert kept == b"03 04 10 11 12 13 14".split()
+
+
+def test_an_end_beyond_the_log_is_an_error_or_left_out(
+    spark: SparkSession, topics: Topics, name: str
+) -> None:
+    filled(topics, name)
+    given = {"subscribe": name, "endingOffsets": json.dumps({name: {"0": 9, "1": 1}})}
+    message = f"topic {name}, partition 0 was to be read up to offset 9, but ends at offset 5"
+    with pytest.raises(PySparkException, match=message):
+        frame(spark, topics, **given).collect()
+    kept = values(frame(spark, topics, failOnDataLoss="false", **given))
+    assert kept == b"00 01 02 03 04 10".split()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"subscribe": "nowhere"}, "there is no nowhere at 127.0.0.1"),
+        ({"subscribe": "{}, nowhere"}, "there is no nowhere at 127.0.0.1"),
+        ({"assign": '{{"{}":[7]}}'}, "there is no {}-7 at 127.0.0.1"),
+        (
+            {"subscribe": "{}", "startingOffsets": '{{"{}":{{"0":1,"2":1}}}}'},
+            "must name all partitions, not named: {0}-1; not there: {0}-2",
+        ),
+        (
+            {"subscribe": "{}", "startingTimestamp": "1900000000000"},
+            "{}-0 has no record at or after timestamp 1900000000000",
+        ),
+        ({"subscribe": "{}", "startingOffsets": "latest"}, "latest (-1) is no start of a batch"),
+        ({"subscribe": "{}", "minPartitions": "0"}, "option minPartitions='0': must be 1 or more"),
+        ({"subscribe": "{}", "kafka.auto.offset.reset": "latest"}, "use startingOffsets"),
+        ({"subscribe": "{}", "assign": "x"}, "only one of subscribe, subscribePattern, assign"),
+    ],
+)
+def test_what_cannot_be_read_is_said(
+    spark: SparkSession, topics: Topics, name: str, options: dict[str, str], message: str
+) -> None:
+    filled(topics, name)
+    given = {option: value.format(name) for option, value in options.items()}
+    with pytest.raises(PySparkException) as caught:
+        frame(spark, topics, **given).collect()
+    assert message.format(name) in str(caught.value)

@@ -59,6 +59,15 @@ def truncated(partition: TopicPartition, start: int, log_start: int) -> str:
     )
 
 
+def emptied(partition: TopicPartition, start: int, log_start: int) -> str:
+    """The log has come to end before an offset that was there when the batch was planned."""
+    return (
+        f"topic {partition.topic}, partition {partition.partition}: offset {start} was next,"
+        f" but the log, which begins at offset {log_start}, ends before it: was the topic created"
+        " again?"
+    )
+
+
 def begun_late(partition: TopicPartition, log_start: int) -> str:
     """A new partition of a topic that is being read, of which something is gone already."""
     return (

@@ -33,8 +33,8 @@ class PartitionReads:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of an `OffsetRange`; nothing for None, which Spark makes of an empty list.
 
-        Where the log begins after an offset that is due: raises DataLossError, or goes on where it
-        begins.
+        Where the log has no offset that is due: raises DataLossError, or goes on where it begins,
+        or stops where it ends before that.
         """
         if partition.value is None:
             return
@@ -44,11 +44,15 @@ class PartitionReads:
                 yield from read_range(self.settings, one, start, end, self.columns)
                 return
             except DataLost as lost:
-                loss = data_loss.truncated(one, lost.wanted, lost.log_start_offset)
+                start = lost.log_start_offset
+                is_truncated = start > lost.wanted
+                say = data_loss.truncated if is_truncated else data_loss.emptied
+                loss = say(one, lost.wanted, start)
                 if self.fail_on_data_loss:
                     raise data_loss.error([loss]) from lost
                 _log.warning("%s", loss)
-                start = max(lost.wanted, lost.log_start_offset)
+                if not is_truncated:
+                    return
 
 
 def input_partitions(ranges: list[OffsetRange], options: SourceOptions) -> list[InputPartition]:

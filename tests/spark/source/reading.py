@@ -1,0 +1,124 @@
+"""Queries of the tests: a batch read, and a stream whose micro-batches are written down."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tests.spark.topics import Topics
+
+DEADLINE_S: Final = 60.0
+
+# Losses and missing topics are believed at the second look.
+PATIENCE: Final = {"fetchOffset.numRetries": "2", "fetchOffset.retryIntervalMs": "20"}
+
+Records = list[tuple[int, int]]
+
+
+def frame(spark: SparkSession, log: Topics, **options: str) -> DataFrame:
+    """`spark.read` of the source."""
+    return spark.read.format("oncelog").options(**_options(log, options)).load()
+
+
+def values(rows: DataFrame) -> list[bytes | None]:
+    """By topic, partition and offset."""
+    found = rows.orderBy("topic", "partition", "offset").collect()
+    return [None if row.value is None else bytes(row.value) for row in found]
+
+
+class Stream:
+    """A query into nothing. `batches`: (id, rows as (partition, offset, value)) in the order they
+    were run; one that was run again is there twice."""
+
+    def __init__(self, spark: SparkSession, log: Topics, checkpoint: str, **options: str) -> None:
+        self._spark = spark
+        self._log = log
+        self.checkpoint = Path(checkpoint)
+        self.options = options
+        self.batches: list[tuple[int, list[tuple[int, int, bytes]]]] = []
+        self.after_batch: Callable[[int], object] = lambda batch_id: None
+
+    def start(self, **trigger: Any) -> StreamingQuery:
+        """Start the query, or start it again; as fast as it can unless there is a trigger."""
+        source = self._spark.readStream.format("oncelog").options(
+            **_options(self._log, self.options)
+        )
+        writer = source.load().writeStream.option("checkpointLocation", str(self.checkpoint))
+        return (
+            writer.trigger(**(trigger or {"processingTime": "0 seconds"}))
+            .foreachBatch(self._take)
+            .start()
+        )
+
+    def run(self, **trigger: Any) -> list[dict[str, Any]]:
+        """Until there is nothing more (`availableNow`), or with a trigger that ends; the progress
+        of the micro-batches. Raises StreamingQueryException."""
+        query = self.start(**(trigger or {"availableNow": True}))
+        assert query.awaitTermination(int(DEADLINE_S)), "the query does not end"
+        return progress(query)
+
+    def failure(self) -> str:
+        """What a run fails with."""
+        try:
+            self.run()
+        except StreamingQueryException as error:
+            return str(error)
+        raise AssertionError("the query did not fail")
+
+    def forget_commit(self, batch_id: int) -> None:
+        """As if the driver had died before it knew that the batch was done: it is run again."""
+        for name in (f"{batch_id}", f".{batch_id}.crc"):
+            (self.checkpoint / "commits" / name).unlink(missing_ok=True)
+
+    def lose_checkpoint(self) -> None:
+        shutil.rmtree(self.checkpoint)
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(rows) for _, rows in self.batches]
+
+    @property
+    def values(self) -> list[bytes]:
+        """Of all micro-batches, sorted."""
+        return sorted(value for _, rows in self.batches for _, _, value in rows)
+
+    def _take(self, rows: DataFrame, batch_id: int) -> None:
+        found: list[Row] = rows.select("partition", "offset", "value").collect()
+        self.batches.append((batch_id, sorted((r[0], r[1], bytes(r[2])) for r in found)))
+        self.after_batch(batch_id)
+
+
+def progress(query: StreamingQuery) -> list[dict[str, Any]]:
+    """Of each micro-batch, as JSON."""
+    return [json.loads(one.json) for one in query.recentProgress]
+
+
+def wait_until(condition: Callable[[], object], query: StreamingQuery, what: str) -> None:
+    """Return once `condition()` is true; fails after a minute, or when the query has failed."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert query.isActive, query.exception()
+        assert time.monotonic() < deadline, f"not within {DEADLINE_S:g} s: {what}"
+        time.sleep(0.02)
+
+
+def failure_of(query: StreamingQuery) -> str:
+    """What a running query fails with."""
+    try:
+        query.awaitTermination(int(DEADLINE_S))
+    except StreamingQueryException as error:
+        return str(error)
+    raise AssertionError("the query did not fail")
+
+
+def _options(log: Topics, more: dict[str, str]) -> dict[str, str]:
+    named = {name.replace("__", "."): value for name, value in more.items()}
+    return {"kafka.bootstrap.servers": log.bootstrap, **PATIENCE, **named}

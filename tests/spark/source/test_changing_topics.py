@@ -1,0 +1,140 @@
+"""Topics that grow, shrink, go and come back while a query reads them: nothing is lost unsaid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.broker import Oncelog
+from tests.spark.session import Spark
+from tests.spark.source.changing import delete, grow, truncate
+from tests.spark.source.reading import Stream, failure_of, wait_until
+from tests.spark.topics import Row, Topics
+
+
+@pytest.fixture
+def stream(spark: SparkSession, log: Topics, name: str, checkpoint: str) -> Stream:
+    """A query of a topic of its own: two partitions with two records each."""
+    log.create(name, partitions=2)
+    append(log, name, 0, 2)
+    options = {"subscribe": name, "startingOffsets": "earliest"}
+    return Stream(spark, log, checkpoint, **options)
+
+
+def append(log: Topics, name: str, first: int, end: int, partitions: int = 2) -> None:
+    log.append(
+        name,
+        [
+            Row(b"%d%d" % (partition, number), None, partition)
+            for number in range(first, end)
+            for partition in range(partitions)
+        ],
+    )
+
+
+def test_new_partitions_are_read_from_their_first_record(
+    log: Topics, name: str, stream: Stream
+) -> None:
+    query = stream.start()
+    wait_until(lambda: len(stream.values) == 4, query, "what is there is read")
+    grow(log, name, 3)
+    append(log, name, 2, 4, partitions=3)
+    wait_until(lambda: len(stream.values) == 10, query, "the new partition is found")
+    query.stop()
+    assert stream.values == [b"00", b"01", b"02", b"03", b"10", b"11", b"12", b"13", b"22", b"23"]
+    grow(log, name, 4)
+    append(log, name, 4, 5, partitions=4)
+    stream.run()
+    assert stream.values[-1] == b"34"
+    assert len(stream.values) == 14
+
+
+def test_new_topics_of_a_pattern_are_read_from_their_first_record(
+    log: Topics, name: str, stream: Stream
+) -> None:
+    del stream.options["subscribe"]
+    stream.options["subscribePattern"] = f"{name}.*"
+    stream.run()
+    log.create(f"{name}-more", partitions=1)
+    append(log, f"{name}-more", 7, 9, partitions=1)
+    truncate(log, f"{name}-more", 0, before=1)
+    stream.run()
+    assert stream.values == [b"00", b"01", b"08", b"10", b"11"]
+
+
+def test_a_truncated_log_ends_the_query_with_both_offsets_or_is_a_warning(
+    log: Topics, name: str, stream: Stream, spark_driver: Spark
+) -> None:
+    stream.run()
+    append(log, name, 2, 6)
+    truncate(log, name, 1, before=5)
+    loss = f"topic {name}, partition 1: offset 2 was next, but the log begins at offset 5 now"
+    assert loss in stream.failure()
+    stream.options["failOnDataLoss"] = "false"
+    stream.run()
+    assert stream.values == [b"00", b"01", b"02", b"03", b"04", b"05", b"10", b"11", b"15"]
+    assert loss in spark_driver.log.read_text(errors="replace")
+
+
+def test_a_deleted_topic_ends_a_running_query_with_both_offsets(
+    log: Topics, name: str, stream: Stream
+) -> None:
+    query = stream.start()
+    wait_until(lambda: len(stream.values) == 4, query, "what is there is read")
+    delete(log, name)
+    message = failure_of(query)
+    for partition in (0, 1):
+        assert (
+            f"topic {name}, partition {partition} is gone:"
+            " what was there from offset 2 to offset 2 may not have been read"
+        ) in message
+
+
+def test_a_query_without_one_of_its_topics_goes_on_with_the_others_if_told_so(
+    log: Topics, name: str, stream: Stream, spark_driver: Spark
+) -> None:
+    other = log.create(f"{name}-other", partitions=1)
+    append(log, other, 8, 9, partitions=1)
+    stream.options["subscribe"] = f"{name},{other}"
+    stream.run()
+    delete(log, other)
+    append(log, name, 2, 3)
+    gone = f"topic {other}, partition 0 is gone: what was there from offset 1"
+    assert gone in stream.failure()
+    stream.options["failOnDataLoss"] = "false"
+    batches = stream.run()
+    assert stream.values == [b"00", b"01", b"02", b"08", b"10", b"11", b"12"]
+    assert batches[-1]["sources"][0]["endOffset"] == {name: {"0": 3, "1": 3}}
+    assert gone in spark_driver.log.read_text(errors="replace")
+
+
+def test_a_topic_that_is_created_again_is_noticed_and_read_anew_if_told_so(
+    log: Topics, name: str, stream: Stream
+) -> None:
+    query = stream.start()
+    wait_until(lambda: len(stream.values) == 4, query, "what is there is read")
+    query.stop()
+    delete(log, name)
+    log.create(name, partitions=2)
+    append(log, name, 5, 6)
+    message = stream.failure()
+    assert f"topic {name}, partition 1 was read up to offset 2, but ends at offset 1" in message
+
+
+def test_a_broker_that_is_away_for_a_while_is_waited_for(
+    spark: SparkSession, fresh_broker: Oncelog, name: str, tmp_path: Path
+) -> None:
+    topics = Topics(fresh_broker.address)
+    topics.create(name, partitions=1)
+    topics.append(name, [b"a"])
+    options = {"subscribe": name, "startingOffsets": "earliest"}
+    stream = Stream(spark, topics, str(tmp_path / "checkpoint"), **options)
+    query = stream.start()
+    wait_until(lambda: stream.values == [b"a"], query, "what is there is read")
+    fresh_broker.kill()
+    fresh_broker.start()
+    topics.append(name, [b"b"])
+    wait_until(lambda: stream.values == [b"a", b"b"], query, "the broker is back")
+    query.stop()

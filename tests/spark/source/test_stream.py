@@ -1,0 +1,273 @@
+"""`spark.readStream.format("oncelog")`: where a query starts, how much a micro-batch takes, and that
+one which is run again reads the same."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import SparkSession
+
+from oncelog_client.values import TopicPartition
+from tests.spark.source.changing import committed, open_transaction
+from tests.spark.source.reading import Stream, progress, wait_until
+from tests.spark.topics import Row, Topics
+
+T0 = 1_700_000_000_000
+
+
+def filled(log: Topics, name: str, count: int = 5) -> str:
+    """Two partitions of so many records each, a second apart: values 00 to 04 and 10 to 14."""
+    log.create(name, partitions=2)
+    append(log, name, range(count))
+    return name
+
+
+def append(log: Topics, name: str, numbers: range, partitions: tuple[int, ...] = (0, 1)) -> None:
+    log.append(
+        name,
+        [
+            Row(b"%d%d" % (partition, number), None, partition, (), T0 + 1_000 * number)
+            for number in numbers
+            for partition in partitions
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "start"),
+    [
+        ({"startingOffsets": "earliest"}, (0, 0)),
+        ({"startingOffsets": "latest"}, (5, 5)),
+        ({}, (5, 5)),
+        ({"startingOffsets": {"0": 3, "1": -2}}, (3, 0)),
+        ({"startingTimestamp": T0 + 3_000, "startingOffsets": "earliest"}, (3, 3)),
+        ({"startingOffsetsByTimestamp": {"0": T0 + 4_000, "1": T0}}, (4, 0)),
+    ],
+)
+def test_the_first_batch_is_empty_and_fixes_the_start(
+    spark: SparkSession,
+    topics: Topics,
+    name: str,
+    checkpoint: str,
+    options: dict[str, Any],
+    start: tuple[int, int],
+) -> None:
+    filled(topics, name)
+    given = {
+        option: json.dumps({name: value}) if isinstance(value, dict) else str(value)
+        for option, value in options.items()
+    }
+    stream = Stream(spark, topics, checkpoint, subscribe=name, **given)
+    batches = stream.run()
+    first, second = start
+    assert batches[0]["sources"][0]["endOffset"] == {name: {"0": first, "1": second}}
+    assert stream.sizes[0] == 0
+    assert stream.values == [
+        *(b"0%d" % number for number in range(first, 5)),
+        *(b"1%d" % number for number in range(second, 5)),
+    ]
+
+
+def test_a_first_batch_that_is_repeated_has_the_same_start(
+    spark: SparkSession, log: Topics, name: str, checkpoint: str
+) -> None:
+    filled(log, name)
+    stream = Stream(spark, log, checkpoint, subscribe=name, startingOffsets="latest")
+    stream.run()
+    # The driver dies before batch 0 is done, and records come before it is back.
+    append(log, name, range(5, 7))
+    stream.forget_commit(0)
+    stream.run()
+    assert stream.values == [b"05", b"06", b"15", b"16"]
+    assert [batch_id for batch_id, _ in stream.batches] == [0, 0, 1]
+
+
+def test_a_batch_that_is_repeated_reads_the_same(
+    spark: SparkSession, log: Topics, name: str, checkpoint: str
+) -> None:
+    filled(log, name)
+    options = {"subscribe": name, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "6"}
+    stream = Stream(spark, log, checkpoint, **options)
+    stream.run()
+    assert [batch_id for batch_id, _ in stream.batches] == [0, 1, 2]
+    append(log, name, range(5, 7))
+    stream.forget_commit(2)
+    # Not even the options count for it.
+    stream.options = {"subscribe": name, "maxOffsetsPerTrigger": "1", "minPartitions": "4"}
+    stream.run()
+    assert stream.batches[3] == stream.batches[2]
+    assert [len(rows) for _, rows in stream.batches[4:]] == [1, 1, 1, 1]
+    assert stream.values == sorted(
+        [*stream_values(range(7)), *(value for _, _, value in stream.batches[2][1])]
+    )
+
+
+def stream_values(numbers: range) -> list[bytes]:
+    return [b"%d%d" % (partition, number) for partition in (0, 1) for number in numbers]
+
+
+def test_available_now_reads_what_was_there_in_proportion_and_no_more(
+    spark: SparkSession, log: Topics, name: str, checkpoint: str
+) -> None:
+    filled(log, name, 2)
+    append(log, name, range(2, 10), partitions=(1,))
+    options = {"subscribe": name, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "6"}
+    stream = Stream(spark, log, checkpoint, **options)
+    stream.after_batch = lambda batch_id: append(log, name, range(90, 92)) if not batch_id else None
+    batches = stream.run()
+    assert stream.sizes == [0, 6, 6]
+    by_partition = [sum(1 for row in rows if row[0] == 0) for _, rows in stream.batches]
+    assert by_partition == [0, 1, 1]
+    assert stream.values == [b"00", b"01", *(b"1%d" % number for number in range(10))]
+    target = {name: {"0": 2, "1": 10}}
+    assert [one["sources"][0]["latestOffset"] for one in batches] == [target] * 3
+    stream.after_batch = lambda batch_id: None
+    stream.run()
+    assert stream.values[2:4] == [b"090", b"091"]
+
+
+def test_once_reads_all_there_is_in_one_batch_and_repeats_it_exactly(
+    spark: SparkSession, topics: Topics, name: str, checkpoint: str
+) -> None:
+    filled(topics, name)
+    options = {"subscribe": name, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "6"}
+    stream = Stream(spark, topics, checkpoint, **options)
+    stream.run(once=True)
+    assert stream.sizes == [10]
+    append(topics, name, range(5, 7))
+    stream.forget_commit(0)
+    stream.run(once=True)
+    assert stream.batches[1] == stream.batches[0]
+    stream.run(once=True)
+    assert stream.values[-1] == b"16"
+    assert len(stream.values) == 24
+
+
+def test_a_query_goes_on_behind_open_transactions_and_over_aborted_ones(
+    spark: SparkSession, log: Topics, name: str, checkpoint: str
+) -> None:
+    log.create(name, partitions=1)
+    log.append(name, [b"a"])
+    log.append_transaction(name, [b"b"], commit=False)
+    log.append_transaction(name, [b"c"])
+    stream = Stream(spark, log, checkpoint, subscribe=name, startingOffsets="earliest")
+    with open_transaction(log, name, [b"d"]):
+        log.append(name, [b"e"])
+        stream.run()
+        assert stream.values == [b"a", b"c"]
+    batches = stream.run()
+    assert stream.values == [b"a", b"c", b"d", b"e"]
+    ends = log.end_offsets(name)
+    assert batches[-1]["sources"][0]["endOffset"] == {name: {"0": ends[0]}}
+
+
+def test_read_uncommitted_reads_up_to_the_high_watermark(
+    spark: SparkSession, topics: Topics, name: str, checkpoint: str
+) -> None:
+    topics.create(name, partitions=1)
+    topics.append_transaction(name, [b"a"], commit=False)
+    level = {"kafka__isolation__level": "read_uncommitted"}
+    options = {"subscribe": name, "startingOffsets": "earliest"}
+    stream = Stream(spark, topics, checkpoint, **options, **level)
+    with open_transaction(topics, name, [b"b"]):
+        stream.run()
+        assert stream.values == [b"a", b"b"]
+        # Its position is beyond the last stable offset: that is no loss, there is just no more.
+        stream.options = options
+        stream.run()
+        assert stream.values == [b"a", b"b"]
+    topics.append(name, [b"c"])
+    stream.run()
+    assert stream.values == [b"a", b"b", b"c"]
+
+
+def test_few_records_wait_for_more_but_not_for_ever(
+    spark: SparkSession, topics: Topics, name: str, checkpoint: str
+) -> None:
+    filled(topics, name)
+    options = {"subscribe": name, "startingOffsets": "earliest", "minOffsetsPerTrigger": "4"}
+    stream = Stream(spark, topics, checkpoint, **options, maxTriggerDelay="1h")
+    query = stream.start()
+    wait_until(lambda: len(stream.values) == 10, query, "the first batch waits for nobody")
+    append(topics, name, range(5, 6))
+    wait_until(lambda: latest(query) == 6, query, "the new records are seen")
+    assert len(stream.values) == 10
+    append(topics, name, range(6, 7))
+    wait_until(lambda: len(stream.values) == 14, query, "four are enough")
+    query.stop()
+    append(topics, name, range(7, 8))
+    stream.options["maxTriggerDelay"] = "1ms"
+    query = stream.start()
+    wait_until(lambda: len(stream.values) == 16, query, "two are enough after the delay")
+    query.stop()
+
+
+def latest(query: Any) -> int | None:
+    """Of partition 0, as the source reports it."""
+    found = query.lastProgress
+    offsets = found and json.loads(found.json)["sources"][0]["latestOffset"]
+    return next(iter(offsets.values()))["0"] if offsets else None
+
+
+def test_more_tasks_share_a_micro_batch(
+    spark: SparkSession, topics: Topics, name: str, checkpoint: str
+) -> None:
+    filled(topics, name)
+    options = {"subscribe": name, "startingOffsets": "earliest", "maxRecordsPerPartition": "2"}
+    stream = Stream(spark, topics, checkpoint, **options)
+    stream.run()
+    assert stream.values == stream_values(range(5))
+
+
+def test_positions_are_committed_for_a_group_one_batch_late(
+    spark: SparkSession, log: Topics, name: str, checkpoint: str
+) -> None:
+    filled(log, name)
+    group = f"lag-of-{name}"
+    options = {"subscribe": name, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "6"}
+    stream = Stream(spark, log, checkpoint, **options, commitOffsetsToGroup=group)
+    stream.run()
+    assert committed(log, group) == {TopicPartition(name, 0): 3, TopicPartition(name, 1): 3}
+    append(log, name, range(5, 6))
+    stream.run()
+    assert committed(log, group) == {TopicPartition(name, 0): 5, TopicPartition(name, 1): 5}
+
+
+def test_progress_tells_how_far_there_is_and_how_far_it_got(
+    spark: SparkSession, topics: Topics, name: str, checkpoint: str
+) -> None:
+    filled(topics, name)
+    options = {"subscribe": name, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "6"}
+    stream = Stream(spark, topics, checkpoint, **options)
+    query = stream.start()
+    wait_until(lambda: len(stream.values) == 10, query, "all is read")
+    query.stop()
+    ends = [one["sources"][0] for one in progress(query)]
+    assert ends[1]["endOffset"] == {name: {"0": 3, "1": 3}}
+    assert ends[1]["latestOffset"] == {name: {"0": 5, "1": 5}}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"endingOffsets": "latest"}, "option endingOffsets='latest': a stream has no end"),
+        ({"maxTriggerDelay": "soon"}, "option maxTriggerDelay='soon': is no time such as 15m"),
+        ({"startingOffsets": "oldest"}, "option startingOffsets='oldest': is no JSON"),
+        ({"subscribe": "nowhere"}, "there is no nowhere at 127.0.0.1"),
+    ],
+)
+def test_what_cannot_be_done_is_said_by_the_query(
+    spark: SparkSession,
+    topics: Topics,
+    name: str,
+    checkpoint: str,
+    options: dict[str, str],
+    message: str,
+) -> None:
+    topics.create(name)
+    with pytest.raises((PySparkException, StreamingQueryException)) as caught:
+        Stream(spark, topics, checkpoint, **{"subscribe": name, **options}).run()
+    assert message in str(caught.value)
