@@ -149,11 +149,13 @@ class GroupCommit(TransactionalClient):
             await producer.start()
             await producer.adopt_transactions(given, self.group)
             await producer.begin_transaction()
-            for _ in range(self.rng.randint(0, 3)):
-                topic, partition = self.rng.choice(self.world.shared_partitions)
-                value = self.world.recorder.next_value()
-                await self.send(producer, attempt, topic, partition, value)
+            await self.fill(producer, attempt)
             return await producer.hand_over_transaction()
         finally:
             with suppress(KafkaError):
                 await producer.close(timeout_ms=500)
+
+    async def fill(self, producer: Producer, attempt: Attempt) -> None:
+        for _ in range(self.rng.randint(0, 3)):
+            topic, partition = self.rng.choice(self.world.shared_partitions)
+            await self.send(producer, attempt, topic, partition, self.world.recorder.next_value())
