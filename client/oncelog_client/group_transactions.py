@@ -103,6 +103,19 @@ async def commit_group(
     await _ask(cluster, group_id, request, EndTxnResponse, deadline_ms)
 
 
+async def stage_offsets(
+    cluster: Cluster,
+    group_id: str,
+    parent: TransactionMember,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    *,
+    timeout_ms: float,
+) -> None:
+    """AddOffsetsToTxn and TxnOffsetCommit by the parent; its EndTxn is still to come."""
+    check_feature(cluster)
+    await _send_offsets(cluster, group_id, parent, offsets, _deadline(timeout_ms))
+
+
 async def _send_offsets(
     cluster: Cluster,
     group_id: str,

@@ -285,6 +285,18 @@ class Admin:
         """A partition as the durable state of processes that share a producer; no call yet."""
         return StateLog(self._cluster, partition, self._timeout_ms)
 
+    async def stage_group_offsets(
+        self,
+        group_id: str,
+        parent: TransactionMember,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    ) -> None:
+        """The first half of `commit_group`: put offsets of the group into the parent's transaction.
+        `commit_group` without offsets is the other one. Raises FencedInGroupError."""
+        await group_transactions.stage_offsets(
+            self._cluster, group_id, parent, offsets, timeout_ms=self._timeout_ms
+        )
+
     async def commit_group(
         self,
         group_id: str,
@@ -323,6 +335,11 @@ class Admin:
             self._timeout_ms,
             read_committed=isolation_level == "read_committed",
         )
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The features that the broker connected to last has announced, with their levels."""
+        return self._cluster.features
 
     async def describe_cluster(self) -> ClusterDescription:
         """The cluster's id, its brokers, its controller."""

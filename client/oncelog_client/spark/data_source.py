@@ -57,4 +57,6 @@ class OncelogDataSource(DataSource):
 
     # Spark passes these by keyword just before it commits: the names are part of the interface.
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        raise NotImplementedError
+        from .sink.writers import stream_writer
+
+        return stream_writer(Options(self.options), schema, overwrite=overwrite)

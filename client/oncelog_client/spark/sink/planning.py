@@ -128,10 +128,11 @@ def _read_again(state: Planning, answer: Stored) -> Next:
     if isinstance(done, Refusal):
         return state, Raised(done)
     state = replace(state, stored=stored, open_ids=answer.open_ids, done=done)
-    assert state.parent is not None
-    if answer.unfinished is not None:
-        state = replace(state, phase=Phase.ROLL_FORWARD, stored=answer.unfinished.state)
-        return state, RollForward(Step.PLAN_ROLL_FORWARD, state.parent, answer.unfinished)
+    unfinished = answer.unfinished
+    if unfinished is not None:
+        assert state.parent is not None
+        roll_forward = RollForward(Step.PLAN_ROLL_FORWARD, state.parent, unfinished)
+        return replace(state, phase=Phase.ROLL_FORWARD, stored=unfinished.state), roll_forward
     return _open(state)
 
 

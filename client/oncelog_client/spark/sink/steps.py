@@ -1,5 +1,5 @@
-"""The steps of the protocol and the fail points around each; what the driver asks of a back-end, and
-what may come back.
+"""The steps of the protocol and the fail points around each; what the driver asks of a back-end,
+and what may come back.
 
 `planning`, `committing` and `aborting` are machines over these: `step(state, answer)` gives the
 next state and the next command, until the command is an outcome. A back-end (`back_end`) performs

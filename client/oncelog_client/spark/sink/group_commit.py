@@ -1,0 +1,177 @@
+"""A-group: oncelog decides a whole batch by one EndTxn (feature `oncelog.group.transactions`)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from oncelog_client.admin.client import Admin
+from oncelog_client.clock import monotonic_ms
+from oncelog_client.errors import (
+    CommitOutcomeUnknown as UnknownOutcomeError,
+)
+from oncelog_client.errors import (
+    FencedInGroupError,
+    GroupCommitError,
+    IllegalStateError,
+    KafkaError,
+)
+from oncelog_client.producer import Producer
+from oncelog_client.spark.background import background
+from oncelog_client.spark.client_settings import ClientSetup
+from oncelog_client.values import TransactionGroup, TransactionMember
+
+from .messages import CommitKind, Plan
+from .state import SINK_PARTITION, SinkState, decode, encode
+from .steps import (
+    AbortOpen,
+    Answer,
+    Command,
+    Decide,
+    Done,
+    Fence,
+    Fenced,
+    Look,
+    MemberGone,
+    Open,
+    OutcomeUnknown,
+    Outdated,
+    Stage,
+    Stored,
+)
+
+# So long a decision without an answer is asked about again, beyond the time of one call.
+PATIENCE_MS: Final = 120_000
+_ASK_AGAIN_S: Final = 0.2
+
+
+class GroupCommit:
+    """`setup`: of an admin client. Every command but Decide is one round trip, or none."""
+
+    kind = CommitKind.GROUP
+
+    def __init__(self, setup: ClientSetup, sink_id: str, transaction_timeout_ms: int) -> None:
+        self._setup = setup
+        self._sink_id = sink_id
+        self._timeout_ms = transaction_timeout_ms
+
+    def producer_settings(self) -> Mapping[str, Any]:
+        return {}
+
+    async def begin(self, producer: Producer, plan: Plan) -> None:
+        await producer.init_transactions((), plan.sink_id, plan.generation)
+        await producer.begin_transaction()
+
+    async def perform(self, command: Command) -> Answer:
+        admin = await background().client(
+            ("admin", self._setup),
+            lambda: Admin(self._setup.bootstrap_servers, **self._setup.keywords),
+        )
+        match command:
+            case Look():
+                return await self._look(admin, command)
+            case Fence():
+                return await self._fence(admin, command)
+            case Open():
+                return await self._open(admin, command)
+            case AbortOpen():
+                return await self._abort_open(admin, command)
+            case Stage():
+                return await self._stage(admin, command)
+            case Decide():
+                return await self._decide(admin, command.parent, command.members)
+        raise LookupError(f"{command} is of another kind of commit")
+
+    async def _look(self, admin: Admin, look: Look) -> Stored:
+        offsets, open_now = await asyncio.gather(
+            admin.list_group_offsets(self._sink_id, [SINK_PARTITION], require_stable=look.stable),
+            admin.list_transactions(
+                states=["Ongoing"],
+                transactional_id_pattern=f"{re.escape(self._sink_id)}/.*",
+            ),
+        )
+        found = offsets.get(SINK_PARTITION)
+        state: SinkState | None = None if found is None else decode(found, self._sink_id)
+        return Stored(state, tuple(one.transactional_id for one in open_now))
+
+    async def _fence(self, admin: Admin, fence: Fence) -> Answer:
+        group = TransactionGroup(self._sink_id, fence.generation)
+        try:
+            return Fenced(
+                await admin.init_producer(
+                    self._sink_id, group, transaction_timeout_ms=self._timeout_ms
+                )
+            )
+        except FencedInGroupError:
+            return Outdated()
+
+    async def _open(self, admin: Admin, open_: Open) -> Answer:
+        answer = await self._put(admin, open_.parent, open_.state)
+        if isinstance(answer, Done):
+            return await self._decide(admin, open_.parent, ())
+        return answer
+
+    async def _stage(self, admin: Admin, stage: Stage) -> Answer:
+        return await self._put(admin, stage.parent, stage.state)
+
+    async def _put(
+        self, admin: Admin, parent: TransactionMember, state: SinkState
+    ) -> Done | Outdated:
+        try:
+            await admin.stage_group_offsets(self._sink_id, parent, {SINK_PARTITION: encode(state)})
+        except FencedInGroupError:
+            return Outdated()
+        return Done()
+
+    async def _abort_open(self, admin: Admin, abort: AbortOpen) -> Answer:
+        """Idempotent, and no danger to what is decided: that is in the log, and a member with
+        another epoch is refused by a decision that comes late."""
+        group = TransactionGroup(self._sink_id, abort.generation)
+        try:
+            await asyncio.gather(
+                *(
+                    admin.init_producer(one, group, transaction_timeout_ms=self._timeout_ms)
+                    for one in abort.transactional_ids
+                )
+            )
+        except FencedInGroupError:
+            return Outdated()
+        return Done()
+
+    async def _decide(
+        self, admin: Admin, parent: TransactionMember, members: tuple[TransactionMember, ...]
+    ) -> Answer:
+        deadline_ms = monotonic_ms() + PATIENCE_MS
+        while True:
+            try:
+                await admin.commit_group(self._sink_id, parent, members)
+                return Done()
+            except GroupCommitError as error:
+                return MemberGone(error.member, await self._why(admin, error))
+            except FencedInGroupError:
+                return Outdated()
+            except IllegalStateError as error:
+                # The parent's transaction has timed out, or was aborted by a new generation.
+                return MemberGone(parent.transactional_id, error.message)
+            except UnknownOutcomeError as error:
+                if error.fatal or monotonic_ms() > deadline_ms:
+                    return OutcomeUnknown()
+            await asyncio.sleep(_ASK_AGAIN_S)
+
+    async def _why(self, admin: Admin, error: GroupCommitError) -> str:
+        """What the coordinator remembers of the member, for people."""
+        try:
+            found = (await admin.describe_transactions([error.member]))[error.member]
+        except KafkaError:
+            return error.code.name
+        if not found.fences:
+            return f"{error.code.name}, state {found.state}"
+        cause = found.fences[-1].cause
+        if cause != "timed out":
+            return f"{error.code.name}, {cause}"
+        return (
+            f"timed out after {self._timeout_ms} ms: kafka.transaction.timeout.ms must be longer"
+            " than a batch takes, from the first row of a task to the commit"
+        )

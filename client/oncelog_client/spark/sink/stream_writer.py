@@ -1,0 +1,90 @@
+"""`writeStream.format("oncelog")`.
+
+Spark makes a writer twice for each batch, in two processes: one that it pickles and sends to the
+tasks, and a fresh one just before the commit. Only the first one plans, and it does so when it is
+pickled: to make a writer does nothing, or the driver would fence itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.taskcontext import TaskContext
+
+from . import driver, task_writer
+from .attempts import Attempt
+from .checkpoint import query_id, source_end
+from .messages import Intent, Plan, TaskMessage
+from .refusals import SinkError
+from .sink_options import SinkOptions
+
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+
+
+@dataclass
+class CommitMessage(WriterCommitMessage):
+    """What Spark carries from a task to the commit."""
+
+    task: TaskMessage
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._plan: Plan | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Step 0. Spark pickles a writer twice in a row: the plan is the same."""
+        if self._plan is None:
+            self._plan = self._planned()
+        return dict(self.__dict__)
+
+    def _planned(self) -> Plan:
+        options = self._options
+        query = query_id(options.checkpoint_location)
+        sink_id = options.sink_id
+        if sink_id is None:
+            if query is None:
+                raise SinkError(
+                    "option sinkId is needed: the name of this sink, the same after every restart."
+                    " (It can be made of the query's id only where checkpointLocation is given by"
+                    " .option(...) on the writer, as a path that the driver's Python can read.)"
+                )
+            sink_id = f"spark-{query}"
+        kind = driver.commit_kind(options)
+        intent = Intent(sink_id, kind, query_id=query, adopts=options.adopts)
+        return driver.plan(options, intent)
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> CommitMessage:
+        assert self._plan is not None
+        return CommitMessage(
+            task_writer.write(self._plan, self._options, attempt_of(TaskContext.get()), iterator)
+        )
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        end = source_end(self._options.checkpoint_location, batchId)
+        driver.commit(self._options, tasks_of(messages), batchId, end)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        driver.abort(self._options, tasks_of(messages), batchId)
+
+
+def tasks_of(messages: list[WriterCommitMessage | None]) -> list[TaskMessage | None]:
+    return [one.task if isinstance(one, CommitMessage) else None for one in messages]
+
+
+def attempt_of(context: TaskContext | None) -> Attempt:
+    """The properties' names are Spark's own affair: any of them may be missing."""
+    if context is None:
+        return Attempt(-1)
+    batch = context.getLocalProperty(BATCH_ID)
+    return Attempt(
+        context.partitionId(),
+        context.getLocalProperty(QUERY_ID),
+        int(batch) if batch is not None and batch.isdecimal() else None,
+    )
