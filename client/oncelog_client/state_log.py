@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.add_offsets_to_txn import (
@@ -41,10 +41,9 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from oncelog_protocol.records.batch import build_batch, read_records, split_batches
-from oncelog_protocol.records.control import read_marker
+from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.errors import CorruptRecords
-from oncelog_protocol.records.record import Bytes, NewRecord
+from oncelog_protocol.records.record import NewRecord
 
 from .clock import monotonic_ms, wall_ms
 from .cluster import Cluster, CoordinatorType
@@ -59,30 +58,16 @@ from .errors import (
     error_for,
 )
 from .log_offsets import EARLIEST, list_offsets
+from .logged_batches import LoggedBatch, read_log
 from .values import OffsetAndMetadata, TopicPartition, TransactionMember
 from .verdicts import Verdict
 
 R = TypeVar("R")
 
 _FETCH_BYTES: Final = 1 << 22
-# One batch may not grow beyond this when decompressed.
-_MAX_BATCH_BYTES: Final = 1 << 30
 # From v12 on brokers would add the partition by themselves, and the epoch would not stay.
 _EXPLICIT: Final = range(0, 12)
 _WRITTEN: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
-
-
-class LoggedBatch(NamedTuple):
-    """One batch of the log. `committed` is how a marker ends its producer's transaction, None for
-    data; `last_sequence` is -1 for a marker. `records` are keys and values."""
-
-    base_offset: int
-    next_offset: int
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    committed: bool | None
-    records: tuple[tuple[bytes | None, bytes | None], ...]
 
 
 class StateLog:
@@ -110,7 +95,11 @@ class StateLog:
                 continue
             if data.error_code:
                 raise error_for(data.error_code, f"{self._partition} at {offset}")
-            batches = _batches(data.records or b"", offset, self._partition)
+            try:
+                batches = read_log(data.records or b"", offset)
+            except CorruptRecords as error:
+                message = f"{self._partition} at {offset}: {error}"
+                raise KafkaError(message, ErrorCode.CORRUPT_MESSAGE) from error
             found += batches
             # Without batches only gaps are left, by compaction.
             offset = batches[-1].next_offset if batches else end_offset
@@ -335,33 +324,3 @@ async def _all(calls: Iterable[Coroutine[Any, Any, None]]) -> None:
     for outcome in await asyncio.gather(*calls, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome
-
-
-def _batches(buffer: Bytes, offset: int, partition: TopicPartition) -> list[LoggedBatch]:
-    """Raises KafkaError (CORRUPT_MESSAGE)."""
-    found = []
-    try:
-        for position, header in split_batches(buffer, allow_partial=True):
-            if header.next_offset <= offset:
-                continue
-            records = read_records(buffer, position, max_bytes=_MAX_BATCH_BYTES)
-            committed = None
-            if header.is_control:
-                marker = read_marker(records[0]) if records else None
-                if marker is None:
-                    continue
-                committed, records = marker.committed, []
-            found.append(
-                LoggedBatch(
-                    header.base_offset,
-                    header.next_offset,
-                    header.producer_id,
-                    header.producer_epoch,
-                    header.last_sequence,
-                    committed,
-                    tuple((record.key, record.value) for record in records),
-                )
-            )
-    except CorruptRecords as error:
-        raise KafkaError(f"{partition}: {error}", ErrorCode.CORRUPT_MESSAGE) from error
-    return found

@@ -58,6 +58,7 @@ class Event(Enum):
 
     INIT = "init_transactions"
     REJOIN = "init_transactions in a group"
+    ADOPT = "adopt_transactions"
     HAND_OVER = "hand_over_transaction"
     FENCED = "fenced in its group"
     INITIALIZED = "initialized"
@@ -91,6 +92,9 @@ _TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.INITIALIZING, Event.INITIALIZED): State.READY,
     (State.INITIALIZING, Event.INIT_FAILED): State.UNINITIALIZED,
     (State.INITIALIZING, Event.KEPT): State.PREPARED,
+    # Handed over or ended: another process says anew who it is.
+    (State.UNINITIALIZED, Event.ADOPT): State.INITIALIZING,
+    (State.READY, Event.ADOPT): State.INITIALIZING,
     (State.READY, Event.BEGIN): State.IN_TRANSACTION,
     (State.IN_TRANSACTION, Event.PREPARE): State.PREPARING,
     (State.PREPARING, Event.PREPARE): State.PREPARING,
@@ -201,7 +205,7 @@ class ProducerTransaction:
 
     def adopt(self, identity: ProducerIdentity, group: TransactionGroup | None) -> None:
         """Another process has initialised it."""
-        self.apply(Event.INIT)
+        self.apply(Event.ADOPT)
         self.group = group
         self._clear()
         self.initialized(identity)

@@ -1,0 +1,374 @@
+"""A-record: a batch is decided by a record in a compacted topic, then each of its transactions is
+ended, then another record says so. For any broker that speaks Kafka's protocol.
+
+Between the two records readers may see a part of the batch; whoever plans next finishes it. Its
+transactions must still be open then: with two-phase commit (KIP-939) they are, whenever that is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
+
+from oncelog_client.admin.client import Admin
+from oncelog_client.admin.descriptions import ConfigResource, NewTopic, ResourceType
+from oncelog_client.admin.transaction_descriptions import TransactionDescription
+from oncelog_client.clock import monotonic_ms
+from oncelog_client.errors import (
+    AuthorizationError,
+    CommitOutcomeUnknown,
+    KafkaError,
+    ProducerFencedError,
+    RetriableError,
+    TimedOutError,
+    TransactionGoneError,
+    UnsupportedVersionError,
+)
+from oncelog_client.producer import Producer
+from oncelog_client.spark.background import background
+from oncelog_client.spark.client_settings import ClientSetup
+from oncelog_client.spark.fail_points import fail_at
+from oncelog_client.values import TransactionMember
+from oncelog_protocol.errors import ErrorCode
+
+from . import record_steps
+from .messages import CommitKind, Plan
+from .record_log import STATE_PARTITION, STATE_TOPIC_CONFIGS, RecordLog, read_on
+from .record_state import Entry
+from .record_state import encode as encode_entry
+from .record_steps import Append, Check, CheckParent, DecidedMemberLost, EndMembers
+from .refusals import Reason, SinkError, decided_member_lost
+from .state import SINK_PARTITION, encode
+from .steps import (
+    AbortOpen,
+    Answer,
+    Command,
+    Decide,
+    Done,
+    Fence,
+    Fenced,
+    Look,
+    MemberGone,
+    Open,
+    OutcomeUnknown,
+    Outdated,
+    RollForward,
+    Step,
+    Stored,
+)
+
+# The driver's own transactions hold two records: what one has left open is aborted after that.
+PARENT_TIMEOUT_MS: Final = 60_000
+_ASK_AGAIN_S: Final = 0.01
+
+_log = logging.getLogger(__name__)
+
+# Per process: how far each sink's log was read, and what a broker was found to have.
+_logs: dict[tuple[ClientSetup, str], RecordLog] = {}
+_two_phase: dict[ClientSetup, bool] = {}
+_checked: set[tuple[ClientSetup, str]] = set()
+
+
+class RecordCommit:
+    """`setup`: of an admin client. `transaction_timeout_ms`: of the tasks' transactions, where
+    they have one."""
+
+    kind = CommitKind.RECORD
+
+    def __init__(self, setup: ClientSetup, sink_id: str, transaction_timeout_ms: int) -> None:
+        self._setup = setup
+        self._sink_id = sink_id
+        self._timeout_ms = transaction_timeout_ms
+        # Who had which open transaction when the commit began.
+        self._open: dict[str, TransactionMember | None] = {}
+
+    # -- tasks
+
+    def producer_settings(self) -> Mapping[str, Any]:
+        return {}
+
+    async def begin(self, producer: Producer, plan: Plan) -> None:
+        admin = await self._admin()
+        assert producer.config.transactional_id is not None
+        member = await self._init_member(admin, producer.config.transactional_id)
+        await producer.adopt_transactions(member)
+        await producer.begin_transaction()
+
+    async def _init_member(self, admin: Admin, transactional_id: str) -> TransactionMember:
+        """Without a timeout where the broker allows it."""
+        if _two_phase.get(self._setup, True):
+            try:
+                member = await admin.init_producer(transactional_id, two_phase_commit=True)
+            except (AuthorizationError, UnsupportedVersionError):
+                _two_phase[self._setup] = False
+            else:
+                _two_phase[self._setup] = True
+                return member
+        return await admin.init_producer(transactional_id, transaction_timeout_ms=self._timeout_ms)
+
+    # -- the driver
+
+    async def perform(self, command: Command) -> Answer:
+        admin = await self._admin()
+        match command:
+            case Look():
+                return await self._look(admin, command)
+            case Fence():
+                return await self._fence(admin, command)
+            case Open():
+                entry = Entry(command.state)
+                return await self._append(admin, command.parent, entry, is_done=False)
+            case AbortOpen():
+                return await self._abort_open(admin, command)
+            case Decide() | RollForward():
+                return await self._decide(admin, command)
+        raise LookupError(f"{command} is of another kind of commit")
+
+    async def _admin(self) -> Admin:
+        return await background().client(
+            ("admin", self._setup),
+            lambda: Admin(self._setup.bootstrap_servers, **self._setup.keywords),
+        )
+
+    # -- looking
+
+    async def _look(self, admin: Admin, look: Look) -> Stored:
+        await self._check_topic(admin)
+        log, open_ids = await asyncio.gather(
+            self._read(admin, stable=look.stable), self._open_ids(admin)
+        )
+        if look.step is Step.COMMIT_READ:
+            self._open = await _holders(admin, open_ids)
+        if log.entry is None:
+            await self._check_kind(admin)
+            return Stored(None, open_ids)
+        return Stored(log.entry.state, open_ids, log.entry.unfinished)
+
+    async def _read(self, admin: Admin, *, stable: bool) -> RecordLog:
+        """The rest of the log. `stable`: until nothing of the sink is open in it; on Kafka a
+        transaction is answered before its marker is in the log. Raises TimedOutError."""
+        key = (self._setup, self._sink_id)
+        deadline_ms = monotonic_ms() + admin.config.default_api_timeout_ms
+        while True:
+            log = _logs.get(key, RecordLog())
+            batches = await admin.state_log(STATE_PARTITION).read(log.next_offset)
+            log = _logs[key] = read_on(log, self._sink_id, batches)
+            if not (stable and log.pending):
+                return log
+            if monotonic_ms() > deadline_ms:
+                raise TimedOutError(f"a transaction of sink {self._sink_id} is still open")
+            await asyncio.sleep(_ASK_AGAIN_S)
+
+    async def _open_ids(self, admin: Admin) -> tuple[str, ...]:
+        prefix = f"{self._sink_id}/"
+        try:
+            found = await admin.list_transactions(
+                states=["Ongoing"], transactional_id_pattern=f"{re.escape(prefix)}.*"
+            )
+        except UnsupportedVersionError:
+            # Before KIP-1152 there are no patterns.
+            found = await admin.list_transactions(states=["Ongoing"])
+        ids = (one.transactional_id for one in found)
+        return tuple(one for one in ids if one.startswith(prefix))
+
+    async def _check_topic(self, admin: Admin) -> None:
+        """Once a process: that the state topic is there, and keeps what is in it. Raises
+        SinkError."""
+        key = (self._setup, STATE_PARTITION.topic)
+        if key in _checked:
+            return
+        topic = STATE_PARTITION.topic
+        try:
+            await admin.describe_topics([topic])
+        except KafkaError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            await _create_topic(admin)
+        place = ConfigResource(ResourceType.TOPIC, topic)
+        policy = (await admin.describe_configs([place]))[place]["cleanup.policy"].value
+        if policy != "compact":
+            raise SinkError(
+                f"topic {topic} has cleanup.policy={policy}: the state of sinks would be deleted"
+                " there. Set it to compact"
+            )
+        _checked.add(key)
+
+    async def _check_kind(self, admin: Admin) -> None:
+        """Raises SinkError for a sink that was written by A-group: its batches are not counted
+        here."""
+        offsets = await admin.list_group_offsets(self._sink_id, [SINK_PARTITION])
+        if SINK_PARTITION in offsets:
+            raise SinkError(
+                f"sink {self._sink_id} was written with sinkProtocol=group, and its state is kept"
+                " there: go on with it, or give this query another sinkId"
+            )
+
+    # -- a generation
+
+    async def _fence(self, admin: Admin, fence: Fence) -> Answer:
+        log = await self._read(admin, stable=False)
+        if log.entry is not None and log.entry.state.generation > fence.generation:
+            return Outdated()
+        if fence.step is Step.PLAN_FENCE:
+            await self._tell_what_is_not_covered(admin)
+        timeout_ms = min(self._timeout_ms, PARENT_TIMEOUT_MS)
+        return Fenced(await admin.init_producer(self._sink_id, transaction_timeout_ms=timeout_ms))
+
+    async def _tell_what_is_not_covered(self, admin: Admin) -> None:
+        if self._setup in _two_phase:
+            return
+        await self._init_member(admin, f"{self._sink_id}/0/two-phase")
+        if not _two_phase[self._setup]:
+            _log.warning(
+                "sink %s: the broker has no two-phase commit (KIP-939). If it or the driver is away"
+                " for longer than kafka.transaction.timeout.ms=%d just after a batch was decided,"
+                " rows of that batch are lost, and the query fails with DECIDED_MEMBER_LOST",
+                self._sink_id,
+                self._timeout_ms,
+            )
+
+    async def _abort_open(self, admin: Admin, abort: AbortOpen) -> Answer:
+        if abort.step is not Step.COMMIT_LOSERS:
+            # Nothing of this generation and the older ones can be decided any more.
+            await asyncio.gather(
+                *(self._init_member(admin, one) for one in abort.transactional_ids)
+            )
+            return Done()
+        # Spark may have given this commit up and gone on, to decide a batch in which an id is used
+        # again: only what was open at the beginning is ended, by its epoch.
+        holders = (self._open.get(one) for one in abort.transactional_ids)
+        await asyncio.gather(*(_abort(admin, one) for one in holders if one is not None))
+        return Done()
+
+    # -- a decision
+
+    async def _decide(self, admin: Admin, asked: Decide | RollForward) -> Answer:
+        entry = _logs.get((self._setup, self._sink_id), RecordLog()).entry
+        state, command = record_steps.begin(asked, None if entry is None else entry.state)
+        answer: Done | Outdated | MemberGone | OutcomeUnknown
+        while True:
+            match command:
+                case Check(members):
+                    answer = await self._check(admin, members)
+                case Append(parent=parent, entry=written):
+                    fail_at(f"{command.step}.before")
+                    is_done = written.unfinished is None
+                    answer = await self._append(admin, parent, written, is_done=is_done)
+                    fail_at(f"{command.step}.after")
+                case EndMembers(members=members):
+                    fail_at(f"{command.step}.before")
+                    answer = await _end(admin, members)
+                    fail_at(f"{command.step}.after")
+                case CheckParent(parent):
+                    found = await _described(admin, parent.transactional_id)
+                    is_driver = found is not None and _member(found) == parent
+                    answer = Done() if is_driver else Outdated()
+                case DecidedMemberLost(member, detail):
+                    if isinstance(asked, RollForward):
+                        return MemberGone(member, detail)
+                    lost = decided_member_lost(self._sink_id, member, detail)
+                    raise SinkError(lost.message, Reason.DECIDED_MEMBER_LOST)
+                case _:
+                    return command
+            state, command = record_steps.step(state, answer)
+
+    async def _check(
+        self, admin: Admin, members: tuple[TransactionMember, ...]
+    ) -> Done | MemberGone:
+        """As the commit's look has found them, where it has."""
+        unknown = [one[0] for one in members if one.transactional_id not in self._open]
+        holders = {**self._open, **await _holders(admin, unknown)}
+        for one in members:
+            holder = holders[one.transactional_id]
+            if holder != one:
+                found = "is not open" if holder is None else f"has epoch {holder.producer_epoch}"
+                return MemberGone(
+                    one.transactional_id,
+                    f"it {found}; kafka.transaction.timeout.ms={self._timeout_ms} must be longer"
+                    " than a batch takes, from the first row of a task to the commit",
+                )
+        return Done()
+
+    async def _append(
+        self, admin: Admin, parent: TransactionMember, entry: Entry, *, is_done: bool
+    ) -> Done | Outdated | OutcomeUnknown:
+        """`is_done`: the batch counts, so the group's offset goes with it, for whoever looks."""
+        key = (self._setup, self._sink_id)
+        log = _logs.get(key, RecordLog())
+        sequence = log.first_sequence(parent)
+        offsets = [(STATE_PARTITION, encode(entry.state))] if is_done else []
+        try:
+            await admin.state_log(STATE_PARTITION).commit(
+                parent,
+                sequence,
+                [(self._sink_id.encode(), encode_entry(entry))],
+                group_id=self._sink_id,
+                offsets=offsets,
+            )
+        except ProducerFencedError:
+            return Outdated()
+        except (CommitOutcomeUnknown, RetriableError):
+            # What of it has left may yet arrive.
+            return OutcomeUnknown()
+        newest = (parent.producer_id, parent.producer_epoch, sequence)
+        _logs[key] = replace(log, entry=entry, newest=newest)
+        return Done()
+
+
+async def _create_topic(admin: Admin) -> None:
+    topic = NewTopic(STATE_PARTITION.topic, 1, configs=STATE_TOPIC_CONFIGS)
+    try:
+        await admin.create_topics([topic])
+    except KafkaError as error:
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+
+
+async def _holders(admin: Admin, ids: Iterable[str]) -> dict[str, TransactionMember | None]:
+    """Who has a transaction open under each id: None for nobody."""
+    names = list(ids)
+    found = await asyncio.gather(*(_described(admin, one) for one in names))
+    return {
+        name: None if one is None or one.state != "Ongoing" else _member(one)
+        for name, one in zip(names, found, strict=True)
+    }
+
+
+async def _described(admin: Admin, transactional_id: str) -> TransactionDescription | None:
+    try:
+        return (await admin.describe_transactions([transactional_id]))[transactional_id]
+    except KafkaError as error:
+        if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            return None
+        raise
+
+
+def _member(found: TransactionDescription) -> TransactionMember:
+    return TransactionMember(found.transactional_id, found.producer_id, found.producer_epoch)
+
+
+async def _abort(admin: Admin, member: TransactionMember) -> None:
+    with suppress(TransactionGoneError):
+        await admin.end_transaction(member, committed=False)
+
+
+async def _end(
+    admin: Admin, members: tuple[TransactionMember, ...]
+) -> Done | MemberGone | OutcomeUnknown:
+    ended = await asyncio.gather(
+        *(admin.end_transaction(one) for one in members), return_exceptions=True
+    )
+    unknown = False
+    for member, outcome in zip(members, ended, strict=True):
+        if isinstance(outcome, TransactionGoneError):
+            return MemberGone(member.transactional_id, str(outcome))
+        if isinstance(outcome, (CommitOutcomeUnknown, RetriableError)):
+            unknown = True
+        elif outcome is not None:
+            raise outcome
+    return OutcomeUnknown() if unknown else Done()

@@ -1,0 +1,86 @@
+"""The state topic as one sink reads it: its own newest record that is committed, what of it is
+open, and which sequence number comes next.
+
+The topic is read as it is, with open transactions and markers: a sink must not wait for a driver of
+another one that died inside a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from oncelog_client.logged_batches import LoggedBatch
+from oncelog_client.values import TopicPartition, TransactionMember
+from oncelog_protocol.records.batch import add_to_sequence
+
+from .record_state import Entry, decode
+
+STATE_PARTITION: Final = TopicPartition("__spark_sink_state", 0)
+STATE_TOPIC_CONFIGS: Final[Mapping[str, str | None]] = {
+    "cleanup.policy": "compact",
+    # Small segments: compaction keeps up with two records a batch, and reading takes no time.
+    "segment.bytes": str(1 << 20),
+    "min.cleanable.dirty.ratio": "0.1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A record in a transaction that is open as far as the log was read."""
+
+    producer_id: int
+    entry: Entry | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLog:
+    """One sink's part of the topic, up to `next_offset`. `entry`: None for a new sink. `newest`:
+    producer id, epoch and last sequence number of its newest batch."""
+
+    next_offset: int = 0
+    entry: Entry | None = None
+    pending: tuple[Pending, ...] = ()
+    newest: tuple[int, int, int] | None = None
+
+    def first_sequence(self, parent: TransactionMember) -> int:
+        """Of the next batch that the parent appends."""
+        if self.newest is None or self.newest[:2] != parent[1:]:
+            return 0
+        return add_to_sequence(self.newest[2], 1)
+
+
+def read_on(log: RecordLog, sink_id: str, batches: Iterable[LoggedBatch]) -> RecordLog:
+    """With the batches that follow. Where the topic has begun anew (it was deleted), so does the
+    log. Raises StateUnreadable."""
+    for batch in batches:
+        if batch.base_offset < log.next_offset:
+            log = RecordLog()
+        log = replace(_read(log, sink_id, batch), next_offset=batch.next_offset)
+    return log
+
+
+def _read(log: RecordLog, sink_id: str, batch: LoggedBatch) -> RecordLog:
+    if batch.committed is not None:
+        return _ended(log, batch.producer_id, committed=batch.committed)
+    key = sink_id.encode()
+    values = [value for name, value in batch.records if name == key]
+    if not values:
+        return log
+    entry = None if values[-1] is None else decode(values[-1], sink_id)
+    if not batch.is_transactional:
+        # An operator's, by hand.
+        return replace(log, entry=entry)
+    pending = (*log.pending, Pending(batch.producer_id, entry))
+    newest = (batch.producer_id, batch.producer_epoch, batch.last_sequence)
+    return replace(log, pending=pending, newest=newest)
+
+
+def _ended(log: RecordLog, producer_id: int, *, committed: bool) -> RecordLog:
+    """What is aborted never was; of what is committed together the last one holds."""
+    ended = [one.entry for one in log.pending if one.producer_id == producer_id]
+    if not ended:
+        return log
+    pending = tuple(one for one in log.pending if one.producer_id != producer_id)
+    return replace(log, pending=pending, entry=ended[-1] if committed else log.entry)

@@ -1,0 +1,187 @@
+"""A decision of A-record, step by step: look at the members, write COMMIT, end each member, write
+DONE. `RollForward` begins in the middle.
+
+`step(state, answer) -> (state, command)`, until the command is an outcome: what the driver's
+machines hear of it. Before COMMIT is durable nothing is decided; after it everything is, and
+nothing but EndTxn of each member and DONE can follow, whoever does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from oncelog_client.values import TransactionMember
+
+from .record_state import Entry
+from .state import SinkState
+from .steps import (
+    Decide,
+    Done,
+    MemberGone,
+    OutcomeUnknown,
+    Outdated,
+    RollForward,
+    Step,
+    Unfinished,
+)
+
+
+class Phase(Enum):
+    CHECK = "check"
+    COMMIT = "commit"
+    END = "end"
+    WHO_IS_LOST = "who is lost"
+    DONE = "done"
+    OVER = "over"
+
+
+@dataclass(frozen=True, slots=True)
+class Deciding:
+    """`members`: those to be ended. `before`: what the log says now; `after`: what it says in the
+    end, None where nothing is kept. `is_decided`: COMMIT is durable."""
+
+    phase: Phase
+    parent: TransactionMember
+    members: tuple[TransactionMember, ...]
+    before: SinkState | None
+    after: SinkState | None
+    is_decided: bool = False
+    lost: MemberGone | None = None
+
+
+# --- commands
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Whether each is open, with exactly that producer and epoch -> Done | MemberGone."""
+
+    members: tuple[TransactionMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """One transaction of the parent with this record; with the group's offset, where a batch is
+    done -> Done | Outdated | OutcomeUnknown."""
+
+    step: Step
+    parent: TransactionMember
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class EndMembers:
+    """EndTxn(commit) of each, all at once; one that was committed before is ended
+    -> Done | MemberGone | OutcomeUnknown."""
+
+    step: Step
+    members: tuple[TransactionMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckParent:
+    """Whether it is still the driver -> Done | Outdated."""
+
+    parent: TransactionMember
+
+
+Command = Check | Append | EndMembers | CheckParent
+
+
+# --- answers
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedMemberLost:
+    """A member was decided to be committed, and the broker has aborted it."""
+
+    member: str
+    detail: str
+
+
+Outcome = Done | Outdated | MemberGone | OutcomeUnknown | DecidedMemberLost
+Next = tuple[Deciding, Command | Outcome]
+
+
+def begin(asked: Decide | RollForward, before: SinkState | None) -> Next:
+    """`before`: the state as it was read before this decision."""
+    if isinstance(asked, RollForward):
+        members, after = asked.unfinished.members, asked.unfinished.state
+        state = Deciding(Phase.END, asked.parent, members, before, after, is_decided=True)
+        return _end(state, Step.PLAN_ROLL_FORWARD)
+    if asked.state is None:
+        members = (asked.parent, *asked.members)
+        return Deciding(Phase.CHECK, asked.parent, members, None, None), Check(members)
+    state = Deciding(Phase.CHECK, asked.parent, asked.members, before, asked.state)
+    return (state, Check(asked.members)) if asked.members else _say_done(state)
+
+
+def step(state: Deciding, answer: Done | Outdated | MemberGone | OutcomeUnknown) -> Next:
+    """Raises LookupError for an answer that does not belong to the command."""
+    return _TABLE[state.phase, type(answer)](state, answer)
+
+
+def _checked(state: Deciding, answer: Done) -> Next:
+    if state.after is None:
+        # Nothing is kept of it: whoever dies now leaves a part of it open, to time out.
+        return _end(state)
+    assert state.before is not None
+    entry = Entry(state.before, Unfinished(state.members, state.after))
+    return replace(state, phase=Phase.COMMIT), Append(Step.COMMIT_DECIDE, state.parent, entry)
+
+
+def _committed(state: Deciding, answer: Done) -> Next:
+    return _end(replace(state, is_decided=True))
+
+
+def _end(state: Deciding, step: Step = Step.COMMIT_END_MEMBERS) -> Next:
+    return replace(state, phase=Phase.END), EndMembers(step, state.members)
+
+
+def _ended(state: Deciding, answer: Done) -> Next:
+    return _over(state, answer) if state.after is None else _say_done(state)
+
+
+def _say_done(state: Deciding) -> Next:
+    assert state.after is not None
+    command = Append(Step.COMMIT_DONE, state.parent, Entry(state.after))
+    return replace(state, phase=Phase.DONE), command
+
+
+def _gone(state: Deciding, answer: MemberGone) -> Next:
+    """Before COMMIT nothing has happened. After it, there are two ways to lose a member: a newer
+    driver, which fences first, has committed it and used its id again; or the broker has aborted
+    it."""
+    if not state.is_decided:
+        return _over(state, answer)
+    state = replace(state, phase=Phase.WHO_IS_LOST, lost=answer)
+    return state, CheckParent(state.parent)
+
+
+def _is_lost(state: Deciding, answer: Done) -> Next:
+    assert state.lost is not None
+    return _over(state, DecidedMemberLost(state.lost.member, state.lost.detail))
+
+
+def _over(state: Deciding, answer: Outcome) -> Next:
+    return replace(state, phase=Phase.OVER), answer
+
+
+_TABLE: Final[dict[tuple[Phase, type[Outcome]], Callable[..., Next]]] = {
+    (Phase.CHECK, Done): _checked,
+    (Phase.CHECK, MemberGone): _gone,
+    (Phase.COMMIT, Done): _committed,
+    (Phase.COMMIT, Outdated): _over,
+    (Phase.COMMIT, OutcomeUnknown): _over,
+    (Phase.END, Done): _ended,
+    (Phase.END, MemberGone): _gone,
+    (Phase.END, OutcomeUnknown): _over,
+    (Phase.WHO_IS_LOST, Done): _is_lost,
+    (Phase.WHO_IS_LOST, Outdated): _over,
+    (Phase.DONE, Done): _over,
+    (Phase.DONE, Outdated): _over,
+    (Phase.DONE, OutcomeUnknown): _over,
+}
