@@ -50,6 +50,7 @@ class SparkProcess:
                 stderr=errors,
                 text=True,
                 cwd=_ROOT,
+                env=os.environ | {"PYSPARK_PYTHON": python},
             )
         threading.Thread(target=self._read, daemon=True, name=module).start()
 
@@ -116,6 +117,11 @@ def serve(operations: Operations) -> None:
         try:
             answer = {"result": operations[call["operation"]](**call["fields"])}
         except Exception as error:  # the caller raises it again
-            answer = {"error": type(error).__name__, "message": str(error)}
+            answer = {"error": type(error).__name__, "message": _without_frames(str(error))}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
+
+
+def _without_frames(message: str) -> str:
+    """What Java says of an error and its causes, less the hundred lines of where it happened."""
+    return "\n".join(line for line in message.splitlines() if not line.startswith("\tat "))
