@@ -1,0 +1,277 @@
+"""Rows of a sink -> encoded records, batch by batch and partition by partition.
+
+Everything is done on whole columns: no row becomes a Python object.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oncelog_client.values import TopicPartition
+from oncelog_protocol.records.record import EncodedRecords
+
+from .row_partitions import StickyPartitions, partitions_for_keys
+from .varint_column import TABLE_LIMIT, counting, varints
+
+_INT64: Final = pa.int64()
+_HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+# What a record takes besides key, value and headers, at most: three int32 lengths, offset delta,
+# attributes, and the timestamp delta, which is 0.
+_RECORD_OVERHEAD: Final = 22
+# More bytes than this in one go would come near the int32 offsets of Arrow's columns.
+_MOST_BYTES: Final = 1 << 29
+_ATTRIBUTES_AND_TIMESTAMP_DELTA: Final = b"\0\0"
+_NO_HEADERS: Final = b"\0"
+
+# Spark's own connector says the same.
+_NO_TOPIC: Final = (
+    "topic option required when no 'topic' attribute is present."
+    " Use the topic option for setting a topic."
+)
+_NULL_TOPIC: Final = (
+    "null topic present in the data. Use the topic option for setting a default topic."
+)
+
+
+class RowError(ValueError):
+    """A row, or all of them, that cannot be written."""
+
+
+class RowEncoder:
+    """The columns are Spark's: `value`, and perhaps `key` (strings or binary), `topic`,
+    `partition`, `headers`; others are left alone. One for each task.
+
+    `topic` overrides the column. `batch_size` as in Kafka's producer: what a batch may hold, in
+    bytes, and for how many bytes rows without a key stay with a partition; `draw(n)` gives a number
+    in 0..n-1 for the choice of the next.
+
+    With a producer: `topics(rows)`, `partitions_for` those that are new, `encode(rows, ...)`, and
+    `send_encoded` of each.
+    """
+
+    def __init__(self, topic: str | None, batch_size: int, draw: Callable[[int], int]) -> None:
+        self._topic = topic
+        self._batch_size = batch_size
+        self._sticky = StickyPartitions(batch_size, draw)
+
+    def topics(self, rows: pa.RecordBatch) -> list[str]:
+        """The topics that these rows go to. Raises RowError for a row without one."""
+        return self._topics_of(rows)[0] if rows.num_rows else []
+
+    def encode(
+        self, rows: pa.RecordBatch, partition_counts: Mapping[str, int], timestamp_ms: int
+    ) -> Iterator[tuple[TopicPartition, EncodedRecords]]:
+        """The rows as batches, those of a partition in the order of the rows.
+
+        `partition_counts` says how many partitions each of `topics(rows)` has; `timestamp_ms` is
+        that of every record. Raises RowError for a row without a topic, for a partition that its
+        topic has not, for a header without a key, and for a column of the wrong type.
+        """
+        if rows.nbytes > _MOST_BYTES and rows.num_rows > 1:
+            half = rows.num_rows // 2
+            yield from self.encode(rows.slice(0, half), partition_counts, timestamp_ms)
+            yield from self.encode(rows.slice(half), partition_counts, timestamp_ms)
+        elif rows.num_rows:
+            yield from self._encode(rows, partition_counts, timestamp_ms)
+
+    def _encode(
+        self, rows: pa.RecordBatch, partition_counts: Mapping[str, int], timestamp_ms: int
+    ) -> Iterator[tuple[TopicPartition, EncodedRecords]]:
+        topics, codes = self._topics_of(rows)
+        columns = [_binary(rows, "key"), _binary(rows, "value"), _headers(rows)]
+        sizes = pc.add(_sum_of_lengths(columns), _RECORD_OVERHEAD)
+        counts = [partition_counts[topic] for topic in topics]
+        partitions = self._partitions(rows, columns[0], sizes, topics, codes, counts)
+        if len(topics) > 1:
+            high = pc.shift_left(codes, pa.scalar(32, _INT64))
+            partitions = pc.add(high, pc.cast(partitions, _INT64))
+        runs = pc.run_end_encode(partitions)
+        if len(runs.values) > 1:
+            order = pc.sort_indices(partitions)
+            runs = pc.run_end_encode(pc.take(partitions, order))
+            *columns, sizes = (pc.take(column, order) for column in (*columns, sizes))
+        run_ends = runs.run_ends.to_pylist()
+        cuts = self._cuts(sizes, run_ends)
+        bodies = _bodies(columns[0], columns[1], columns[2], cuts)
+        groups = dict(zip((0, *run_ends), runs.values.to_pylist(), strict=False))
+        for start, end, body in bodies:
+            number = groups.get(start)
+            if number is not None:
+                partition = TopicPartition(topics[number >> 32], number & 0xFFFFFFFF)
+            yield partition, EncodedRecords(body, end - start, timestamp_ms, timestamp_ms)
+
+    # -- where to
+
+    def _topics_of(self, rows: pa.RecordBatch) -> tuple[list[str], pa.Array]:
+        """The topics, and for each row which of them."""
+        if self._topic is not None:
+            return [self._topic], pa.repeat(pa.scalar(0, _INT64), rows.num_rows)
+        column = _column(rows, "topic")
+        if column is None:
+            raise RowError(_NO_TOPIC)
+        if column.null_count:
+            raise RowError(_NULL_TOPIC)
+        coded = pc.cast(_plain(column), pa.string()).dictionary_encode()
+        return coded.dictionary.to_pylist(), pc.cast(coded.indices, _INT64)
+
+    def _partitions(
+        self,
+        rows: pa.RecordBatch,
+        key: pa.Array,
+        sizes: pa.Array,
+        topics: Sequence[str],
+        codes: pa.Array,
+        counts: Sequence[int],
+    ) -> pa.Array:
+        """The partition of each row, as int32."""
+        count_of_row = pa.scalar(counts[0], _INT64)
+        if len(topics) > 1:
+            count_of_row = pc.take(pa.array(counts, _INT64), codes)
+        column = _column(rows, "partition")
+        chosen = None
+        if column is not None and column.null_count < len(column):
+            chosen = pc.cast(_plain(column), pa.int32())
+            self._check_partitions(chosen, topics, codes, counts, count_of_row)
+            if not chosen.null_count:
+                return chosen
+        if not key.null_count:
+            found = partitions_for_keys(key, count_of_row)
+        else:
+            free = pc.is_null(key)
+            if chosen is not None:
+                free = pc.and_(free, pc.is_null(chosen))
+            found = self._stuck(free, sizes, topics, codes, counts)
+            if key.null_count < len(key):
+                keyed = partitions_for_keys(pc.fill_null(key, b""), count_of_row)
+                found = pc.if_else(free, found, keyed)
+        return found if chosen is None else pc.coalesce(chosen, found)
+
+    def _stuck(
+        self,
+        free: pa.Array,
+        sizes: pa.Array,
+        topics: Sequence[str],
+        codes: pa.Array,
+        counts: Sequence[int],
+    ) -> pa.Array:
+        """The sticky partitions, where `free`."""
+        found = None
+        for code, (topic, count) in enumerate(zip(topics, counts, strict=True)):
+            here = free if len(topics) == 1 else pc.and_(free, pc.equal(codes, code))
+            stuck = self._sticky.partitions(topic, pc.if_else(here, sizes, 0), count)
+            found = stuck if found is None else pc.if_else(here, stuck, found)
+        return found
+
+    @staticmethod
+    def _check_partitions(
+        chosen: pa.Array,
+        topics: Sequence[str],
+        codes: pa.Array,
+        counts: Sequence[int],
+        count_of_row: pa.Array | pa.Scalar,
+    ) -> None:
+        wide = pc.cast(chosen, _INT64)
+        wrong = pc.or_(pc.less(wide, 0), pc.greater_equal(wide, count_of_row))
+        if pc.any(wrong).as_py():
+            row = pc.index(wrong, True).as_py()
+            code = codes[row].as_py()
+            raise RowError(
+                f"a row has partition {chosen[row].as_py()}, but topic {topics[code]} has"
+                f" {counts[code]} partitions"
+            )
+
+    def _cuts(self, sizes: pa.Array, run_ends: Sequence[int]) -> list[tuple[int, int]]:
+        """From which row to which the batches go; none goes over the end of a run."""
+        sums = memoryview(pc.cumulative_sum(sizes).buffers()[1]).cast("q")
+        cuts = []
+        start = before = 0
+        for run_end in run_ends:
+            while start < run_end:
+                last = min(run_end, start + TABLE_LIMIT)
+                end = max(bisect_right(sums, before + self._batch_size, start, last), start + 1)
+                cuts.append((start, end))
+                start, before = end, sums[end - 1]
+        return cuts
+
+
+# -- columns
+
+
+def _column(rows: pa.RecordBatch, name: str) -> pa.Array | None:
+    index = rows.schema.get_field_index(name)
+    return None if index < 0 else rows.column(index)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _binary(rows: pa.RecordBatch, name: str) -> pa.Array:
+    """A column as binary; all nulls where there is none."""
+    column = _column(rows, name)
+    if column is None or pa.types.is_null(column.type):
+        return pa.nulls(rows.num_rows, pa.binary())
+    try:
+        return pc.cast(_plain(column), pa.binary())
+    except pa.ArrowNotImplementedError:
+        raise RowError(f"column {name} is {column.type}, not a string or binary") from None
+
+
+def _headers(rows: pa.RecordBatch) -> pa.Array:
+    """The end of each record: the header count and the headers."""
+    column = _column(rows, "headers")
+    if column is None or column.null_count == len(column):
+        return pa.repeat(pa.scalar(_NO_HEADERS, pa.binary()), rows.num_rows)
+    lists = pc.cast(column, _HEADERS)
+    entries = lists.flatten()
+    names, values = pc.struct_field(entries, "key"), pc.struct_field(entries, "value")
+    if names.null_count:
+        raise RowError("a row has a header without a key")
+    names = pc.cast(names, pa.binary())
+    encoded = _joined(varints(pc.binary_length(names)), names, _length(values), values)
+    counts = pc.fill_null(pc.list_value_length(lists), 0)
+    ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(counts)])
+    # The headers of a row are next to each other: its bytes go to where those of its last one end.
+    offsets = pa.Array.from_buffers(pa.int32(), len(encoded) + 1, [None, encoded.buffers()[1]])
+    offsets = pc.take(offsets, ends)
+    buffers = [None, offsets.buffers()[1], encoded.buffers()[2]]
+    return _joined(varints(counts), pa.Array.from_buffers(pa.binary(), rows.num_rows, buffers))
+
+
+def _length(column: pa.Array) -> pa.Array:
+    """The varint before a key or value: its length, -1 for null."""
+    return varints(pc.fill_null(pc.binary_length(column), -1))
+
+
+def _sum_of_lengths(columns: Sequence[pa.Array]) -> pa.Array:
+    total = pa.scalar(0, _INT64)
+    for column in columns:
+        total = pc.add(total, pc.fill_null(pc.binary_length(column), 0))
+    return total
+
+
+def _joined(*columns: pa.Array) -> pa.Array:
+    """Row by row one after the other, nulls as nothing."""
+    return pc.binary_join_element_wise(
+        *columns, pa.scalar(b"", pa.binary()), null_handling="replace", null_replacement=""
+    )
+
+
+def _bodies(
+    key: pa.Array, value: pa.Array, headers: pa.Array, cuts: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int, memoryview]]:
+    """Each cut with its records as bytes; offset deltas begin at 0 in each."""
+    deltas = pa.concat_arrays([counting(end - start) for start, end in cuts])
+    before = pa.scalar(_ATTRIBUTES_AND_TIMESTAMP_DELTA, pa.binary())
+    columns: list[Any] = [deltas, _length(key), key, _length(value), value, headers]
+    sizes = pc.add(_sum_of_lengths(columns), len(_ATTRIBUTES_AND_TIMESTAMP_DELTA))
+    records = _joined(varints(sizes), before, *columns)
+    _, offsets, data = records.buffers()
+    ends, body = memoryview(offsets).cast("i"), memoryview(data)
+    for start, end in cuts:
+        yield start, end, body[ends[start] : ends[end]]
