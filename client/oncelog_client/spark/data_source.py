@@ -53,10 +53,12 @@ class OncelogDataSource(DataSource):
         return stream_reader(Options(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        raise NotImplementedError
+        from .sink.writers import batch_writer
+
+        return batch_writer(Options(self.options), schema, overwrite=overwrite)
 
     # Spark passes these by keyword just before it commits: the names are part of the interface.
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from .sink.writers import stream_writer
 
-        return stream_writer(Options(self.options), schema, overwrite=overwrite)
+        return stream_writer(Options(self.options), schema)

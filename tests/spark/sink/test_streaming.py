@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+from .ids import generation_of
 from .messages import Plan, TaskMessage
 from .steps import (
     AbortOpen,
@@ -53,11 +54,6 @@ def begin(messages: Sequence[TaskMessage | None], batch_id: int | None) -> Next:
     if not known:
         return _OVER, _RETURNED
     plan = known[0].plan
-    if not plan.is_kept:
-        if not members:
-            return _OVER, _RETURNED
-        state = Aborting(Phase.MEMBERS, plan, None, members)
-        return state, AbortOpen(Step.ABORT_MEMBERS, plan.generation, members)
     state = Aborting(Phase.READ, plan, batch_id, members)
     return state, Look(Step.ABORT_READ, stable=False)
 
@@ -70,6 +66,8 @@ def step(state: Aborting, answer: Answer) -> Next:
 
 def _read(state: Aborting, answer: Stored) -> Next:
     assert state.plan is not None
+    if not state.plan.is_kept:
+        return _members(state, answer)
     if _is_settled(state, answer):
         return _OVER, _RETURNED
     # A commit that is still on its way must not find the parent as it was.
@@ -83,10 +81,19 @@ def _fenced(state: Aborting, answer: Fenced) -> Next:
 
 def _read_again(state: Aborting, answer: Stored) -> Next:
     assert state.plan is not None
-    if _is_settled(state, answer) or not state.members:
+    return (_OVER, _RETURNED) if _is_settled(state, answer) else _members(state, answer)
+
+
+def _members(state: Aborting, answer: Stored) -> Next:
+    """All of this generation, also of tasks that failed and left no message."""
+    plan = state.plan
+    assert plan is not None
+    left = [one for one in answer.open_ids if generation_of(plan.sink_id, one) == plan.generation]
+    ids = tuple(dict.fromkeys((*state.members, *left)))
+    if not ids:
         return _OVER, _RETURNED
-    members = AbortOpen(Step.ABORT_MEMBERS, state.plan.generation, state.members)
-    return replace(state, phase=Phase.MEMBERS), members
+    abort = AbortOpen(Step.ABORT_MEMBERS, plan.generation, ids)
+    return replace(state, phase=Phase.MEMBERS), abort
 
 
 def _is_settled(state: Aborting, answer: Stored) -> bool:

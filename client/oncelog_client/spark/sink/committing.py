@@ -90,7 +90,7 @@ def begin(
             return _OVER, Returned(committed=False)
         # Nothing is kept of it, so the first of them decides for all.
         decide = Decide(Step.COMMIT_DECIDE, members[0], members[1:], None)
-        return Committing(Phase.DECIDE, decide, plan), decide
+        return Committing(Phase.READ, decide, plan), Look(Step.COMMIT_READ, stable=True)
     if query_id is None or batch_id is None:
         return _OVER, Raised(unknown_query(plan.sink_id))
     assert plan.parent is not None
@@ -108,9 +108,10 @@ def step(state: Committing, answer: Answer) -> Next:
 def _read(state: Committing, answer: Stored) -> Next:
     decide, plan, stored = state.decide, state.plan, answer.state
     assert decide is not None
-    assert decide.state is not None
     assert plan is not None
     state = replace(state, stored=stored, losers=_losers(decide, plan, answer.open_ids))
+    if decide.state is None:
+        return replace(state, phase=Phase.DECIDE), decide
     query_id = decide.state.query_id
     done = admit(plan.sink_id, stored, query_id, decide.batch_id, plan.adopts)
     if isinstance(done, Refusal):
@@ -127,7 +128,7 @@ def _read(state: Committing, answer: Stored) -> Next:
 
 
 def _losers(decide: Decide, plan: Plan, open_ids: tuple[str, ...]) -> tuple[str, ...]:
-    winners = {one.transactional_id for one in decide.members}
+    winners = {one.transactional_id for one in (decide.parent, *decide.members)}
     return tuple(
         one
         for one in open_ids

@@ -6,13 +6,35 @@ from typing import TYPE_CHECKING
 
 from oncelog_client.spark.options import Options
 
-from .sink_options import sink_options
+from .batch_writer import BatchWriter
+from .columns import Column, check_columns
+from .refusals import SinkError
+from .sink_options import SinkOptions, sink_options
 from .stream_writer import StreamWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def stream_writer(options: Options, schema: StructType, *, overwrite: bool) -> StreamWriter:
-    """Raises OptionError."""
-    return StreamWriter(sink_options(options, streaming=True))
+def stream_writer(options: Options, schema: StructType) -> StreamWriter:
+    """Output mode complete is as in Spark's own Kafka sink: a log cannot be overwritten, and the
+    whole result is appended by every batch; here all of it becomes visible at once.
+
+    Raises OptionError, SinkError.
+    """
+    return StreamWriter(_checked(sink_options(options, streaming=True), schema))
+
+
+def batch_writer(options: Options, schema: StructType, *, overwrite: bool) -> BatchWriter:
+    """Raises OptionError, SinkError."""
+    if overwrite:
+        raise SinkError(
+            'save mode Overwrite is not possible: a log is only appended to. Use mode("append")'
+        )
+    return BatchWriter(_checked(sink_options(options, streaming=False), schema))
+
+
+def _checked(options: SinkOptions, schema: StructType) -> SinkOptions:
+    columns = [Column(one.name, one.dataType.simpleString()) for one in schema.fields]
+    check_columns(columns, options.topic)
+    return options

@@ -1,0 +1,57 @@
+"""`df.write.format("oncelog").mode("append")`, also inside foreachBatch.
+
+With txnAppId and txnVersion a version is written once, however often it is asked for: they are to a
+batch write what query id and batch number are to a stream. Without them it is atomic, and not
+recognised when it is repeated.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.taskcontext import TaskContext
+
+from . import driver, task_writer
+from .messages import Intent, Plan
+from .sink_options import SinkOptions
+from .stream_writer import CommitMessage, attempt_of, tasks_of
+
+Messages = list[WriterCommitMessage | None]
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Spark pickles it for the tasks, and takes a copy of it for the commit."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._plan: Plan | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._plan is None:
+            self._plan = self._planned()
+        return dict(self.__dict__)
+
+    def _planned(self) -> Plan:
+        options = self._options
+        kind = driver.commit_kind(options)
+        if options.sink_id is None:
+            # Used once, and nothing is kept of it: whatever there is under this name is its own.
+            return Plan(f"spark-write-{uuid.uuid4()}", kind, 1, None, None, 0)
+        app_id, version = options.txn_app_id, options.txn_version
+        return driver.plan(options, Intent(options.sink_id, kind, app_id, version, options.adopts))
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> CommitMessage:
+        assert self._plan is not None
+        return CommitMessage(
+            task_writer.write(self._plan, self._options, attempt_of(TaskContext.get()), iterator)
+        )
+
+    def commit(self, messages: Messages) -> None:
+        driver.commit(self._options, tasks_of(messages), self._options.txn_version, None)
+
+    def abort(self, messages: Messages) -> None:
+        driver.abort(self._options, tasks_of(messages), self._options.txn_version)

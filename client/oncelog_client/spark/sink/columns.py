@@ -1,0 +1,44 @@
+"""Which columns a sink takes: those of Spark's own Kafka sink, by its rules. Others are ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from .refusals import SinkError
+
+
+class Column(NamedTuple):
+    """`type`: as Spark's `simpleString` shows it."""
+
+    name: str
+    type: str
+
+
+_BYTES: Final = ("binary", "string")
+TYPES: Final = {
+    "topic": ("string",),
+    "key": _BYTES,
+    "value": _BYTES,
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "partition": ("int",),
+}
+
+
+def check_columns(columns: Iterable[Column], topic: str | None) -> None:
+    """`topic`: the option. Raises SinkError."""
+    given = {one.name: one.type for one in columns}
+    if "value" not in given:
+        raise SinkError(f"a column 'value' is needed; there are {_names(given)}")
+    if topic is None and "topic" not in given:
+        raise SinkError(
+            "which topic? Set the option 'topic', or give each row its own in a column 'topic';"
+            f" there are {_names(given)}"
+        )
+    for name, wanted in TYPES.items():
+        if name in given and given[name] not in wanted:
+            raise SinkError(f"column '{name}' must be {' or '.join(wanted)}, not {given[name]}")
+
+
+def _names(given: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in given) or "none"

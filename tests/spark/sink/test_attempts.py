@@ -1,0 +1,64 @@
+"""What a task attempt does with what Spark tells it, and without."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from oncelog_client.spark.sink.attempts import Attempt, Write, begin
+from oncelog_client.spark.sink.messages import CommitKind, Plan, TaskMessage
+from oncelog_client.spark.sink.refusals import Reason, Refusal
+from oncelog_client.values import TransactionMember
+
+PLAN = Plan("orders", CommitKind.GROUP, 3, TransactionMember("orders", 1, 0), "q", 8)
+KNOWN = replace(PLAN, query_id="q")
+VERSION = replace(PLAN, owner="app", query_id="app", batch_id=9)
+ONCE = Plan("once", CommitKind.GROUP, 1, None, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("plan", "attempt", "query_id"),
+    [
+        (PLAN, Attempt(0, "q", 8), "q"),
+        (PLAN, Attempt(0, "q", 11), "q"),
+        # The batch is not known: written, and refused by the commit if it was done.
+        (PLAN, Attempt(0, "q", None), "q"),
+        (KNOWN, Attempt(0, None, None), "q"),
+        # A batch write inside foreachBatch: the stream's own numbers are nobody's business.
+        (VERSION, Attempt(0, "q", 2), "app"),
+        (ONCE, Attempt(0, None, None), None),
+        (replace(PLAN, adopts=True), Attempt(0, "new", 0), "new"),
+    ],
+)
+def test_a_batch_that_is_not_done_is_written(
+    plan: Plan, attempt: Attempt, query_id: str | None
+) -> None:
+    assert begin(plan, attempt) == Write(query_id)
+
+
+@pytest.mark.parametrize(
+    ("plan", "attempt"),
+    [(PLAN, Attempt(1, "q", 7)), (KNOWN, Attempt(1, None, 0)), (VERSION, Attempt(1, "q", 99))],
+)
+def test_a_batch_that_is_done_is_skipped(plan: Plan, attempt: Attempt) -> None:
+    plan = replace(plan, done=10) if plan is VERSION else plan
+    query_id = plan.query_id or attempt.query_id
+    assert begin(plan, attempt) == TaskMessage(plan, query_id, 1, skipped=True)
+
+
+@pytest.mark.parametrize(
+    ("plan", "attempt", "reason"),
+    [
+        (PLAN, Attempt(0, "other", 8), Reason.NEW_CHECKPOINT),
+        (PLAN, Attempt(0, "other", 0), Reason.NEW_CHECKPOINT),
+        (replace(PLAN, adopts=True), Attempt(0, "other", 1), Reason.NEW_CHECKPOINT),
+        (PLAN, Attempt(-1), Reason.UNKNOWN_QUERY),
+    ],
+)
+def test_nothing_is_written_for_a_query_that_may_not(
+    plan: Plan, attempt: Attempt, reason: Reason
+) -> None:
+    refusal = begin(plan, attempt)
+    assert isinstance(refusal, Refusal)
+    assert refusal.reason is reason

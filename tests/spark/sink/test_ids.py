@@ -1,0 +1,66 @@
+"""An id is given to at most one attempt of a batch, and to none while an older one may hold it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncelog_client.spark.sink.ids import ProcessIds, generation_of
+from oncelog_client.spark.sink.messages import CommitKind, Plan
+from oncelog_client.values import TransactionMember
+
+PLAN = Plan("orders", CommitKind.GROUP, 3, TransactionMember("orders", 1, 0), "q", 0)
+
+# In which order one process is given attempts, by the number of their batch: all of a batch that is
+# current are planned after those before it, and late ones may come at any time.
+ORDERS = st.lists(st.integers(0, 4), max_size=30)
+
+
+def taken(ids: ProcessIds, plan: Plan) -> tuple[ProcessIds, str]:
+    return ids.take(plan)
+
+
+@given(ORDERS)
+def test_two_attempts_share_an_id_only_if_the_second_is_of_a_newer_batch(order: list[int]) -> None:
+    ids = ProcessIds("p")
+    last_of: dict[str, int] = {}
+    newest = -1
+    for batch in order:
+        ids, name = ids.take(replace(PLAN, done=batch))
+        assert name not in last_of or last_of[name] < batch
+        # Nor does an attempt that comes late take one that a newer batch may be using.
+        assert batch >= newest or name not in last_of
+        last_of[name] = batch
+        newest = max(newest, batch)
+
+
+def test_ids_are_few_however_many_batches_there_are() -> None:
+    ids, names = ProcessIds("p"), set()
+    for batch in range(100):
+        for _ in range(3):
+            ids, name = ids.take(replace(PLAN, done=batch))
+            names.add(name)
+    assert names == {f"orders/3/p.{number}" for number in range(3)}
+
+
+def test_a_new_generation_has_ids_of_its_own() -> None:
+    ids, first = ProcessIds("p").take(PLAN)
+    _, second = ids.take(replace(PLAN, generation=4))
+    assert (first, second) == ("orders/3/p.0", "orders/4/p.0")
+
+
+def test_the_generation_is_read_from_ids_of_this_sink_alone() -> None:
+    for name, found in {
+        "orders/3/p.0": 3,
+        "orders/12/p.late-1": 12,
+        "orders": None,
+        "orders/3": None,
+        "orders/x/p.0": None,
+        # Of the sink "orders/3".
+        "orders/3/4/p.0": None,
+        "invoices/3/p.0": None,
+    }.items():
+        assert generation_of("orders", name) == found, name
+    assert generation_of("orders/3", "orders/3/4/p.0") == 4

@@ -1,0 +1,84 @@
+"""The options of a sink: what they mean, and what is refused before anything is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_client.spark.options import OptionError, Options
+from oncelog_client.spark.sink.messages import CommitKind
+from oncelog_client.spark.sink.sink_options import SinkOptions, sink_options
+
+SERVERS = {"kafka.bootstrap.servers": "a:1"}
+
+
+def stream(**given: str) -> SinkOptions:
+    return sink_options(Options({**SERVERS, **given}), streaming=True)
+
+
+def batch(**given: str) -> SinkOptions:
+    return sink_options(Options({**SERVERS, **given}), streaming=False)
+
+
+def test_what_is_taken_without_being_said() -> None:
+    found = stream(sinkId="orders")
+    assert (found.sink_id, found.forced, found.adopts, found.topic) == ("orders", None, False, None)
+    assert found.transaction_timeout_ms == 900_000
+    assert found.producer.setting("transaction_timeout_ms") == 900_000
+
+
+def test_options_mean_what_they_say() -> None:
+    found = stream(
+        SINKID="orders",
+        sinkProtocol="RECORD",
+        onNewCheckpoint="adopt",
+        topic="t",
+        checkpointLocation="/c",
+        **{"kafka.transaction.timeout.ms": "5000", "kafka.linger.ms": "3"},
+    )
+    assert found.sink_id == "orders"
+    assert found.forced is CommitKind.RECORD
+    assert found.adopts
+    assert (found.topic, found.checkpoint_location) == ("t", "/c")
+    assert found.transaction_timeout_ms == 5000
+    assert found.producer.setting("linger_ms") == 3
+
+
+def test_a_batch_write_is_named_by_its_application_unless_it_has_a_sink() -> None:
+    found = batch(txnAppId="nightly", txnVersion="7")
+    assert (found.sink_id, found.txn_app_id, found.txn_version) == ("nightly", "nightly", 7)
+    found = batch(sinkId="orders", txnAppId="nightly", txnVersion="0")
+    assert (found.sink_id, found.txn_app_id, found.txn_version) == ("orders", "nightly", 0)
+    assert batch().sink_id is None
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"txnAppId": "a"},
+        {"txnVersion": "1"},
+        {"txnAppId": "a", "txnVersion": "-1"},
+        {"txnAppId": "", "txnVersion": "1"},
+        # Otherwise nothing would say what the sink has written before.
+        {"sinkId": "s"},
+    ],
+)
+def test_half_of_what_makes_a_batch_write_idempotent_is_refused(given: dict[str, str]) -> None:
+    with pytest.raises(OptionError, match="txn"):
+        batch(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"txnAppId": "a"}, "is for batch writes"),
+        ({"sinkId": " "}, "sinkId"),
+        ({"topic": ""}, "topic"),
+        ({"sinkProtocol": "both"}, "sinkProtocol='both': is none of auto, group, record"),
+        ({"onNewCheckpoint": "ignore"}, "onNewCheckpoint='ignore': is none of fail, adopt"),
+        ({"kafka.transactional.id": "x"}, "kafka.transactional.id"),
+        ({"kafka.transaction.timeout.ms": "soon"}, "kafka.transaction.timeout.ms='soon'"),
+    ],
+)
+def test_what_a_stream_cannot_honour_is_refused(given: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        stream(**given)
