@@ -20,7 +20,7 @@ from rich.console import Console
 from examples.purchases.data import purchases
 from examples.purchases.processes import Broker
 from examples.purchases_spark.audit import audit_all, days
-from examples.purchases_spark.cluster import Local, Place, Standalone
+from examples.purchases_spark.cluster import LOCAL, ClusterFailed, Place, Standalone
 from examples.purchases_spark.feed import create_topics, feed
 from examples.purchases_spark.picture import draw
 from examples.purchases_spark.processes import Driver
@@ -40,19 +40,11 @@ async def demo(folder: Path, pictures: Path, place: Place) -> bool:
     all_purchases = list(purchases())
     broker = Broker(folder / "data")
     broker.start()
-    driver = Driver(place.master, broker.address, folder, place.settings)
+    driver = Driver(place, broker.address, folder)
     began = time.monotonic()
     watch = Watch(broker.address, lambda: time.monotonic() - began)
     expected = days(all_purchases)
-    run = Run(
-        broker,
-        driver,
-        watch,
-        lambda: place.executors(driver),
-        len(all_purchases),
-        len(expected),
-        console,
-    )
+    run = Run(broker, driver, watch, len(all_purchases), len(expected), console)
     try:
         await create_topics(broker.address)
         console.print(f"broker on {broker.address}, Spark on {place.master}")
@@ -93,9 +85,9 @@ def main(cluster: bool, pictures: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="oncelog-demo-") as name, ExitStack() as stack:
         folder = Path(name)
         try:
-            place: Place = stack.enter_context(Standalone(folder)) if cluster else Local()
+            place = stack.enter_context(Standalone(folder)) if cluster else LOCAL
             passed = asyncio.run(demo(folder, pictures, place))
-        except JobFailed as failed:
+        except (ClusterFailed, JobFailed) as failed:
             console.print(f"[red]{failed}[/red]")
             passed = False
     sys.exit(0 if passed else 1)

@@ -6,67 +6,68 @@ import re
 import subprocess
 import sys
 import time
+import venv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Protocol, Self
+from types import ModuleType, TracebackType
+from typing import Final, NamedTuple
 
+import pyarrow
 import pyspark
 
-from examples.purchases_spark.processes import Driver
+from oncelog_client.spark.executors_zip import write_executors_zip
 
-SPARK_CLASS: Final = Path(pyspark.__file__).parent / "bin" / "spark-class"
+SPARK_HOME: Final = Path(pyspark.__file__).parent
 START_TIMEOUT_S: Final = 60.0
 # Two hosts, as far as Spark can tell.
 HOSTS: Final = ("127.0.0.1", "127.0.0.2") if sys.platform == "linux" else ("127.0.0.1",) * 2
 
 
-class Place(Protocol):
-    @property
-    def master(self) -> str: ...
+class Place(NamedTuple):
+    """Where the job runs; `python` is that of Spark's Python workers. `executors`: the processes
+    below which those of tasks are, None for the driver itself."""
 
-    @property
-    def settings(self) -> Mapping[str, str]: ...
+    master: str
+    settings: Mapping[str, str]
+    python: Path = Path(sys.executable)
+    py_files: Sequence[Path] = ()
+    executors: Sequence[int] | None = None
 
-    def executors(self, driver: Driver) -> Sequence[int]:
-        """The processes below which the tasks' Python workers are."""
 
-
-class Local:
-    """Two tasks at once in the driver's JVM; each may be made four times."""
-
-    master = "local[2,4]"
-    settings: Mapping[str, str] = {"spark.driver.memory": "1g"}
-
-    def executors(self, driver: Driver) -> Sequence[int]:
-        return [driver.pid]
+# Two tasks at once in the driver's JVM; each may be made four times.
+LOCAL: Final = Place("local[2,4]", {"spark.driver.memory": "1g"})
 
 
 class Standalone:
-    """A master and two workers, started from what pip has installed. Raises ClusterFailed."""
+    """A master and two workers, started from what pip has installed. Their Python has PyArrow and
+    nothing of oncelog, which comes to them in a zip. Raises ClusterFailed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._started: list[subprocess.Popen[bytes]] = []
-        self.master = ""
-        self.settings: Mapping[str, str] = {
-            "spark.executor.memory": "512m",
-            "spark.executor.cores": "1",
-            "spark.cores.max": "2",
-        }
 
-    def executors(self, driver: Driver) -> Sequence[int]:
-        return [process.pid for process in self._started[1:]]
-
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Place:
         log = self._start("master", "master.Master", "--host", HOSTS[0], "--port", "0")
-        self.master = _wait_for(log, re.compile(r"Starting Spark master at (spark://\S+)"))
-        for number, host in enumerate(HOSTS):
-            place = ["--host", host, "--cores", "1", "--memory", "600m", "--work-dir"]
-            work = str(self._folder / f"worker-{number}")
-            log = self._start(f"worker-{number}", "worker.Worker", *place, work, self.master)
+        master = _wait_for(log, re.compile(r"Starting Spark master at (spark://\S+)"))
+        workers = [
+            self._start(
+                f"worker-{number}",
+                *("worker.Worker", "--host", host, "--cores", "1", "--memory", "600m"),
+                *("--work-dir", str(self._folder / f"worker-{number}"), master),
+            )
+            for number, host in enumerate(HOSTS)
+        ]
+        for log in workers:
             _wait_for(log, re.compile(r"Successfully registered with master (\S+)"))
-        return self
+        zipped = self._folder / "oncelog-executors.zip"
+        write_executors_zip(zipped)
+        return Place(
+            master,
+            {"spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.cores.max": "2"},
+            python_with(self._folder / "python", pyarrow),
+            [zipped],
+            [process.pid for process in self._started[1:]],
+        )
 
     def __exit__(
         self,
@@ -82,13 +83,27 @@ class Standalone:
     def _start(self, name: str, main: str, *arguments: str) -> Path:
         log = self._folder / f"{name}.log"
         with log.open("wb") as output:
-            command = [str(SPARK_CLASS), f"org.apache.spark.deploy.{main}", *arguments]
+            command = [
+                str(SPARK_HOME / "bin" / "spark-class"),
+                f"org.apache.spark.deploy.{main}",
+                *arguments,
+            ]
             self._started.append(
                 subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
                 )
             )
         return log
+
+
+def python_with(folder: Path, *packages: ModuleType) -> Path:
+    """A Python that has the standard library and these packages."""
+    venv.create(folder, symlinks=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    for package in packages:
+        (installed,) = package.__path__
+        (site / package.__name__).symlink_to(installed)
+    return folder / "bin" / "python"
 
 
 class ClusterFailed(Exception):

@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from examples.purchases_spark.cluster import SPARK_HOME, Place
 
 JOB: Final = Path(__file__).with_name("job.py")
 # A daemon forks the workers, which keep its command line. Other daemons plan and commit.
@@ -33,26 +35,19 @@ class Process(NamedTuple):
 class Driver:
     """`spark-submit` of the job: this process is the driver, and `kill` is SIGKILL."""
 
-    def __init__(
-        self,
-        master: str,
-        servers: str,
-        folder: Path,
-        settings: Mapping[str, str],
-        py_files: Sequence[Path] = (),
-    ) -> None:
+    def __init__(self, place: Place, servers: str, folder: Path) -> None:
         self.log = folder / "driver.log"
-        self._settings = {**SETTINGS, "spark.local.dir": str(folder / "spark"), **settings}
-        self._py_files = [*py_files]
-        self._master = master
+        self._place = place
+        self._settings = {**SETTINGS, "spark.local.dir": str(folder / "spark"), **place.settings}
         self._arguments = [servers, str(folder / "checkpoints")]
         self._process: subprocess.Popen[bytes] | None = None
 
     def command(self) -> list[str]:
         conf = [part for name, value in self._settings.items() for part in _conf(name, value)]
-        files = ["--py-files", ",".join(map(str, self._py_files))] if self._py_files else []
+        zips = ",".join(map(str, self._place.py_files))
+        files = ["--py-files", zips] if zips else []
         submit = str(Path(sys.executable).with_name("spark-submit"))
-        return [submit, "--master", self._master, *conf, *files, str(JOB), *self._arguments]
+        return [submit, "--master", self._place.master, *conf, *files, str(JOB), *self._arguments]
 
     def start(self) -> None:
         with self.log.open("ab") as log:
@@ -61,8 +56,20 @@ class Driver:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={"PYSPARK_PYTHON": sys.executable, **os.environ},
+                env=self._environment(),
             )
+
+    def _environment(self) -> dict[str, str]:
+        """This Spark, and no other that the shell knows of."""
+        pythons = {
+            "PYSPARK_PYTHON": str(self._place.python),
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+        }
+        return {**os.environ, **pythons, "SPARK_HOME": str(SPARK_HOME)}
+
+    def executors(self) -> Sequence[int]:
+        """The processes below which the Python workers of tasks are."""
+        return [self.pid] if self._place.executors is None else self._place.executors
 
     @property
     def is_running(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,12 +29,9 @@ class JobFailed(Exception):
 
 @dataclass(slots=True)
 class Run:
-    """`executors`: the processes below which the tasks' Python workers are."""
-
     broker: Broker
     driver: Driver
     watch: Watch
-    executors: Callable[[], Sequence[int]]
     purchases: int
     days: int
     console: Console
@@ -85,7 +81,7 @@ class Run:
 def _kill_worker(run: Run) -> None:
     lost = run.driver.lost_tasks()
     for _ in range(KILLS_OF_WORKERS):
-        for executor in run.executors():
+        for executor in run.driver.executors():
             if kill_task_worker(executor) and run.driver.wait_for_lost_task(lost, timeout_s=1.5):
                 return
 

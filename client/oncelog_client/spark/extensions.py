@@ -35,7 +35,7 @@ def load(name: str, stand_in: str) -> None:
     Raises ImportError: nobody has installed it, and the zip is for another kind of machine.
     """
     archive = _archive(Path(stand_in))
-    beside = [entry for entry in sys.path if Path(entry) != archive]
+    beside = [entry for entry in sys.path if Path(entry).absolute() != archive]
     spec = importlib.machinery.PathFinder.find_spec(name, beside)
     if spec is None:
         spec = importlib.machinery.PathFinder.find_spec(name, [str(_unpacked(archive, name))])
@@ -47,7 +47,7 @@ def load(name: str, stand_in: str) -> None:
 
 
 def _archive(inside: Path) -> Path:
-    return next(parent for parent in inside.parents if parent.is_file())
+    return next(parent for parent in inside.absolute().parents if parent.is_file())
 
 
 def _unpacked(archive: Path, name: str) -> Path:

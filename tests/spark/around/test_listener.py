@@ -13,7 +13,7 @@ from oncelog_client.spark.listener import ProgressListener
 from oncelog_client.spark.progress import BatchProgress
 from tests.spark.topics import Topics
 
-DEADLINE_S = 60.0
+DEADLINE_S = 60
 
 
 def start(spark: SparkSession, topics: Topics, topic: str, checkpoint: str) -> StreamingQuery:
