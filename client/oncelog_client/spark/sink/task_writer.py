@@ -9,7 +9,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import pyarrow
 
@@ -26,6 +26,7 @@ from .driver import back_end
 from .ids import ProcessIds
 from .messages import Plan, TaskMessage
 from .refusals import Refusal, SinkError
+from .row_sender import BATCH_SIZE, RowSender
 from .sink_options import SinkOptions
 from .steps import Step
 
@@ -61,6 +62,7 @@ class _Transaction:
             plan.kind, options.admin, plan.sink_id, options.transaction_timeout_ms
         )
         self._producer: Producer | None = None
+        self._sender: RowSender | None = None
         self._rows = 0
 
     def write(
@@ -91,19 +93,11 @@ class _Transaction:
             self._producer = await self._begin()
             fail_at(f"{Step.TASK_INIT}.after")
             fail_at(f"{Step.TASK_PRODUCE}.before")
-        for row in batch.to_pylist():
-            await self._send_row(self._producer, row)
-            self._rows += 1
-
-    async def _send_row(self, producer: Producer, row: dict[str, Any]) -> None:
-        topic = self._options.topic or row["topic"]
-        await producer.send(
-            topic,
-            _bytes(row["value"]),
-            _bytes(row.get("key")),
-            headers=[(one["key"], one["value"]) for one in row.get("headers") or ()],
-            partition=row.get("partition"),
-        )
+            batch_size = self._options.producer.keywords.get("batch_size", BATCH_SIZE)
+            self._sender = RowSender(self._producer, self._options.topic, batch_size)
+        assert self._sender is not None
+        await self._sender.send(batch)
+        self._rows += batch.num_rows
 
     async def _begin(self) -> Producer:
         key = (os.getpid(), self._options.producer.bootstrap_servers, self._plan.sink_id)
@@ -134,7 +128,3 @@ class _Transaction:
             fail_at(f"{Step.TASK_ABORT}.before")
             await self._producer.abort_transaction()
             fail_at(f"{Step.TASK_ABORT}.after")
-
-
-def _bytes(value: str | bytes | None) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value
