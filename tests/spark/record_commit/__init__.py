@@ -1,0 +1,1 @@
+"""A-record, the sink's back-end for any Kafka-protocol broker."""

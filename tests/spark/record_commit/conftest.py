@@ -1,0 +1,62 @@
+"""The two brokers, and a query on each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker import Oncelog
+from tests.kafka.kafka import Kafka
+from tests.spark.fail_points import FailPoints
+from tests.spark.record_commit.query import Query, expected
+from tests.spark.topics import Topics
+
+DEADLINE_S = 30.0
+
+
+@pytest.fixture(params=["oncelog", "kafka"])
+def target(request: pytest.FixtureRequest) -> str:
+    """The address of oncelog, then of Apache Kafka."""
+    if request.param == "kafka":
+        kafka: Kafka = request.getfixturevalue("kafka")
+        return kafka.address
+    broker: Oncelog = request.getfixturevalue("broker")
+    return broker.address
+
+
+@pytest.fixture
+def points(tmp_path: Path) -> Iterator[FailPoints]:
+    """The fail points of forked processes; none is paused afterwards."""
+    found = FailPoints(tmp_path / "fail-points")
+    yield found
+    found.clear()
+
+
+@pytest.fixture
+def query(target: str, points: FailPoints, name: str) -> Query:
+    """A query with a sink and a topic that nobody used before."""
+    Topics(target).create(name)
+    return Query(target, name, name, points)
+
+
+@pytest.fixture
+def visible(query: Query) -> Callable[..., None]:
+    """Asserts that what is visible is, or is about to be, just the rows of these batches."""
+    return lambda *batches: check_visible(query, *batches)
+
+
+def check_visible(query: Query, *batches: int) -> None:
+    """Kafka answers a commit before its markers are everywhere: the rows may take a moment, and any
+    other row is an error at once."""
+    wanted = expected(*batches)
+    deadline = time.monotonic() + DEADLINE_S
+    while (found := sorted(row or b"" for row in Topics(query.bootstrap).values(query.topic))) != (
+        wanted
+    ):
+        assert len(set(found)) == len(found), "duplicates"
+        assert set(found) <= set(wanted), "rows that nobody decided"
+        assert time.monotonic() < deadline, f"lost: {set(wanted) - set(found)}"
+        time.sleep(0.02)

@@ -1,0 +1,192 @@
+"""A small Spark: queries that plan, write and commit batches, each in a process of its own, and are
+restarted from the checkpoint. Nothing of it but the processes is made up: the sink is the real one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import pyarrow
+
+from oncelog_client import Admin, Producer, TransactionMember
+from oncelog_client.spark.options import Options
+from oncelog_client.spark.sink import driver, task_writer
+from oncelog_client.spark.sink.attempts import Attempt
+from oncelog_client.spark.sink.messages import Intent, Plan, TaskMessage
+from oncelog_client.spark.sink.sink_options import SinkOptions, sink_options
+from tests.spark.fail_points import FailPoints
+from tests.spark.record_commit.forked import Forked, Killed, run
+
+PARTITIONS: Final = 3
+MOST_ATTEMPTS: Final = 4
+MOST_RESTARTS: Final = 6
+
+
+@dataclass(frozen=True)
+class Query:
+    """One query, and the checkpoint of its driver. `more`: options of the sink."""
+
+    bootstrap: str
+    sink_id: str
+    topic: str
+    fail_points: FailPoints
+    query_id: str = "q-1"
+    more: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def options(self) -> SinkOptions:
+        given = {
+            "kafka.bootstrap.servers": self.bootstrap,
+            "sinkId": self.sink_id,
+            "sinkProtocol": "record",
+            "topic": self.topic,
+            **self.more,
+        }
+        return sink_options(Options(given), streaming=True)
+
+    def having(self, **more: str) -> Query:
+        """With further options, dots as underscores."""
+        given = {name.replace("_", "."): value for name, value in more.items()}
+        return replace(self, more={**self.more, **given})
+
+    # -- in a worker process
+
+    def planned(self) -> Plan:
+        options = self.options
+        kind = driver.commit_kind(options)
+        intent = Intent(self.sink_id, kind, query_id=self.query_id, adopts=options.adopts)
+        return driver.plan(options, intent)
+
+    def written(self, plan: Plan, batch_id: int, partition: int) -> TaskMessage:
+        rows = [{"value": value(batch_id, partition, number)} for number in range(2)]
+        batches = [pyarrow.RecordBatch.from_pylist(rows)] if partition else []
+        if partition == 1:
+            batches = [pyarrow.RecordBatch.from_pylist([row]) for row in rows]
+        attempt = Attempt(partition, self.query_id, batch_id)
+        return task_writer.write(plan, self.options, attempt, iter(batches))
+
+    def committed(self, messages: list[TaskMessage], batch_id: int) -> bool:
+        return driver.commit(self.options, messages, batch_id, None)
+
+    def aborted(self, messages: list[TaskMessage], batch_id: int) -> None:
+        driver.abort(self.options, [*messages], batch_id)
+
+    # -- processes
+
+    def plan(self) -> Plan:
+        return run(self.planned, self.fail_points.environment)
+
+    def write(self, plan: Plan, batch_id: int) -> list[TaskMessage]:
+        """All tasks at once; one that dies is tried again, as Spark does."""
+        tasks = [self.start_task(plan, batch_id, number) for number in range(PARTITIONS)]
+        return [self._message(plan, batch_id, one) for one in enumerate(tasks)]
+
+    def start_task(self, plan: Plan, batch_id: int, partition: int) -> Forked[TaskMessage]:
+        return Forked(lambda: self.written(plan, batch_id, partition), self.fail_points.environment)
+
+    def _message(
+        self, plan: Plan, batch_id: int, begun: tuple[int, Forked[TaskMessage]]
+    ) -> TaskMessage:
+        partition, task = begun
+        for _ in range(MOST_ATTEMPTS):
+            try:
+                return task.result()
+            except Killed:
+                task = self.start_task(plan, batch_id, partition)
+        raise AssertionError(f"task {partition} of batch {batch_id} never ends")
+
+    def commit(self, messages: list[TaskMessage], batch_id: int) -> bool:
+        return self.start_commit(messages, batch_id).result()
+
+    def start_commit(self, messages: list[TaskMessage], batch_id: int) -> Forked[bool]:
+        return Forked(lambda: self.committed(messages, batch_id), self.fail_points.environment)
+
+    def abort(self, messages: list[TaskMessage], batch_id: int) -> None:
+        run(lambda: self.aborted(messages, batch_id), self.fail_points.environment)
+
+    def rewritten(self, message: TaskMessage, batch_id: int) -> TransactionMember | None:
+        """Another attempt's transaction under the transactional id of this one."""
+        if message.member is None:
+            return None
+        member = message.member
+
+        async def write() -> TransactionMember | None:
+            async with (
+                Admin(self.bootstrap) as admin,
+                Producer(self.bootstrap, transactional_id=member.transactional_id) as producer,
+            ):
+                made = await admin.init_producer(member.transactional_id)
+                await producer.adopt_transactions(made)
+                await producer.begin_transaction()
+                for number in range(2):
+                    row = value(batch_id, message.partition, number).encode()
+                    await producer.send(self.topic, row)
+                return await producer.hand_over_transaction()
+
+        return asyncio.run(write())
+
+    def in_one_process(self, batches: Iterable[int]) -> list[int]:
+        """Batches planned by one process and committed by others: their generations."""
+
+        def work() -> list[int]:
+            generations = []
+            for batch_id in batches:
+                plan = self.planned()
+                generations.append(plan.generation)
+                assert self.commit(self.write(plan, batch_id), batch_id)
+            return generations
+
+        return run(work, self.fail_points.environment)
+
+    # -- batches
+
+    def batch(self, batch_id: int) -> bool:
+        """One batch; whether this commit decided it."""
+        plan = self.plan()
+        return self.commit(self.write(plan, batch_id), batch_id)
+
+    def run(self, batches: Iterable[int], *, aborts: bool = False) -> int:
+        """The batches, restarted from the checkpoint whenever a process of the driver dies; with
+        `aborts` its JVM lives and says so to the sink. How often it was restarted."""
+        restarts = 0
+        for batch_id in batches:
+            while not self._batch(batch_id, aborts):
+                restarts += 1
+                assert restarts <= MOST_RESTARTS, "never ends"
+        return restarts
+
+    def _batch(self, batch_id: int, aborts: bool) -> bool:
+        try:
+            messages = self.write(self.plan(), batch_id)
+        except Killed:
+            return False
+        try:
+            self.commit(messages, batch_id)
+        except Killed:
+            if aborts:
+                self._abort(messages, batch_id)
+            return False
+        return True
+
+    def _abort(self, messages: list[TaskMessage], batch_id: int) -> None:
+        try:
+            self.abort(messages, batch_id)
+        except Killed:
+            return
+
+
+def value(batch_id: int, partition: int, number: int) -> str:
+    return f"{batch_id}/{partition}/{number}"
+
+
+def expected(*batches: int) -> list[bytes]:
+    """All rows of batches, sorted: the first task of each has none."""
+    return sorted(
+        value(batch_id, partition, number).encode()
+        for batch_id in batches
+        for partition in range(1, PARTITIONS)
+        for number in range(2)
+    )

@@ -1,0 +1,49 @@
+"""A process dies before or after each step of A-record: each row is there once in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from oncelog_client.spark.sink.messages import CommitKind
+from oncelog_client.spark.sink.steps import Step, fail_points
+from tests.spark.record_commit.query import Query
+
+# What has to have happened before for a step to come about at all.
+BEFORE: dict[str, str] = {
+    Step.PLAN_ROLL_FORWARD: f"{Step.COMMIT_DECIDE}.after",
+    Step.PLAN_JANITOR: f"{Step.COMMIT_DECIDE}.before",
+    Step.COMMIT_LOSERS: f"{Step.TASK_HAND_OVER}.after",
+}
+# Only where the driver's JVM outlives its worker, and a task that fails without dying.
+OF_ABORT = ("abort.",)
+UNREACHED = ("task.abort",)
+POINTS = [one for one in fail_points(CommitKind.RECORD) if not one.startswith(UNREACHED)]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_whoever_dies_at_a_step_leaves_nothing_twice_and_nothing_lost(
+    query: Query, visible: Callable[..., None], point: str
+) -> None:
+    step = point.rpartition(".")[0]
+    aborts = point.startswith(OF_ABORT)
+    if aborts:
+        query.fail_points.kill(f"{Step.COMMIT_DECIDE}.before")
+    elif step in BEFORE:
+        query.fail_points.kill(BEFORE[step])
+    query.fail_points.kill(point)
+    query.run(range(2), aborts=aborts)
+    assert query.fail_points.reached(point), "nobody came there"
+    visible(0, 1)
+
+
+@pytest.mark.parametrize("first", ["commit.decide.after", "commit.end-members.after"])
+@pytest.mark.parametrize("second", ["commit.done.before", "commit.done.after"])
+def test_dead_again_while_it_rolls_forward(
+    query: Query, visible: Callable[..., None], first: str, second: str
+) -> None:
+    query.fail_points.kill(first)
+    query.fail_points.kill(second)
+    assert query.run(range(2)) == 2
+    visible(0, 1)

@@ -1,0 +1,128 @@
+"""Two drivers of one sink, and a driver that pauses and wakes up when its batch is long done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from oncelog_client.spark.sink.refusals import Reason, SinkError
+from tests.spark.record_commit.query import Query
+
+
+def test_of_two_drivers_the_older_one_commits_nothing(
+    query: Query, visible: Callable[..., None]
+) -> None:
+    older = query.plan()
+    messages = query.write(older, 0)
+    newer = query.plan()
+    assert newer.generation == older.generation + 1
+    with pytest.raises(SinkError) as refused:
+        query.commit(messages, 0)
+    assert refused.value.reason is Reason.FENCED
+    query.abort(messages, 0)
+    visible()
+    assert query.commit(query.write(newer, 0), 0)
+    visible(0)
+    assert not query.commit(messages, 0)
+    visible(0)
+
+
+def test_a_task_of_an_older_driver_that_writes_late_is_never_seen(
+    query: Query, visible: Callable[..., None]
+) -> None:
+    older = query.plan()
+    assert query.batch(0)
+    late = query.write(older, 0)
+    assert [one.skipped for one in late] == [False] * len(late)
+    assert not query.commit(late, 0)
+    # Nor does it hold up readers for longer than until the next batch.
+    assert query.batch(1)
+    visible(0, 1)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "commit.read.after",
+        "commit.decide.before",
+        "commit.decide.after",
+        "commit.end-members.before",
+        "commit.end-members.after",
+    ],
+)
+def test_a_commit_that_wakes_up_after_another_driver_has_gone_on_changes_nothing(
+    query: Query, visible: Callable[..., None], point: str
+) -> None:
+    messages = query.write(query.plan(), 0)
+    query.fail_points.pause(point)
+    commit = query.start_commit(messages, 0)
+    query.fail_points.wait_for(point)
+    query.run([0, 1])
+    query.fail_points.resume(point)
+    with pytest.raises(SinkError) as refused:
+        commit.result()
+    assert refused.value.reason is Reason.FENCED
+    query.run([2])
+    visible(0, 1, 2)
+
+
+@pytest.mark.parametrize("point", ["commit.losers.before", "commit.done.after"])
+def test_a_commit_that_wakes_up_in_its_own_generation_aborts_nobody_of_a_later_batch(
+    query: Query, visible: Callable[..., None], point: str
+) -> None:
+    """Transactional ids are used again: a loser of batch 0 may be a winner of batch 1."""
+    first = query.plan()
+    lost = query.write(first, 0)
+    messages = query.write(first, 0)
+    query.fail_points.pause(point)
+    commit = query.start_commit(messages, 0)
+    query.fail_points.wait_for(point)
+    # Batch 1 is written with the very ids that the losers had.
+    later = [
+        replace(one, plan=replace(first, done=1), member=query.rewritten(one, 1)) for one in lost
+    ]
+    query.fail_points.resume(point)
+    assert commit.result()
+    assert query.commit(later, 1)
+    visible(0, 1)
+
+
+def test_a_query_with_another_checkpoint_is_refused_and_fences_nobody(
+    query: Query, visible: Callable[..., None]
+) -> None:
+    assert query.batch(0)
+    plan = query.plan()
+    messages = query.write(plan, 1)
+    stranger = replace(query, query_id="q-2")
+    with pytest.raises(SinkError, match="belongs to query q-1") as refused:
+        stranger.plan()
+    assert refused.value.reason is Reason.NEW_CHECKPOINT
+    assert query.commit(messages, 1)
+    visible(0, 1)
+    heir = stranger.having(onNewCheckpoint="adopt")
+    assert heir.plan().done == 0
+    with pytest.raises(SinkError):
+        query.plan()
+
+
+def test_a_batch_that_is_planned_again_after_it_was_done_is_skipped(
+    query: Query, visible: Callable[..., None]
+) -> None:
+    """Spark's record of the commit is gone: `commits/<n>` was deleted."""
+    query.run([0, 1])
+    messages = query.write(query.plan(), 1)
+    assert all(one.skipped for one in messages)
+    assert not query.commit(messages, 1)
+    query.run([2])
+    visible(0, 1, 2)
+
+
+def test_one_process_plans_batch_after_batch_in_one_generation(
+    query: Query, visible: Callable[..., None]
+) -> None:
+    """And keeps the sequence numbers of the state topic in step with the processes that commit."""
+    generations = query.in_one_process(range(4))
+    assert len(set(generations)) == 1
+    visible(0, 1, 2, 3)

@@ -1,0 +1,266 @@
+"""Transactions that time out, answers that are lost, other sinks that hang: what is covered, and what
+is said where it is not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oncelog_client import Admin, NewTopic, Producer, TransactionMember
+from oncelog_client.spark.sink.messages import TaskMessage
+from oncelog_client.spark.sink.record_log import STATE_PARTITION
+from oncelog_client.spark.sink.refusals import Reason, SinkError
+from oncelog_protocol.apis import ApiKey
+from tests.broker import Oncelog
+from tests.client.reading import eventually
+from tests.kafka.kafka import Kafka, free_ports
+from tests.spark.conftest import QUICK
+from tests.spark.fail_points import FailPoints
+from tests.spark.record_commit.conftest import check_visible
+from tests.spark.record_commit.forked import Killed
+from tests.spark.record_commit.proxied import Proxied
+from tests.spark.record_commit.query import Query
+from tests.spark.topics import Topics
+
+SHORT_MS = "1500"
+
+
+def members(messages: list[TaskMessage]) -> list[TransactionMember]:
+    return [one.member for one in messages if one.member is not None]
+
+
+def fence(query: Query, *lost: TransactionMember) -> None:
+    """What a time-out does as well: abort, and a newer epoch."""
+
+    async def abort() -> None:
+        async with Admin(query.bootstrap) as admin:
+            await admin.fence_producers([one.transactional_id for one in lost])
+
+    asyncio.run(abort())
+
+
+def wait_until_timed_out(query: Query, *lost: TransactionMember) -> None:
+    ids = [one.transactional_id for one in lost]
+
+    async def wait() -> None:
+        async with Admin(query.bootstrap) as admin:
+
+            async def over() -> bool:
+                found = await admin.describe_transactions(ids)
+                return all(one.state != "Ongoing" for one in found.values())
+
+            await eventually(over)
+
+    asyncio.run(wait())
+
+
+def decided(query: Query, batch_id: int) -> list[TaskMessage]:
+    """A batch whose driver died right after its decision."""
+    messages = query.write(query.plan(), batch_id)
+    query.fail_points.kill("commit.decide.after")
+    with pytest.raises(Killed):
+        query.commit(messages, batch_id)
+    return messages
+
+
+def test_a_member_that_is_gone_before_the_decision_keeps_all_from_being_committed(
+    query: Query,
+) -> None:
+    messages = query.write(query.plan(), 0)
+    fence(query, members(messages)[1])
+    with pytest.raises(SinkError, match=members(messages)[1].transactional_id) as refused:
+        query.commit(messages, 0)
+    assert refused.value.reason is Reason.MEMBER_GONE
+    assert "kafka.transaction.timeout.ms" in refused.value.message
+    query.abort(messages, 0)
+    check_visible(query)
+    query.run([0, 1])
+    check_visible(query, 0, 1)
+
+
+def test_a_decided_member_that_is_lost_is_told_again_and_again_never_passed_over(
+    query: Query,
+) -> None:
+    query.run([0])
+    messages = decided(query, 1)
+    lost = members(messages)[0]
+    fence(query, lost)
+    for _ in range(2):
+        with pytest.raises(SinkError, match=lost.transactional_id) as refused:
+            query.plan()
+        assert refused.value.reason is Reason.DECIDED_MEMBER_LOST
+
+
+def test_a_driver_that_was_fenced_meanwhile_does_not_take_its_members_for_lost(
+    query: Query,
+) -> None:
+    """They were committed by the newer driver, and their ids have new producers."""
+    messages = query.write(query.plan(), 0)
+    query.fail_points.pause("commit.end-members.before")
+    commit = query.start_commit(messages, 0)
+    query.fail_points.wait_for("commit.end-members.before")
+    query.run([0])
+    fence(query, *members(messages))
+    query.fail_points.resume("commit.end-members.before")
+    with pytest.raises(SinkError) as refused:
+        commit.result()
+    assert refused.value.reason is Reason.FENCED
+    check_visible(query, 0)
+
+
+def test_another_sink_that_died_inside_its_transaction_holds_up_nobody(query: Query) -> None:
+    """Its record and its transaction are open in the topic that all sinks share."""
+    query.run([0])
+
+    async def open_one() -> Producer:
+        name = f"{query.sink_id}-other"
+        async with Producer(query.bootstrap, transactional_id=name) as producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            topic, partition = STATE_PARTITION
+            await producer.send(topic, b"{}", name.encode(), partition=partition)
+            await producer.hand_over_transaction()
+        return producer
+
+    asyncio.run(open_one())
+    query.run([1, 2])
+    check_visible(query, 0, 1, 2)
+
+
+# -- brokers of their own
+
+
+@pytest.fixture
+def two_phase(tmp_path: Path, points: FailPoints, name: str) -> Iterator[Query]:
+    """A sink on a broker with two-phase commit, whose other transactions time out at once."""
+    settings = {
+        **QUICK,
+        "transaction.two.phase.commit.enable": "true",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "50",
+    }
+    with Oncelog(tmp_path / "oncelog", settings) as broker:
+        Topics(broker.address).create(name)
+        query = Query(broker.address, name, name, points)
+        yield query.having(kafka_transaction_timeout_ms="300")
+
+
+def test_with_two_phase_commit_what_was_decided_outlives_any_outage(two_phase: Query) -> None:
+    messages = decided(two_phase, 0)
+
+    async def outage() -> None:
+        """As long as an ordinary transaction takes to time out twice over."""
+        async with Admin(two_phase.bootstrap) as admin:
+            for number in range(2):
+                name = f"ordinary-{number}"
+                made = await admin.init_producer(name, transaction_timeout_ms=300)
+                async with Producer(two_phase.bootstrap, transactional_id=name) as producer:
+                    await producer.adopt_transactions(made)
+                    await producer.begin_transaction()
+                    await producer.send("ordinary", b"v")
+                    await producer.hand_over_transaction()
+
+                async def over(name: str = name) -> bool:
+                    return (await admin.describe_transactions([name]))[name].state != "Ongoing"
+
+                await eventually(over)
+
+    asyncio.run(outage())
+    assert len(members(messages)) == 2
+    two_phase.run([1])
+    check_visible(two_phase, 0, 1)
+
+
+def test_with_two_phase_commit_attempts_that_nobody_commits_do_not_stay_open(
+    two_phase: Query,
+) -> None:
+    plan = two_phase.plan()
+    two_phase.write(plan, 0)
+    losers = members(two_phase.write(plan, 0))
+    two_phase.run([0])
+    wait_until_timed_out(two_phase, *losers)
+    check_visible(two_phase, 0)
+
+
+def test_without_it_a_long_outage_loses_rows_and_is_told(
+    broker: Oncelog, points: FailPoints, name: str
+) -> None:
+    Topics(broker.address).create(name)
+    query = Query(broker.address, name, name, points)
+    messages = decided(query.having(kafka_transaction_timeout_ms=SHORT_MS), 0)
+    wait_until_timed_out(query, *members(messages))
+    with pytest.raises(SinkError) as refused:
+        query.plan()
+    assert refused.value.reason is Reason.DECIDED_MEMBER_LOST
+
+
+@pytest.fixture(params=["oncelog", "kafka"])
+def lossy(
+    request: pytest.FixtureRequest, tmp_path: Path, points: FailPoints, name: str
+) -> Iterator[tuple[Query, Proxied]]:
+    """A broker that tells its clients to come through a proxy, which loses answers."""
+    (port,) = free_ports(1)
+    advertised = {**QUICK, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    if request.param == "kafka":
+        request.getfixturevalue("kafka_jars")
+    kind = Kafka if request.param == "kafka" else Oncelog
+    with kind(tmp_path / "broker", advertised) as broker, Proxied(port, broker.port) as proxy:
+        Topics(proxy.address).create(name)
+        yield Query(proxy.address, name, name, points), proxy
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["once", "each"])
+def test_whatever_answer_is_lost_each_row_is_there_once(
+    lossy: tuple[Query, Proxied], at_once: bool
+) -> None:
+    query, proxy = lossy
+    losses = (
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.PRODUCE,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.END_TXN,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.FETCH,
+    )
+    if at_once:
+        for api in losses:
+            proxy.lose(api)
+        query.run([0])
+        check_visible(query, 0)
+        return
+    for batch_id, api in enumerate(losses):
+        proxy.lose(api)
+        query.run([batch_id])
+    check_visible(query, *range(len(losses)))
+    assert proxy.lost >= len(losses)
+
+
+# -- surroundings that would lose the state
+
+
+def test_a_state_topic_that_forgets_is_refused(
+    tmp_path: Path, points: FailPoints, name: str
+) -> None:
+    with Oncelog(tmp_path / "oncelog", QUICK) as broker:
+
+        async def create() -> None:
+            async with Admin(broker.address) as admin:
+                await admin.create_topics([NewTopic(STATE_PARTITION.topic, 1, 1)])
+
+        asyncio.run(create())
+        with pytest.raises(SinkError, match=r"cleanup\.policy=delete"):
+            Query(broker.address, name, name, points).plan()
+
+
+def test_a_sink_that_was_written_by_group_commit_is_not_begun_anew(
+    broker: Oncelog, points: FailPoints, name: str
+) -> None:
+    Topics(broker.address).create(name)
+    query = Query(broker.address, name, name, points)
+    query.having(sinkProtocol="group").run([0])
+    with pytest.raises(SinkError, match="sinkProtocol=group"):
+        query.plan()
