@@ -38,9 +38,8 @@ class BackEnd(Protocol):
         whoever began it. It may be looked for at once with the reading of the state.
         Fence: initialises the parent, `sinkId` itself, whose (id, epoch) then stays through the
         generation; waits until what the parent had open has been aborted or committed.
-        AbortOpen: ids are used again by later batches of a generation, so a committer that pauses
-        and wakes up may come to the id of a batch after its own (`Step.COMMIT_LOSERS`). Where that
-        could end what was decided, it must be left to `Step.PLAN_JANITOR`, or name the epoch.
+        AbortOpen: comes before the decision of its batch, so a committer that pauses and wakes up
+        is of an older generation if anything has been decided since. Must not end that.
         """
         ...
 

@@ -1,7 +1,7 @@
 """Step 2, the commit: in a Python process of the driver that knows nothing but the tasks' messages.
 
-One look, then the state into the parent's transaction, then one decision over all members. Whoever
-is fenced, or whose member is gone, commits nothing.
+One look, then an end for attempts that did not win, then the state into the parent's transaction,
+then one decision over all members. Whoever is fenced, or whose member is gone, commits nothing.
 """
 
 from __future__ import annotations
@@ -43,21 +43,18 @@ from .steps import (
 
 class Phase(Enum):
     READ = "read"
+    LOSERS = "losers"
     STAGE = "stage"
     DECIDE = "decide"
-    LOSERS = "losers"
     OVER = "over"
 
 
 @dataclass(frozen=True, slots=True)
 class Committing:
-    """`losers`: transactions of this generation that no message names."""
-
     phase: Phase
     decide: Decide | None = None
     plan: Plan | None = None
     stored: SinkState | None = None
-    losers: tuple[str, ...] = ()
 
 
 Next = tuple[Committing, Command | Returned | Raised]
@@ -109,9 +106,10 @@ def _read(state: Committing, answer: Stored) -> Next:
     decide, plan, stored = state.decide, state.plan, answer.state
     assert decide is not None
     assert plan is not None
-    state = replace(state, stored=stored, losers=_losers(decide, plan, answer.open_ids))
+    state = replace(state, stored=stored)
+    losers = _losers(decide, plan, answer.open_ids)
     if decide.state is None:
-        return replace(state, phase=Phase.DECIDE), decide
+        return _end_losers(state, losers)
     query_id = decide.state.query_id
     done = admit(plan.sink_id, stored, query_id, decide.batch_id, plan.adopts)
     if isinstance(done, Refusal):
@@ -121,13 +119,11 @@ def _read(state: Committing, answer: Stored) -> Next:
         return state, Returned(committed=False)
     if stored is None or stored.generation != plan.generation or answer.unfinished is not None:
         return state, Raised(fenced(plan, stored))
-    if plan.kind is CommitKind.RECORD:
-        return replace(state, phase=Phase.DECIDE), decide
-    stage = Stage(Step.COMMIT_STAGE, decide.parent, decide.state)
-    return replace(state, phase=Phase.STAGE), stage
+    return _end_losers(state, losers)
 
 
 def _losers(decide: Decide, plan: Plan, open_ids: tuple[str, ...]) -> tuple[str, ...]:
+    """Transactions of this generation that no message names."""
     winners = {one.transactional_id for one in (decide.parent, *decide.members)}
     return tuple(
         one
@@ -136,21 +132,36 @@ def _losers(decide: Decide, plan: Plan, open_ids: tuple[str, ...]) -> tuple[str,
     )
 
 
+def _end_losers(state: Committing, losers: tuple[str, ...]) -> Next:
+    """What they have open holds the last stable offset back, in some of the batch's partitions and
+    not in others: open beyond the decision, they would let a reader see a part of the batch."""
+    assert state.plan is not None
+    if not losers:
+        return _cleared(state)
+    abort = AbortOpen(Step.COMMIT_LOSERS, state.plan.generation, losers)
+    return replace(state, phase=Phase.LOSERS), abort
+
+
+def _lost(state: Committing, answer: Done) -> Next:
+    return _cleared(state)
+
+
+def _cleared(state: Committing) -> Next:
+    decide, plan = state.decide, state.plan
+    assert decide is not None
+    assert plan is not None
+    if decide.state is None or plan.kind is CommitKind.RECORD:
+        return replace(state, phase=Phase.DECIDE), decide
+    stage = Stage(Step.COMMIT_STAGE, decide.parent, decide.state)
+    return replace(state, phase=Phase.STAGE), stage
+
+
 def _staged(state: Committing, answer: Done) -> Next:
     assert state.decide is not None
     return replace(state, phase=Phase.DECIDE), state.decide
 
 
 def _decided(state: Committing, answer: Done) -> Next:
-    assert state.plan is not None
-    if state.losers:
-        # Readers of committed records would wait for their time-outs.
-        losers = AbortOpen(Step.COMMIT_LOSERS, state.plan.generation, state.losers)
-        return replace(state, phase=Phase.LOSERS), losers
-    return _OVER, Returned(committed=True)
-
-
-def _over(state: Committing, answer: Done | Outdated) -> Next:
     return _OVER, Returned(committed=True)
 
 
@@ -177,6 +188,8 @@ def _batch(state: Committing) -> str:
 
 _TABLE: Final[dict[tuple[Phase, type[Answer]], Callable[..., Next]]] = {
     (Phase.READ, Stored): _read,
+    (Phase.LOSERS, Done): _lost,
+    (Phase.LOSERS, Outdated): _fenced,
     (Phase.STAGE, Done): _staged,
     (Phase.STAGE, Outdated): _fenced,
     (Phase.STAGE, OutcomeUnknown): _unknown,
@@ -184,6 +197,4 @@ _TABLE: Final[dict[tuple[Phase, type[Answer]], Callable[..., Next]]] = {
     (Phase.DECIDE, Outdated): _fenced,
     (Phase.DECIDE, MemberGone): _gone,
     (Phase.DECIDE, OutcomeUnknown): _unknown,
-    (Phase.LOSERS, Done): _over,
-    (Phase.LOSERS, Outdated): _over,
 }

@@ -33,11 +33,11 @@ class Step(StrEnum):
     TASK_HAND_OVER = "task.hand-over"
     TASK_ABORT = "task.abort"
     COMMIT_READ = "commit.read"
+    COMMIT_LOSERS = "commit.losers"
     COMMIT_STAGE = "commit.stage"
     COMMIT_DECIDE = "commit.decide"
     COMMIT_END_MEMBERS = "commit.end-members"
     COMMIT_DONE = "commit.done"
-    COMMIT_LOSERS = "commit.losers"
     ABORT_READ = "abort.read"
     ABORT_FENCE = "abort.fence"
     ABORT_READ_AGAIN = "abort.read-again"
@@ -68,12 +68,12 @@ STEPS: Final[dict[Step, frozenset[CommitKind]]] = {
     Step.TASK_ABORT: _BOTH,
     # 2. The commit, in another Python process of the driver.
     Step.COMMIT_READ: _BOTH,
+    # Only where an attempt that did not win has left its transaction open.
+    Step.COMMIT_LOSERS: _BOTH,
     Step.COMMIT_STAGE: _GROUP,
     Step.COMMIT_DECIDE: _BOTH,
     Step.COMMIT_END_MEMBERS: _RECORD,
     Step.COMMIT_DONE: _RECORD,
-    # Only where an attempt that did not win has left its transaction open.
-    Step.COMMIT_LOSERS: _BOTH,
     # 3. Where a task or the commit has failed for good.
     Step.ABORT_READ: _BOTH,
     Step.ABORT_FENCE: _BOTH,
