@@ -5,13 +5,14 @@ restarted from the checkpoint. Nothing of it but the processes is made up: the s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow
 
-from oncelog_client import Admin, Producer, TransactionMember
+from oncelog_client import Admin, KafkaError, Producer, TransactionMember
 from oncelog_client.spark.options import Options
 from oncelog_client.spark.sink import driver, task_writer
 from oncelog_client.spark.sink.attempts import Attempt
@@ -127,6 +128,37 @@ class Query:
                 return await producer.hand_over_transaction()
 
         return asyncio.run(write())
+
+    def fenced_while_it_writes(self, batch_id: int) -> None:
+        """A task is fenced between two of its rows; then its process does the next batch."""
+
+        def rows(plan: Plan) -> Iterator[pyarrow.RecordBatch]:
+            yield pyarrow.RecordBatch.from_pylist([{"value": "first"}])
+            self._fence_all(plan)
+            yield pyarrow.RecordBatch.from_pylist([{"value": "second"}])
+
+        def work() -> None:
+            plan = self.planned()
+            attempt = Attempt(1, self.query_id, batch_id)
+            with suppress(KafkaError):
+                task_writer.write(plan, self.options, attempt, rows(plan))
+                raise AssertionError("it was not fenced")
+            # As it is planned when the batch is done: ids begin anew.
+            plan = replace(plan, done=batch_id + 1)
+            messages = [self.written(plan, batch_id + 1, number) for number in range(PARTITIONS)]
+            assert self.committed(messages, batch_id + 1)
+
+        run(work, self.fail_points.environment)
+
+    def _fence_all(self, plan: Plan) -> None:
+        async def fence() -> None:
+            async with Admin(self.bootstrap) as admin:
+                listed = await admin.list_transactions(
+                    states=["Ongoing"], transactional_id_pattern=f"{plan.sink_id}/.*"
+                )
+                await admin.fence_producers([one.transactional_id for one in listed])
+
+        asyncio.run(fence())
 
     def in_one_process(self, batches: Iterable[int]) -> list[int]:
         """Batches planned by one process and committed by others: their generations."""

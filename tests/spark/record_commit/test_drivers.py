@@ -126,3 +126,12 @@ def test_one_process_plans_batch_after_batch_in_one_generation(
     generations = query.in_one_process(range(4))
     assert len(set(generations)) == 1
     visible(0, 1, 2, 3)
+
+
+def test_a_worker_whose_task_was_fenced_writes_the_next_batch(
+    query: Query, visible: Callable[..., None]
+) -> None:
+    """Its transactional id is used again, its producer is not."""
+    query.fenced_while_it_writes(0)
+    query.run([2])
+    visible(1, 2)

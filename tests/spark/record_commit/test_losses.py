@@ -1,5 +1,5 @@
-"""Transactions that time out, answers that are lost, other sinks that hang: what is covered, and what
-is said where it is not."""
+"""Transactions that time out, answers that are lost, other sinks that hang: what is covered, and
+what is said where it is not."""
 
 from __future__ import annotations
 

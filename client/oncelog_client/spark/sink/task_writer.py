@@ -17,6 +17,7 @@ from oncelog_client.clock import monotonic_ms
 from oncelog_client.errors import KafkaError
 from oncelog_client.producer import Producer
 from oncelog_client.spark.background import background
+from oncelog_client.spark.client_settings import ClientSetup
 from oncelog_client.spark.fail_points import fail_at
 from oncelog_client.values import TransactionMember
 
@@ -62,6 +63,7 @@ class _Transaction:
             plan.kind, options.admin, plan.sink_id, options.transaction_timeout_ms
         )
         self._producer: Producer | None = None
+        self._setup: ClientSetup | None = None
         self._sender: RowSender | None = None
         self._rows = 0
 
@@ -77,6 +79,8 @@ class _Transaction:
         except BaseException:
             with suppress(KafkaError, TimeoutError):
                 background().run(self._abort(), ABORT_TIMEOUT_S)
+            with suppress(KafkaError, TimeoutError):
+                background().run(self._drop(), ABORT_TIMEOUT_S)
             raise
         return TaskMessage(
             self._plan,
@@ -103,7 +107,7 @@ class _Transaction:
         key = (os.getpid(), self._options.producer.bootstrap_servers, self._plan.sink_id)
         ids = _ids.get(key) or ProcessIds(uuid.uuid4().hex[:12])
         _ids[key], transactional_id = ids.take(self._plan)
-        setup = self._options.producer.having(
+        setup = self._setup = self._options.producer.having(
             transactional_id=transactional_id, **self._back_end.producer_settings()
         )
         producer = await background().client(
@@ -128,3 +132,9 @@ class _Transaction:
             fail_at(f"{Step.TASK_ABORT}.before")
             await self._producer.abort_transaction()
             fail_at(f"{Step.TASK_ABORT}.after")
+
+    async def _drop(self) -> None:
+        """A producer that was fenced is fenced for good: the next batch needs another one."""
+        producer = background().forget(("producer", self._setup))
+        if producer is not None:
+            await producer.close(0)
