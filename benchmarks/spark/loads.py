@@ -28,14 +28,14 @@ _names = count(1)
 @dataclass(frozen=True, slots=True)
 class Pace:
     """How much is done in one turn: rows of a batch read, and by size of a micro-batch how many of
-    them are thrown away as warm-up and how many count."""
+    them are thrown away as warm-up and how many count: together no more rows than a topic has."""
 
     rows: int
     micro_batches: Mapping[int, tuple[int, int]]
 
 
 FULL = Pace(1_000_000, {100: (5, 20), 10_000: (5, 20), 100_000: (2, 8)})
-QUICK = Pace(100_000, {100: (2, 5), 10_000: (2, 5), 100_000: (1, 2)})
+QUICK = Pace(300_000, {100: (2, 5), 10_000: (2, 5), 100_000: (1, 2)})
 
 
 @dataclass(frozen=True, slots=True)

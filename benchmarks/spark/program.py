@@ -21,7 +21,7 @@ from tests.spark.connector.process import serve
 Options = dict[str, str]
 
 POLL_S = 0.1
-STREAM_DEADLINE_S = 600.0
+STREAM_DEADLINE_S = 120.0
 NUMBER_BYTES = 6
 
 # Nothing that makes one of the two quicker: defaults but for what a program without a screen needs.
