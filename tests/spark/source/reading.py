@@ -110,6 +110,12 @@ def wait_until(condition: Callable[[], object], query: StreamingQuery, what: str
         time.sleep(0.02)
 
 
+def stop(query: StreamingQuery) -> None:
+    """Stop once what is there is read and in the commit log: nothing of it is run again."""
+    query.processAllAvailable()
+    query.stop()
+
+
 def failure_of(query: StreamingQuery) -> str:
     """What a running query fails with."""
     try:

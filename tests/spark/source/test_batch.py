@@ -25,6 +25,8 @@ from tests.spark.source.reading import frame, values
 from tests.spark.topics import Row, Topics
 
 T0 = 1_700_000_000_000
+# Records as old as that are past retention.
+KEPT = {"retention.ms": "-1"}
 HEADERS = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 )
@@ -47,7 +49,7 @@ def at(timestamp_ms: int) -> dt.datetime:
 
 def filled(log: Topics, name: str) -> str:
     """Two partitions of five records each, a second apart: values 00 to 04 and 10 to 14."""
-    log.create(name, partitions=2)
+    log.create(name, 2, KEPT)
     log.append(
         name,
         [
@@ -60,7 +62,7 @@ def filled(log: Topics, name: str) -> str:
 
 
 def test_a_batch_has_the_official_columns(spark: SparkSession, log: Topics, name: str) -> None:
-    log.create(name, partitions=2)
+    log.create(name, 2, KEPT)
     rows = [
         Row(b"a\xff", b"k", 0, (("h", b"\x00"), ("h", None)), T0),
         Row(None, b"gone", 1, (), T0 + 1),

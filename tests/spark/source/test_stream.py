@@ -1,5 +1,5 @@
-"""`spark.readStream.format("oncelog")`: where a query starts, how much a micro-batch takes, and that
-one which is run again reads the same."""
+"""`spark.readStream.format("oncelog")`: where a query starts, how much a micro-batch takes, and
+that one which is run again reads the same."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from pyspark.sql import SparkSession
 
 from oncelog_client.values import TopicPartition
 from tests.spark.source.changing import committed, open_transaction
-from tests.spark.source.reading import Stream, progress, wait_until
+from tests.spark.source.reading import Stream, progress, stop, wait_until
 from tests.spark.topics import Row, Topics
 
 T0 = 1_700_000_000_000
+# Records as old as that are past retention.
+KEPT = {"retention.ms": "-1"}
 
 
 def filled(log: Topics, name: str, count: int = 5) -> str:
     """Two partitions of so many records each, a second apart: values 00 to 04 and 10 to 14."""
-    log.create(name, partitions=2)
+    log.create(name, 2, KEPT)
     append(log, name, range(count))
     return name
 
@@ -197,12 +199,12 @@ def test_few_records_wait_for_more_but_not_for_ever(
     assert len(stream.values) == 10
     append(topics, name, range(6, 7))
     wait_until(lambda: len(stream.values) == 14, query, "four are enough")
-    query.stop()
+    stop(query)
     append(topics, name, range(7, 8))
     stream.options["maxTriggerDelay"] = "1ms"
     query = stream.start()
     wait_until(lambda: len(stream.values) == 16, query, "two are enough after the delay")
-    query.stop()
+    stop(query)
 
 
 def latest(query: Any) -> int | None:
@@ -244,7 +246,7 @@ def test_progress_tells_how_far_there_is_and_how_far_it_got(
     stream = Stream(spark, topics, checkpoint, **options)
     query = stream.start()
     wait_until(lambda: len(stream.values) == 10, query, "all is read")
-    query.stop()
+    stop(query)
     ends = [one["sources"][0] for one in progress(query)]
     assert ends[1]["endOffset"] == {name: {"0": 3, "1": 3}}
     assert ends[1]["latestOffset"] == {name: {"0": 5, "1": 5}}
