@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.features import GROUP_TRANSACTIONS, GROUP_TRANSACTIONS_LEVEL
@@ -40,6 +41,9 @@ from .errors import (
 )
 from .values import OffsetAndMetadata, TopicPartition, TransactionGroup, TransactionMember
 from .verdicts import FENCES_IN_GROUP
+
+# What TxnOffsetCommit is refused with while the group is not in the transaction.
+_NOT_ADDED_YET: Final = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE})
 
 
 def check_feature(cluster: Cluster) -> None:
@@ -123,8 +127,29 @@ async def _send_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     deadline_ms: float,
 ) -> None:
+    """Both requests at once, in this order: where one broker serves both it takes one round trip.
+    Where the second one comes to another broker sooner, that refuses it, and it is sent again."""
     adding = AddOffsetsToTxnRequest(*parent, group_id=group_id, transaction_group_id=group_id)
-    await _ask(cluster, group_id, adding, AddOffsetsToTxnResponse, deadline_ms)
+    added, committed = await asyncio.gather(
+        _ask(cluster, group_id, adding, AddOffsetsToTxnResponse, deadline_ms),
+        _commit_offsets(cluster, group_id, parent, offsets, deadline_ms),
+        return_exceptions=True,
+    )
+    if isinstance(added, BaseException):
+        raise added
+    if isinstance(committed, KafkaError) and committed.code in _NOT_ADDED_YET:
+        await _commit_offsets(cluster, group_id, parent, offsets, deadline_ms)
+    elif isinstance(committed, BaseException):
+        raise committed
+
+
+async def _commit_offsets(
+    cluster: Cluster,
+    group_id: str,
+    parent: TransactionMember,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    deadline_ms: float,
+) -> None:
     topics: dict[str, TxnOffsetCommitRequestTopic] = {}
     for (topic, partition), offset in offsets.items():
         row = topics.setdefault(topic, TxnOffsetCommitRequestTopic(name=topic))
