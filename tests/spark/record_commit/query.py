@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow
 
-from oncelog_client import Admin, KafkaError, Producer, TransactionMember
+from oncelog_client import Admin, KafkaError
 from oncelog_client.spark.options import Options
 from oncelog_client.spark.sink import driver, task_writer
 from oncelog_client.spark.sink.attempts import Attempt
@@ -107,27 +107,6 @@ class Query:
 
     def abort(self, messages: list[TaskMessage], batch_id: int) -> None:
         run(lambda: self.aborted(messages, batch_id), self.fail_points.environment)
-
-    def rewritten(self, message: TaskMessage, batch_id: int) -> TransactionMember | None:
-        """Another attempt's transaction under the transactional id of this one."""
-        if message.member is None:
-            return None
-        member = message.member
-
-        async def write() -> TransactionMember | None:
-            async with (
-                Admin(self.bootstrap) as admin,
-                Producer(self.bootstrap, transactional_id=member.transactional_id) as producer,
-            ):
-                made = await admin.init_producer(member.transactional_id)
-                await producer.adopt_transactions(made)
-                await producer.begin_transaction()
-                for number in range(2):
-                    row = value(batch_id, message.partition, number).encode()
-                    await producer.send(self.topic, row)
-                return await producer.hand_over_transaction()
-
-        return asyncio.run(write())
 
     def fenced_while_it_writes(self, batch_id: int) -> None:
         """A task is fenced between two of its rows; then its process does the next batch."""

@@ -68,27 +68,6 @@ def test_a_commit_that_wakes_up_after_another_driver_has_gone_on_changes_nothing
     visible(0, 1, 2)
 
 
-@pytest.mark.parametrize("point", ["commit.losers.before", "commit.done.after"])
-def test_a_commit_that_wakes_up_in_its_own_generation_aborts_nobody_of_a_later_batch(
-    query: Query, visible: Callable[..., None], point: str
-) -> None:
-    """Transactional ids are used again: a loser of batch 0 may be a winner of batch 1."""
-    first = query.plan()
-    lost = query.write(first, 0)
-    messages = query.write(first, 0)
-    query.fail_points.pause(point)
-    commit = query.start_commit(messages, 0)
-    query.fail_points.wait_for(point)
-    # Batch 1 is written with the very ids that the losers had.
-    later = [
-        replace(one, plan=replace(first, done=1), member=query.rewritten(one, 1)) for one in lost
-    ]
-    query.fail_points.resume(point)
-    assert commit.result()
-    assert query.commit(later, 1)
-    visible(0, 1)
-
-
 def test_a_query_with_another_checkpoint_is_refused_and_fences_nobody(
     query: Query, visible: Callable[..., None]
 ) -> None:

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -233,16 +232,10 @@ class RecordCommit:
             )
 
     async def _abort_open(self, admin: Admin, abort: AbortOpen) -> Answer:
-        if abort.step is not Step.COMMIT_LOSERS:
-            # Nothing of this generation and the older ones can be decided any more.
-            await asyncio.gather(
-                *(self._init_member(admin, one) for one in abort.transactional_ids)
-            )
-            return Done()
-        # Spark may have given this commit up and gone on, to decide a batch in which an id is used
-        # again: only what was open at the beginning is ended, by its epoch.
-        holders = (self._open.get(one) for one in abort.transactional_ids)
-        await asyncio.gather(*(_abort(admin, one) for one in holders if one is not None))
+        """Idempotent, and no danger to what is decided: ids of a generation that has decided
+        something are only given up before its next decision, or by those who have carried it
+        out."""
+        await asyncio.gather(*(self._init_member(admin, one) for one in abort.transactional_ids))
         return Done()
 
     # -- a decision
@@ -273,6 +266,13 @@ class RecordCommit:
                         return MemberGone(member, detail)
                     lost = decided_member_lost(self._sink_id, member, detail)
                     raise SinkError(lost.message, Reason.DECIDED_MEMBER_LOST)
+                case Outdated() if state.is_decided and isinstance(asked, Decide):
+                    raise SinkError(
+                        f"another driver has taken sink {self._sink_id} over while batch"
+                        f" {asked.batch_id} was being committed. It is decided, and finished by"
+                        " the other one. Is the query running twice?",
+                        Reason.FENCED,
+                    )
                 case _:
                     return command
             state, command = record_steps.step(state, answer)
@@ -350,11 +350,6 @@ async def _described(admin: Admin, transactional_id: str) -> TransactionDescript
 
 def _member(found: TransactionDescription) -> TransactionMember:
     return TransactionMember(found.transactional_id, found.producer_id, found.producer_epoch)
-
-
-async def _abort(admin: Admin, member: TransactionMember) -> None:
-    with suppress(TransactionGoneError):
-        await admin.end_transaction(member, committed=False)
 
 
 async def _end(

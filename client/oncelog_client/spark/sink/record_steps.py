@@ -102,7 +102,8 @@ class DecidedMemberLost:
     detail: str
 
 
-Outcome = Done | Outdated | MemberGone | OutcomeUnknown | DecidedMemberLost
+Answer = Done | Outdated | MemberGone | OutcomeUnknown
+Outcome = Answer | DecidedMemberLost
 Next = tuple[Deciding, Command | Outcome]
 
 
@@ -119,7 +120,7 @@ def begin(asked: Decide | RollForward, before: SinkState | None) -> Next:
     return (state, Check(asked.members)) if asked.members else _say_done(state)
 
 
-def step(state: Deciding, answer: Done | Outdated | MemberGone | OutcomeUnknown) -> Next:
+def step(state: Deciding, answer: Answer) -> Next:
     """Raises LookupError for an answer that does not belong to the command."""
     return _TABLE[state.phase, type(answer)](state, answer)
 

@@ -1,0 +1,162 @@
+"""What A-record keeps, and what a sink reads of the topic that it shares with others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncelog_client.logged_batches import LoggedBatch
+from oncelog_client.spark.sink.record_log import RecordLog, read_on
+from oncelog_client.spark.sink.record_state import Entry, decode, encode
+from oncelog_client.spark.sink.state import SinkState, StateUnreadable
+from oncelog_client.spark.sink.steps import Unfinished
+from oncelog_client.values import TransactionMember
+
+NUMBERS = st.integers(0, 2**31 - 1)
+ENDS = st.none() | st.dictionaries(st.text("ab", min_size=1), st.just({"0": 7})).map(
+    lambda found: json.dumps(found, separators=(",", ":"))
+)
+STATES = st.builds(SinkState, st.none() | st.text(), NUMBERS, NUMBERS, NUMBERS, ENDS)
+MEMBERS = st.builds(TransactionMember, st.text(), NUMBERS, st.integers(0, 32767))
+ENTRIES = st.builds(
+    Entry,
+    STATES,
+    st.none() | st.builds(Unfinished, st.lists(MEMBERS, max_size=3).map(tuple), STATES),
+)
+
+SINK = "s"
+OPENED = Entry(SinkState("q", 1, 0))
+
+
+@given(ENTRIES)
+def test_what_was_written_is_read_again(entry: Entry) -> None:
+    assert decode(encode(entry), SINK) == entry
+
+
+@pytest.mark.parametrize("value", [b"", b"[]", b"7", b"{}", b'{"format":1,"gen":"x"}', b"\xff"])
+def test_what_is_no_state_is_an_error_that_names_the_sink(value: bytes) -> None:
+    with pytest.raises(StateUnreadable, match="sink s"):
+        decode(value, SINK)
+
+
+def test_a_newer_release_is_told_by_its_number() -> None:
+    newer = encode(OPENED).replace(b'"format":1', b'"format":2')
+    with pytest.raises(StateUnreadable, match="format 2, and this one knows 1"):
+        decode(newer, SINK)
+
+
+# -- the log
+
+
+def number(entry: Entry | None) -> int:
+    assert entry is not None
+    return entry.state.offset
+
+
+def data(producer_id: int, offset: int, key: str = SINK, epoch: int = 0) -> LoggedBatch:
+    """A record that can be told by its offset, under a sequence number that can be too."""
+    value = encode(Entry(SinkState("q", 1, offset)))
+    records = ((key.encode(), value),)
+    return LoggedBatch(offset, offset + 1, producer_id, epoch, 10 * offset, True, None, records)
+
+
+def marker(producer_id: int, offset: int, *, committed: bool) -> LoggedBatch:
+    return LoggedBatch(offset, offset + 1, producer_id, 0, -1, True, committed, ())
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[LoggedBatch]:
+    """What a few producers of a few sinks may leave in the log."""
+    batches: list[LoggedBatch] = []
+    for offset in range(draw(st.integers(0, 14))):
+        producer_id = draw(st.integers(0, 2))
+        match draw(st.sampled_from(["data", "commit", "abort"])):
+            case "data":
+                batches.append(data(producer_id, offset, SINK if producer_id < 2 else "other"))
+            case outcome:
+                batches.append(marker(producer_id, offset, committed=outcome == "commit"))
+    return batches
+
+
+def committed_last(batches: Sequence[LoggedBatch]) -> int | None:
+    """By definition: of the marker that committed something of the sink last, the newest record."""
+    for place in reversed(range(len(batches))):
+        if not batches[place].committed:
+            continue
+        who = batches[place].producer_id
+        for one in reversed(batches[:place]):
+            if one.producer_id == who and one.committed is not None:
+                break
+            if one.producer_id == who and one.records[0][0] == SINK.encode():
+                return one.base_offset
+    return None
+
+
+@given(histories(), st.data())
+def test_the_newest_record_that_is_committed_counts_however_it_is_read(
+    batches: list[LoggedBatch], data: st.DataObject
+) -> None:
+    whole = read_on(RecordLog(), SINK, batches)
+    wanted = committed_last(batches)
+    assert wanted == (None if whole.entry is None else number(whole.entry))
+    cut = data.draw(st.integers(0, len(batches)))
+    assert read_on(read_on(RecordLog(), SINK, batches[:cut]), SINK, batches[cut:]) == whole
+
+
+@given(histories())
+def test_what_compaction_takes_away_is_not_missed(batches: list[LoggedBatch]) -> None:
+    """Of what is decided, it keeps the newest record of a key, and its marker."""
+    log = read_on(RecordLog(), SINK, batches)
+    wanted = committed_last(batches)
+    open_now = {one.producer_id for one in log.pending}
+    first_open = min(
+        (one.base_offset for one in batches if one.producer_id in open_now), default=len(batches)
+    )
+    kept = [
+        one
+        for one in batches
+        if one.base_offset >= first_open or one.committed is not None or one.base_offset == wanted
+    ]
+    assert read_on(RecordLog(), SINK, kept).entry == log.entry
+
+
+def test_a_transaction_that_is_open_is_known_and_ended_by_its_own_producer() -> None:
+    log = read_on(RecordLog(), SINK, [data(1, 0), marker(1, 1, committed=True), data(2, 2)])
+    assert [one.producer_id for one in log.pending] == [2]
+    assert number(log.entry) == 0
+    log = read_on(log, SINK, [marker(1, 3, committed=False)])
+    assert log.pending
+    log = read_on(log, SINK, [marker(2, 4, committed=False)])
+    assert (log.pending, number(log.entry)) == ((), 0)
+
+
+def test_sequence_numbers_go_on_within_an_epoch_and_begin_with_it() -> None:
+    parent = TransactionMember(SINK, 1, 0)
+    assert RecordLog().first_sequence(parent) == 0
+    log = read_on(RecordLog(), SINK, [data(1, 3)])
+    assert log.first_sequence(parent) == 31
+    assert log.first_sequence(parent._replace(producer_epoch=1)) == 0
+    assert log.first_sequence(parent._replace(producer_id=2)) == 0
+    # Also where it was aborted: the broker counts it.
+    log = read_on(log, SINK, [marker(1, 4, committed=False)])
+    assert log.first_sequence(parent) == 31
+    last = data(1, 5)._replace(last_sequence=2**31 - 1)
+    assert read_on(log, SINK, [last]).first_sequence(parent) == 0
+
+
+def test_an_operator_may_set_the_state_by_hand_and_take_it_away() -> None:
+    by_hand = data(-1, 0)._replace(is_transactional=False)
+    assert number(read_on(RecordLog(), SINK, [by_hand]).entry) == 0
+    taken = by_hand._replace(base_offset=1, next_offset=2, records=((SINK.encode(), None),))
+    assert read_on(RecordLog(), SINK, [by_hand, taken]).entry is None
+
+
+def test_a_topic_that_begins_anew_is_read_anew() -> None:
+    log = replace(read_on(RecordLog(), SINK, [data(1, 5)]), next_offset=100)
+    again = read_on(log, SINK, [data(2, 0), marker(2, 1, committed=True)])
+    assert (number(again.entry), again.pending, again.next_offset) == (0, (), 2)

@@ -1,0 +1,130 @@
+"""A decision by a record: every answer that may come, at every step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from oncelog_client.spark.sink import record_steps
+from oncelog_client.spark.sink.record_state import Entry
+from oncelog_client.spark.sink.record_steps import (
+    Answer,
+    Append,
+    Check,
+    CheckParent,
+    Command,
+    DecidedMemberLost,
+    Deciding,
+    EndMembers,
+    Outcome,
+)
+from oncelog_client.spark.sink.state import SinkState
+from oncelog_client.spark.sink.steps import (
+    Decide,
+    Done,
+    MemberGone,
+    OutcomeUnknown,
+    Outdated,
+    RollForward,
+    Step,
+    Unfinished,
+)
+from oncelog_client.values import TransactionMember
+
+PARENT = TransactionMember("s", 1, 0)
+MEMBERS = (TransactionMember("s/4/a.0", 2, 0), TransactionMember("s/4/b.0", 3, 0))
+BEFORE = SinkState("q", 4, 6)
+AFTER = SinkState("q", 4, 7, rows=10)
+UNFINISHED = Unfinished(MEMBERS, AFTER)
+
+DECIDE = Decide(Step.COMMIT_DECIDE, PARENT, MEMBERS, AFTER, 6)
+ROLL_FORWARD = RollForward(Step.PLAN_ROLL_FORWARD, PARENT, UNFINISHED)
+UNCOUNTED = Decide(Step.COMMIT_DECIDE, MEMBERS[0], MEMBERS[1:], None)
+EMPTY = Decide(Step.COMMIT_DECIDE, PARENT, (), AFTER, 6)
+
+GONE = MemberGone(MEMBERS[1].transactional_id, "timed out")
+ANSWERS: dict[type, tuple[Answer, ...]] = {
+    Check: (Done(), GONE),
+    Append: (Done(), Outdated(), OutcomeUnknown()),
+    EndMembers: (Done(), GONE, OutcomeUnknown()),
+    CheckParent: (Done(), Outdated()),
+}
+
+Path = tuple[tuple[Command, Answer], ...]
+
+
+def paths(
+    state: Deciding, command: Command | Outcome, taken: Path = ()
+) -> Iterator[tuple[Path, Outcome]]:
+    """Every course of a decision, with its outcome."""
+    answers = ANSWERS.get(type(command))
+    if answers is None:
+        yield taken, command  # type: ignore[misc]
+        return
+    for answer in answers:
+        assert not isinstance(command, Outcome)
+        following = record_steps.step(state, answer)
+        yield from paths(*following, (*taken, (command, answer)))
+
+
+def courses(asked: Decide | RollForward) -> list[tuple[Path, Outcome]]:
+    return list(paths(*record_steps.begin(asked, BEFORE)))
+
+
+def test_it_is_said_in_order_that_a_batch_is_decided_ended_and_done() -> None:
+    commit = Append(Step.COMMIT_DECIDE, PARENT, Entry(BEFORE, UNFINISHED))
+    ended = EndMembers(Step.COMMIT_END_MEMBERS, MEMBERS)
+    done = Append(Step.COMMIT_DONE, PARENT, Entry(AFTER))
+    best = next(path for path, outcome in courses(DECIDE) if isinstance(outcome, Done))
+    assert [command for command, _ in best] == [Check(MEMBERS), commit, ended, done]
+    rolled = next(path for path, outcome in courses(ROLL_FORWARD) if isinstance(outcome, Done))
+    assert [command for command, _ in rolled] == [
+        EndMembers(Step.PLAN_ROLL_FORWARD, MEMBERS),
+        done,
+    ]
+
+
+@pytest.mark.parametrize("asked", [DECIDE, ROLL_FORWARD, UNCOUNTED, EMPTY])
+def test_nothing_follows_but_what_the_step_before_has_made_sure(
+    asked: Decide | RollForward,
+) -> None:
+    for path, outcome in courses(asked):
+        is_checked = is_decided = isinstance(asked, RollForward)
+        is_ended = False
+        for command, answer in path:
+            is_done = isinstance(answer, Done)
+            match command:
+                case Check():
+                    is_checked = is_done
+                case Append(entry=entry) if entry.unfinished is not None:
+                    assert is_checked
+                    is_decided = is_done
+                case EndMembers():
+                    assert is_decided or asked is UNCOUNTED
+                    assert is_checked
+                    is_ended = is_done
+                case Append():
+                    assert is_ended or asked is EMPTY
+                case CheckParent():
+                    assert is_decided
+        if isinstance(outcome, Done):
+            assert all(isinstance(answer, Done) for _, answer in path)
+        if isinstance(outcome, MemberGone):
+            # Then nothing is decided, whoever reads this.
+            assert not is_decided
+
+
+def test_a_decided_member_is_lost_only_where_nobody_newer_could_have_taken_it() -> None:
+    for asked in (DECIDE, ROLL_FORWARD):
+        lost = [path for path, outcome in courses(asked) if isinstance(outcome, DecidedMemberLost)]
+        assert len(lost) == 1
+        assert lost[0][-2][1] == GONE
+        assert lost[0][-1] == (CheckParent(PARENT), Done())
+
+
+def test_an_answer_that_does_not_belong_to_the_step_is_an_error() -> None:
+    state, _ = record_steps.begin(DECIDE, BEFORE)
+    with pytest.raises(LookupError):
+        record_steps.step(state, Outdated())
+    hash(state)
