@@ -13,19 +13,20 @@ ANONYMOUS: Final = "query"
 
 class PartitionProgress(NamedTuple):
     """One partition in one micro-batch: [`start`, `end`) was read when the next record to come
-    had the offset `latest`. Offsets without a visible record count: markers, aborted records."""
+    had the offset `latest`; None where Spark did not ask, as for a batch that is repeated. Offsets
+    without a visible record count: markers, aborted records."""
 
     topic: str
     partition: int
     start: int
     end: int
-    latest: int
+    latest: int | None
     seconds: float
 
     @property
-    def lag(self) -> int:
-        """Offsets that were there and not yet read."""
-        return max(self.latest - self.end, 0)
+    def lag(self) -> int | None:
+        """Offsets that were there and not yet read; None where that is not known."""
+        return None if self.latest is None else max(self.latest - self.end, 0)
 
     @property
     def rate(self) -> float:
@@ -47,9 +48,9 @@ class BatchProgress:
     partitions: tuple[PartitionProgress, ...]
 
     @property
-    def lag(self) -> int:
-        """Of all partitions together."""
-        return sum(one.lag for one in self.partitions)
+    def lags(self) -> tuple[int, ...]:
+        """Of the partitions where it is known."""
+        return tuple(one.lag for one in self.partitions if one.lag is not None)
 
     @property
     def rows_per_second(self) -> float:
@@ -57,14 +58,13 @@ class BatchProgress:
 
     def metrics(self) -> dict[str, str]:
         """What Spark's own Kafka connector has in `sources[].metrics`, under its names; empty
-        without a partition."""
-        if not self.partitions:
+        where no lag is known."""
+        if not self.lags:
             return {}
-        lags = [one.lag for one in self.partitions]
         return {
-            "minOffsetsBehindLatest": str(min(lags)),
-            "maxOffsetsBehindLatest": str(max(lags)),
-            "avgOffsetsBehindLatest": str(sum(lags) / len(lags)),
+            "minOffsetsBehindLatest": str(min(self.lags)),
+            "maxOffsetsBehindLatest": str(max(self.lags)),
+            "avgOffsetsBehindLatest": str(sum(self.lags) / len(self.lags)),
         }
 
 
@@ -89,29 +89,28 @@ def progress_line(batch: BatchProgress) -> str:
         f"{batch.query}: batch {batch.batch_id}, {batch.rows:,} rows"
         f" in {batch.seconds:.2f} s ({batch.rows_per_second:,.0f}/s)"
     )
-    if not batch.partitions:
+    if not batch.lags:
         return line
-    worst = max(batch.partitions, key=lambda one: one.lag)
-    if not worst.lag:
+    most, worst = max((one.lag or 0, one) for one in batch.partitions)
+    if not most:
         return f"{line}, lag 0"
-    return f"{line}, lag {batch.lag:,}, most in {worst.topic}-{worst.partition}: {worst.lag:,}"
+    return f"{line}, lag {sum(batch.lags):,}, most in {worst.topic}-{worst.partition}: {most:,}"
 
 
 def _partitions(source: Mapping[str, Any], seconds: float) -> list[PartitionProgress]:
     ends = _offsets(source.get("endOffset"))
     starts = _offsets(source.get("startOffset"))
-    # A partition that came into being after the batch was planned has an end nowhere but here.
-    latest = _offsets(source.get("latestOffset")) or ends
+    latest = _offsets(source.get("latestOffset"))
+    # A partition that came into being after the batch was planned is in `latest` alone.
     return [
         PartitionProgress(
-            topic,
-            partition,
-            start=starts.get((topic, partition), ends.get((topic, partition), 0)),
-            end=ends.get((topic, partition), 0),
-            latest=latest.get((topic, partition), ends.get((topic, partition), 0)),
+            *one,
+            start=starts.get(one, ends.get(one, 0)),
+            end=ends.get(one, 0),
+            latest=latest.get(one),
             seconds=seconds,
         )
-        for topic, partition in ends | latest
+        for one in ends | latest
     ]
 
 

@@ -36,7 +36,7 @@ def test_lag_and_rate_of_each_partition_are_those_of_its_offsets() -> None:
     )
     assert [one.lag for one in batch.partitions] == [60, 0]
     assert [one.rate for one in batch.partitions] == [200.0, 100.0]
-    assert (batch.lag, batch.rows_per_second) == (60, 300.0)
+    assert (batch.lags, batch.rows_per_second) == ((60, 0), 300.0)
 
 
 def test_metrics_are_those_of_sparks_own_connector() -> None:
@@ -60,7 +60,7 @@ def test_a_partition_that_is_new_is_behind_by_all_it_has() -> None:
 
 def test_a_batch_may_end_after_the_latest_offset_that_was_asked_for_before() -> None:
     source = SOURCE | {"latestOffset": {"purchases": {"0": 150, "1": 90}}}
-    assert batch_progress(progress(source)).lag == 0
+    assert batch_progress(progress(source)).lags == (0, 0)
 
 
 def test_several_sources_are_added_up() -> None:
@@ -71,7 +71,7 @@ def test_several_sources_are_added_up() -> None:
     }
     batch = batch_progress(progress(SOURCE, other))
     assert [one.topic for one in batch.partitions] == ["purchases", "purchases", "refunds"]
-    assert batch.lag == 61
+    assert batch.lags == (60, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,17 @@ def test_a_source_of_another_format_has_no_partitions(offset: Any) -> None:
 def test_where_a_query_begins_is_not_taken_for_an_offset() -> None:
     source = {"startOffset": {"__start": "latest"}, "endOffset": {"purchases": {"0": 8}}}
     (one,) = batch_progress(progress(source)).partitions
-    assert (one.start, one.end, one.rate, one.lag) == (8, 8, 0.0, 0)
+    assert (one.start, one.end, one.rate, one.lag) == (8, 8, 0.0, None)
+
+
+def test_no_lag_is_told_where_spark_did_not_ask_for_the_latest_offsets() -> None:
+    """A batch that is repeated after a restart: 0 would be a lie."""
+    repeated = {name: offsets for name, offsets in SOURCE.items() if name != "latestOffset"}
+    for latest in ({}, {"latestOffset": None}):
+        batch = batch_progress(progress(repeated | latest))
+        assert [one.rate for one in batch.partitions] == [200.0, 100.0]
+        assert (batch.lags, batch.metrics()) == ((), {})
+        assert "lag" not in progress_line(batch)
 
 
 def test_the_line_names_the_partition_that_is_most_behind() -> None:
