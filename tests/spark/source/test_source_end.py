@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from oncelog_client.spark.source.source_end import NoSourceEnd, of_checkpoint, of_metadata
+from oncelog_client.spark.source.source_end import NoSourceEnd, of_checkpoint, of_sink
 from oncelog_client.values import TopicPartition
 
 FILE = 'v1\n{"batchWatermarkMs":0}\n{"a":{"0":3,"1":4}}'
@@ -32,13 +32,11 @@ def test_the_end_is_read_from_the_checkpoint(
 
 
 def test_what_was_kept_is_found_again() -> None:
-    metadata = json.dumps({"queryId": "q", "gen": 3, "sourceEnd": of_checkpoint(FILE)})
-    assert of_metadata("s", metadata) == {TopicPartition("a", 0): 3, TopicPartition("a", 1): 4}
+    found = of_sink("s", json.dumps(of_checkpoint(FILE)))
+    assert found == {TopicPartition("a", 0): 3, TopicPartition("a", 1): 4}
 
 
-@pytest.mark.parametrize(
-    "metadata", ["", "x", "[]", "{}", '{"sourceEnd":null}', '{"sourceEnd":{"a":1}}', "3"]
-)
-def test_a_sink_that_has_kept_none_is_named(metadata: str) -> None:
+@pytest.mark.parametrize("kept", [None, "", "x", "[]", "{}", "null", '{"a":1}', "3"])
+def test_a_sink_that_has_kept_none_is_named(kept: str | None) -> None:
     with pytest.raises(NoSourceEnd, match="sink s has committed, but not kept"):
-        of_metadata("s", metadata)
+        of_sink("s", kept)

@@ -10,12 +10,14 @@ from oncelog_client.clock import monotonic_ms
 from oncelog_client.cluster import Cluster
 from oncelog_client.config import AdminConfig, admin_config
 from oncelog_client.errors import RetriableError, check
-from oncelog_client.group_offsets import commit_offsets, fetch_offsets
+from oncelog_client.group_offsets import commit_offsets
 from oncelog_client.log_offsets import EARLIEST, LATEST, list_offsets
 from oncelog_client.spark.client_settings import ClientSetup
+from oncelog_client.spark.sink.state import SinkState
 from oncelog_client.values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog_protocol.errors import ErrorCode
 
+from .sink_states import sink_state
 from .subscriptions import Subscription
 
 T = TypeVar("T")
@@ -119,14 +121,12 @@ class Catalogue:
         group = ConsumerGroupMetadata(group_id)
         await commit_offsets(self._cluster, group, rows, self._timeout_ms)
 
-    async def committed(self, group_id: str, partition: TopicPartition) -> OffsetAndMetadata | None:
-        """What a group has committed for a partition, None for nothing."""
+    async def sink_state(self, sink_id: str) -> SinkState | None:
+        """Of a sink in the same cluster: its last batch; None for a sink that has none. Raises
+        StateUnreadable."""
 
-        async def attempt() -> OffsetAndMetadata | None:
-            found = await fetch_offsets(
-                self._cluster, group_id, [partition], self._timeout_ms, require_stable=True
-            )
-            return found.get(partition)
+        async def attempt() -> SinkState | None:
+            return await sink_state(self._cluster, sink_id, self._timeout_ms)
 
         return await self._patiently(attempt)
 

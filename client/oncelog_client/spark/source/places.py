@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from oncelog_client.errors import KafkaError
 from oncelog_client.spark.options import OptionError
@@ -14,9 +13,6 @@ from . import source_end
 from .catalogue import Catalogue
 from .offsets import EARLIEST, LATEST, AtEdge, AtOffsets, AtSink, AtTime, AtTimes, Offsets, Place
 from .source_options import SourceOptions
-
-# Where a sink keeps what it has committed.
-SINK_STATE: Final = TopicPartition("__oncelog_sink", 0)
 
 
 async def resolve(
@@ -68,10 +64,10 @@ async def _at(catalogue: Catalogue, specs: Offsets, ends: Offsets) -> dict[Topic
 async def _kept_by_sink(catalogue: Catalogue, sink_id: str) -> Offsets:
     if not sink_id:
         raise OptionError("startingOffsets", "sink:", "names no sink")
-    found = await catalogue.committed(sink_id, SINK_STATE)
-    if found is None:
+    state = await catalogue.sink_state(sink_id)
+    if state is None:
         raise OptionError("startingOffsets", f"sink:{sink_id}", "this sink has committed nothing")
-    return source_end.of_metadata(sink_id, found.metadata)
+    return source_end.of_sink(sink_id, state.source_end)
 
 
 def _of(offsets: Offsets, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

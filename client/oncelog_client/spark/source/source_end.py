@@ -1,8 +1,8 @@
 """Where a batch ended in its sources, as a sink keeps it with the batch that it has committed.
 
 A query whose checkpoint is lost goes on from there with `startingOffsets=sink:<sinkId>`. The sink
-reads it from the checkpoint before it commits, and keeps it as `sourceEnd` in the metadata of its
-offset; all sources of the query in one, as each topic has its own entry.
+reads it from the checkpoint before it commits, and keeps it as `sourceEnd` with its state; all
+sources of the query in one, as each topic has its own entry.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from .offsets import Offsets, from_json, to_json
-
-KEY: Final = "sourceEnd"
 
 # `offsets/<batchId>` of a checkpoint: the version, the batch's own data, an offset per source.
 _VERSION: Final = "v1"
@@ -33,12 +31,11 @@ def of_checkpoint(text: str) -> dict[str, Any] | None:
     return to_json(merged) if merged else None
 
 
-def of_metadata(sink_id: str, metadata: str) -> Offsets:
-    """From the metadata of the sink's offset. Raises NoSourceEnd."""
+def of_sink(sink_id: str, kept: str | None) -> Offsets:
+    """From what a sink has kept, as JSON text. Raises NoSourceEnd."""
     try:
-        document = json.loads(metadata)[KEY]
-        found = from_json(document)
-    except (KeyError, TypeError, ValueError):
+        found = None if kept is None else from_json(json.loads(kept))
+    except (AttributeError, TypeError, ValueError):
         found = None
     if not found:
         raise NoSourceEnd(

@@ -1,0 +1,54 @@
+"""What a sink has committed last, read by a source that is to go on from there."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from oncelog_client.clock import monotonic_ms
+from oncelog_client.cluster import Cluster
+from oncelog_client.errors import TimedOutError
+from oncelog_client.group_offsets import fetch_offsets
+from oncelog_client.spark.sink import record_log, state
+from oncelog_client.spark.sink.state import SINK_PARTITION, SinkState
+from oncelog_client.state_log import StateLog
+
+_ASK_AGAIN_S: Final = 0.01
+
+
+async def sink_state(cluster: Cluster, sink_id: str, timeout_ms: float) -> SinkState | None:
+    """Wherever the sink keeps it: as an offset of its group (A-group), or in the topic of A-record.
+
+    A decision that was taken counts, whether or not it has been carried out. None for a sink that
+    has committed nothing. Raises StateUnreadable, TimedOutError while something of it is open, or
+    another KafkaError.
+    """
+    offsets = await fetch_offsets(
+        cluster, sink_id, [SINK_PARTITION], timeout_ms, require_stable=True
+    )
+    found = offsets.get(SINK_PARTITION)
+    if found is not None:
+        return state.decode(found, sink_id)
+    place = record_log.STATE_PARTITION
+    cluster.watch([place.topic])
+    await cluster.refresh()
+    info = cluster.metadata.topics.get(place.topic)
+    if info is None or not info.usable:
+        return None
+    entry = (await _whole(StateLog(cluster, place, timeout_ms), sink_id, timeout_ms)).entry
+    if entry is None:
+        return None
+    return entry.state if entry.unfinished is None else entry.unfinished.state
+
+
+async def _whole(log: StateLog, sink_id: str, timeout_ms: float) -> record_log.RecordLog:
+    """Until nothing of the sink is open in it."""
+    deadline_ms = monotonic_ms() + timeout_ms
+    read = record_log.RecordLog()
+    while True:
+        read = record_log.read_on(read, sink_id, await log.read(read.next_offset))
+        if not read.pending:
+            return read
+        if monotonic_ms() > deadline_ms:
+            raise TimedOutError(f"a transaction of sink {sink_id} is still open")
+        await asyncio.sleep(_ASK_AGAIN_S)

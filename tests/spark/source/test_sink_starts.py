@@ -1,0 +1,45 @@
+"""A query whose checkpoint is lost goes on where its sink has committed last."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from tests.spark.source.reading import DEADLINE_S, Stream
+from tests.spark.topics import Topics
+
+
+def copy(
+    spark: SparkSession, log: Topics, source: str, target: str, checkpoint: str, **options: str
+) -> None:
+    """All of one topic into another, by the sink of that name."""
+    servers = {"kafka.bootstrap.servers": log.bootstrap}
+    rows = spark.readStream.format("oncelog").options(subscribe=source, **servers, **options).load()
+    writer = rows.select("value").writeStream.format("oncelog").options(**servers)
+    sink = {"topic": target, "sinkId": f"sink-{source}", "onNewCheckpoint": "adopt"}
+    query = writer.options(checkpointLocation=checkpoint, **sink).trigger(availableNow=True).start()
+    assert query.awaitTermination(int(DEADLINE_S)), "the query does not end"
+
+
+def test_a_lost_checkpoint_costs_neither_a_loss_nor_a_duplicate(
+    spark: SparkSession, log: Topics, name: str, checkpoint: str
+) -> None:
+    source, target = log.create(name), log.create(f"{name}-copy")
+    log.append(source, [b"a", b"b", b"c"])
+    copy(spark, log, source, target, checkpoint, startingOffsets="earliest")
+    shutil.rmtree(checkpoint)
+    log.append(source, [b"d", b"e"])
+    copy(spark, log, source, target, checkpoint, startingOffsets=f"sink:sink-{source}")
+    assert sorted(log.values(target)) == [b"a", b"b", b"c", b"d", b"e"]
+
+
+def test_a_sink_that_has_committed_nothing_is_no_start(
+    spark: SparkSession, topics: Topics, name: str, checkpoint: str
+) -> None:
+    topics.create(name)
+    stream = Stream(spark, topics, checkpoint, subscribe=name, startingOffsets="sink:nobody")
+    with pytest.raises(StreamingQueryException, match="this sink has committed nothing"):
+        stream.run()
