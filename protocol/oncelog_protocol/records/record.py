@@ -211,7 +211,7 @@ def _decode_loop(
         position += number >> 1
         value = _no_bytes(number) if number & 1 else data[start:position]
         headers, position = (
-            _decode_headers(data, position, end) if data[position] else ((), position + 1)
+            decode_headers(data, position, end) if data[position] else ((), position + 1)
         )
         if position != end:
             raise CorruptRecords("a record's length does not match its content")
@@ -237,9 +237,11 @@ def _no_bytes(zigzag_length: int) -> bytes | None:
     return None
 
 
-def _decode_headers(
+def decode_headers(
     data: bytes, position: int, end: int
 ) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    """The headers of a record that ends at `end`, and the position after them: another one if they
+    do not fit. Raises CorruptRecords, or IndexError at the end of `data`."""
     count, position = read_varint(data, position)
     if not 0 <= count <= (end - position) // MIN_HEADER_SIZE:
         raise CorruptRecords(f"a record of this length cannot hold {count} headers")

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
@@ -14,7 +21,26 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from oncelog_client.spark.source.arrow_decode import COLUMN_TYPES, arrow_schema
+from oncelog_client.isolation import marked_batches
+from oncelog_client.spark.source import arrow_decode
+from oncelog_client.spark.source.arrow_decode import COLUMN_TYPES, arrow_schema, decode
+from oncelog_client.values import TopicPartition
+from oncelog_protocol.records.batch import (
+    CRC_POSITION,
+    HEADER_SIZE,
+    build_batch,
+    compute_crc,
+    patch_max_timestamp_and_log_append,
+    patch_offsets,
+    read_header,
+    read_records,
+    split_batches,
+)
+from oncelog_protocol.records.compression import Compression
+from oncelog_protocol.records.errors import CorruptRecords
+from oncelog_protocol.records.record import NewRecord, Record
+from oncelog_protocol.records.retained import build_retained_batch
+from tests.protocol.records.drawing import LIMIT, NEW_RECORDS
 
 SPARK_SCHEMA = StructType(
     [
@@ -33,8 +59,237 @@ SPARK_SCHEMA = StructType(
         ),
     ]
 )
+ALL = list(COLUMN_TYPES)
+PARTITION = TopicPartition("purchases", 3)
+EVERYTHING = (0, 1 << 62)
 
 
 def test_schema_is_the_one_that_spark_compares_with() -> None:
     wanted = to_arrow_schema(SPARK_SCHEMA, timezone="UTC")
-    assert arrow_schema(list(COLUMN_TYPES)).equals(wanted, check_metadata=True)
+    assert arrow_schema(ALL).equals(wanted, check_metadata=True)
+
+
+def decoded(
+    buffer: bytes | bytearray,
+    columns: Sequence[str] = ALL,
+    start: int = 0,
+    end: int = 1 << 62,
+    *,
+    check_crcs: bool = True,
+) -> pa.Table:
+    batches = [
+        (position, header)
+        for position, header, visible in marked_batches(buffer, start, read_committed=False)
+        if visible
+    ]
+    rows = list(
+        decode(buffer, batches, PARTITION, columns, start=start, end=end, check_crcs=check_crcs)
+    )
+    for batch in rows:
+        assert batch.num_rows > 0
+        batch.validate(full=True)
+    table = pa.Table.from_batches(rows, arrow_schema(columns))
+    if "timestamp" not in columns:
+        return table
+    # As numbers: Python's dates do not go as far.
+    at = columns.index("timestamp")
+    return table.set_column(at, "timestamp", table["timestamp"].cast(pa.int64()))
+
+
+def row_of(record: Record, timestamp_type: int) -> dict[str, Any]:
+    """What Spark shows of a record."""
+    headers = [
+        {"key": key.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), "value": value}
+        for key, value in record.headers
+    ]
+    return {
+        "key": record.key,
+        "value": record.value,
+        "topic": PARTITION.topic,
+        "partition": PARTITION.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp * 1000,
+        "timestampType": timestamp_type,
+        "headers": headers or None,
+    }
+
+
+def plainly(buffer: bytes | bytearray, *, check_crc: bool = True) -> list[dict[str, Any]]:
+    """All rows of batches, by the ordinary decoder."""
+    return [
+        row_of(record, header.timestamp_type)
+        for position, header in split_batches(buffer, allow_partial=True)
+        for record in read_records(buffer, position, max_bytes=LIMIT, check_crc=check_crc)
+    ]
+
+
+# Whole answers: codecs mixed, some with LogAppendTime, some with records that compaction took away.
+BATCHES = st.lists(
+    st.tuples(
+        NEW_RECORDS,
+        st.sampled_from(Compression),
+        st.booleans(),
+        st.lists(st.booleans(), min_size=8, max_size=8).filter(any),
+        st.integers(0, 100_000),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+def answer_of(batches: Sequence[Any]) -> bytearray:
+    answer, offset = bytearray(), 0
+    for records, codec, is_log_append_time, kept, gap in batches:
+        offset += gap
+        batch = build_batch(records, base_offset=offset, compression=codec)
+        left = [
+            record
+            for record, keep in zip(read_records(batch, max_bytes=LIMIT), kept, strict=False)
+            if keep
+        ]
+        if left and len(left) < len(records):
+            batch = build_retained_batch(read_header(batch), left, None)
+        if is_log_append_time:
+            patch_max_timestamp_and_log_append(batch, 0, 1_700_000_000_000)
+        answer += batch
+        offset += len(records)
+    return answer
+
+
+@given(BATCHES)
+def test_equal_to_the_ordinary_decoder(batches: Sequence[Any]) -> None:
+    answer = answer_of(batches)
+    assert decoded(answer).to_pylist() == plainly(answer)
+
+
+@given(BATCHES, st.integers(0, 60), st.integers(0, 60))
+def test_only_offsets_of_the_range(batches: Sequence[Any], start: int, length: int) -> None:
+    answer = answer_of(batches)
+    wanted = [row for row in plainly(answer) if start <= row["offset"] < start + length]
+    assert decoded(answer, ALL, start, start + length).to_pylist() == wanted
+
+
+@given(BATCHES, st.lists(st.sampled_from(ALL), min_size=1, unique=True))
+def test_only_the_columns_that_are_wanted(batches: Sequence[Any], columns: list[str]) -> None:
+    answer = answer_of(batches)
+    wanted = [{name: row[name] for name in columns} for row in plainly(answer)]
+    table = decoded(answer, columns)
+    assert table.column_names == columns
+    assert table.to_pylist() == wanted
+
+
+def outcome(decode_all: Any) -> Any:
+    try:
+        return decode_all()
+    except CorruptRecords:
+        return CorruptRecords
+
+
+@given(BATCHES, st.data())
+def test_damage_is_found_where_the_ordinary_decoder_finds_it(
+    batches: Sequence[Any], data: st.DataObject
+) -> None:
+    """Without CRCs, which would hide most of what can be wrong."""
+    damaged = answer_of(batches)
+    places = [
+        place
+        for position, header in split_batches(damaged)
+        for place in range(position + HEADER_SIZE, position + header.size)
+    ]
+    damaged[data.draw(st.sampled_from(places))] ^= data.draw(st.integers(1, 255))
+    wanted = outcome(lambda: plainly(damaged, check_crc=False))
+    assert outcome(lambda: decoded(damaged, check_crcs=False).to_pylist()) == wanted
+
+
+@pytest.mark.parametrize("columns", [ALL, ["value"]])
+def test_whichever_bit_is_wrong(columns: list[str]) -> None:
+    answer = build_batch(
+        [NewRecord(5, b"", b"v", [("h", b"x"), ("", None)]), NewRecord(7, None, None)]
+    )
+    for place in range(HEADER_SIZE, len(answer)):
+        for bit in range(8):
+            damaged = bytearray(answer)
+            damaged[place] ^= 1 << bit
+            wanted = outcome(lambda: plainly(damaged, check_crc=False))  # noqa: B023
+            got = outcome(
+                lambda: decoded(damaged, columns, check_crcs=False).to_pylist()  # noqa: B023
+            )
+            if columns == ALL:
+                assert got == wanted
+            elif wanted is not CorruptRecords:
+                assert got == [{name: row[name] for name in columns} for row in wanted]
+
+
+def test_a_wrong_crc_is_corrupt() -> None:
+    batch = build_batch([NewRecord(0, None, b"value")])
+    batch[-2] ^= 1
+    with pytest.raises(CorruptRecords, match="CRC of the batch at offset 0"):
+        decoded(batch)
+    assert decoded(batch, check_crcs=False).num_rows == 1
+
+
+@given(BATCHES, st.data())
+def test_every_prefix_gives_the_whole_batches_in_it(
+    batches: Sequence[Any], data: st.DataObject
+) -> None:
+    answer = answer_of(batches)
+    prefix = answer[: data.draw(st.integers(0, len(answer)))]
+    assert decoded(prefix).to_pylist() == plainly(prefix)
+
+
+def test_a_timestamp_that_microseconds_cannot_hold_is_named() -> None:
+    batch = build_batch([NewRecord(1 << 60, None, b"v")], base_offset=7)
+    with pytest.raises(CorruptRecords, match=f"offset 7 has the timestamp {1 << 60} ms"):
+        decoded(batch)
+    assert decoded(batch, ["value"]).to_pylist() == [{"value": b"v"}]
+
+
+def test_numbers_of_every_size_are_read() -> None:
+    """Lengths of one to four bytes, deltas of one to ten."""
+    values = [b"x" * size for size in (0, 63, 64, 8191, 8192, 1 << 20, (1 << 20) + 1)]
+    for deltas in ([0, 1, 63, 64, 1 << 13, 1 << 40, 5], [0, -1, -64, -65, -(1 << 40), 3, 2]):
+        records = [
+            NewRecord(10**12 + delta, None, value)
+            for delta, value in zip(deltas, values, strict=True)
+        ]
+        answer = build_batch(records) + build_batch(records[:2], base_offset=100)
+        assert decoded(answer).to_pylist() == plainly(answer)
+
+
+def test_ordinary_batches_are_read_column_by_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not record by record, which would be as right and slower."""
+    monkeypatch.delattr(arrow_decode, "_decode_plainly")
+    records = [
+        NewRecord(1_000 + number, key, b"v" * (number % 300), headers)
+        for number in range(1000)
+        for key, headers in [(None, ()), (b"k%d" % number, [("h", b"1"), ("i", None)])]
+    ]
+    answer = build_batch(records) + build_batch(
+        records, base_offset=5_000, compression=Compression.ZSTD
+    )
+    assert decoded(answer).to_pylist() == plainly(answer)
+
+
+def test_large_answers_become_arrow_batches_of_about_ten_thousand_rows() -> None:
+    answer, offset = bytearray(), 0
+    batch = build_batch([NewRecord(0, None, b"v")] * 999)
+    for _ in range(30):
+        patch_offsets(batch, 0, offset, 0)
+        answer += batch
+        offset += 999
+    batches = list(
+        decode(answer, list(split_batches(answer)), PARTITION, ["offset"], start=5, end=29_000)
+    )
+    assert [rows.num_rows for rows in batches] == [10_984, 10_989, 7_022]
+    offsets = pa.Table.from_batches(batches)["offset"].to_pylist()
+    assert offsets == list(range(5, 29_000))
+
+
+def test_a_batch_that_compaction_has_emptied_is_nothing() -> None:
+    batch = build_batch([NewRecord(0, None, b"v")])
+    emptied = bytearray(batch[:HEADER_SIZE])
+    emptied[8:12] = (HEADER_SIZE - 12).to_bytes(4, "big")
+    emptied[57:61] = bytes(4)
+    crc = compute_crc(emptied, 0, HEADER_SIZE)
+    emptied[CRC_POSITION : CRC_POSITION + 4] = crc.to_bytes(4, "big")
+    assert decoded(emptied).num_rows == 0

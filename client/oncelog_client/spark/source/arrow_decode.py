@@ -6,21 +6,38 @@ schema: Spark compares them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from oncelog_client.values import TopicPartition
-from oncelog_protocol.records.batch import BatchHeader, read_records
+from oncelog_protocol.records.batch import (
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    BatchHeader,
+    compute_crc,
+    read_records,
+)
+from oncelog_protocol.records.compression import Compression, decompress
+from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_protocol.records.record import Bytes, Record
+
+from .header_column import HEADERS, headers_column, plain_headers
+from .record_columns import Body, Numbers, Places, Unusual, find, gather
 
 # One batch may not grow beyond this when decompressed: a bound on what a broken one can do.
 MAX_BATCH_BYTES: Final = 1 << 30
+# An Arrow batch has these many rows or, once decompressed, bytes, and those of its last batch.
+ROWS: Final = 10_000
+_MOST_BYTES: Final = 1 << 26
 
-_HEADERS: Final = pa.list_(
-    pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())]))
-)
+_INT64: Final = pa.int64()
+_LARGE_TIMESTAMP: Final = 1 << 62
+_US_PER_MS: Final = pa.scalar(1000, _INT64)
 
 COLUMN_TYPES: Final[dict[str, pa.DataType]] = {
     "key": pa.binary(),
@@ -30,7 +47,7 @@ COLUMN_TYPES: Final[dict[str, pa.DataType]] = {
     "offset": pa.int64(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestampType": pa.int32(),
-    "headers": _HEADERS,
+    "headers": HEADERS,
 }
 
 
@@ -39,37 +56,206 @@ def arrow_schema(columns: Sequence[str]) -> pa.Schema:
     return pa.schema([(name, COLUMN_TYPES[name]) for name in columns])
 
 
-def decode_plainly(
+def decode(
     buffer: Bytes,
     batches: Sequence[tuple[int, BatchHeader]],
+    partition: TopicPartition,
+    columns: Sequence[str],
+    *,
+    start: int,
+    end: int,
+    check_crcs: bool = True,
+) -> Iterator[pa.RecordBatch]:
+    """The records of these batches of a fetch answer at offsets in [start, end).
+
+    `batches` are positions and headers, in order, without those that may not be seen
+    (`isolation.marked_batches`). Gives Arrow batches of about ROWS rows, none empty. Raises
+    CorruptRecords as the ordinary decoder does, and for a timestamp that Spark's type cannot hold;
+    headers are looked into only where they are wanted.
+    """
+    for group in _groups(buffer, batches, check_crcs):
+        try:
+            rows = _decode_columns(group, partition, columns, start, end)
+        except Unusual:
+            rows = _decode_plainly(buffer, group, partition, columns, start, end)
+        if rows.num_rows:
+            yield rows
+
+
+@dataclass(slots=True)
+class _Group:
+    """Batches that become one Arrow batch: their records in `data`, where `bodies` says."""
+
+    is_compressed: bool
+    positions: list[int] = field(default_factory=list)
+    headers: list[BatchHeader] = field(default_factory=list)
+    bodies: list[Body] = field(default_factory=list)
+    data: Bytes = b""
+    rows: int = 0
+
+    def has_room(self, is_compressed: bool, size: int) -> bool:
+        return self.is_compressed is is_compressed and self.rows < ROWS and size < _MOST_BYTES
+
+
+def _groups(
+    buffer: Bytes, batches: Sequence[tuple[int, BatchHeader]], check_crcs: bool
+) -> Iterator[_Group]:
+    group: _Group | None = None
+    parts: list[bytes] = []
+    size = 0
+    for position, header in batches:
+        if check_crcs and compute_crc(buffer, position, header.size) != header.crc:
+            raise CorruptRecords(f"the CRC of the batch at offset {header.base_offset} is wrong")
+        codec = header.compression
+        if not header.records_count and header.size == HEADER_SIZE:
+            continue  # compaction leaves such batches for the producer's sequence
+        is_compressed = codec != Compression.NONE
+        if group is None or not group.has_room(is_compressed, size):
+            if group is not None:
+                yield _closed(group, parts)
+            group, parts, size = _Group(is_compressed, data=buffer), [], 0
+        start, stop = position + HEADER_SIZE, position + header.size
+        if is_compressed:
+            part = decompress(codec, memoryview(buffer)[start:stop], MAX_BATCH_BYTES)
+            parts.append(part)
+            start, stop = size, size + len(part)
+            size = stop
+        group.positions.append(position)
+        group.headers.append(header)
+        group.bodies.append(Body(start, stop, header.records_count))
+        group.rows += header.records_count
+    if group is not None:
+        yield _closed(group, parts)
+
+
+def _closed(group: _Group, parts: list[bytes]) -> _Group:
+    if group.is_compressed:
+        group.data = parts[0] if len(parts) == 1 else b"".join(parts)
+    return group
+
+
+# -- column by column
+
+
+def _decode_columns(
+    group: _Group, partition: TopicPartition, columns: Sequence[str], start: int, end: int
+) -> pa.RecordBatch:
+    """Raises Unusual where the ordinary decoder has to look."""
+    found = find(group.data, group.bodies)
+    offsets = _offsets(group, found)
+    makers: dict[str, Callable[[], Any]] = {
+        "key": lambda: gather(
+            group.data, found.key_start, found.key_end, found.key_null, found.rows
+        ),
+        "value": lambda: gather(
+            group.data, found.value_start, found.value_end, found.value_null, found.rows
+        ),
+        "topic": lambda: partition.topic,
+        "partition": lambda: partition.partition,
+        "offset": lambda: offsets,
+        "timestamp": lambda: _timestamps(group, found),
+        "timestampType": lambda: _expanded([h.timestamp_type for h in group.headers], group),
+        "headers": lambda: headers_column(group.data, found),
+    }
+    arrays = [_array(makers[name](), COLUMN_TYPES[name], found.rows) for name in columns]
+    rows = pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
+    numbers = memoryview(offsets.buffers()[1]).cast("q")
+    first = bisect_left(numbers, start) if numbers[0] < start else 0
+    last = bisect_left(numbers, end) if numbers[-1] >= end else found.rows
+    return rows if last - first == found.rows else rows.slice(first, last - first)
+
+
+def _array(values: Any, kind: pa.DataType, rows: int) -> pa.Array:
+    """A column out of a column, or out of the one value of all rows."""
+    if isinstance(values, pa.Array):
+        return values if values.type == kind else pc.cast(values, kind)
+    if isinstance(values, pa.Scalar):
+        return pa.repeat(pc.cast(values, kind), rows)
+    return pa.repeat(pa.scalar(values, kind), rows)
+
+
+def _expanded(numbers: list[int], group: _Group) -> Numbers:
+    """For each record the number of its batch."""
+    if len(set(numbers)) == 1:
+        return pa.scalar(numbers[0], _INT64)
+    ends, last = [], 0
+    for body in group.bodies:
+        last += body.records_count
+        ends.append(last)
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int32()), pa.array(numbers, _INT64))
+    return pc.run_end_decode(runs)
+
+
+def _offsets(group: _Group, found: Places) -> pa.Array:
+    bases = _expanded([header.base_offset for header in group.headers], group)
+    offsets = _array(pc.add(bases, found.offset_delta), _INT64, found.rows)
+    rising = pc.less(offsets.slice(0, found.rows - 1), offsets.slice(1))
+    if not pc.all(rising).as_py():
+        raise Unusual("offsets do not rise")
+    numbers, last = memoryview(offsets.buffers()[1]).cast("q"), -1
+    for header, body in zip(group.headers, group.bodies, strict=True):
+        last += body.records_count
+        if numbers[last] > header.last_offset:
+            raise Unusual("an offset beyond the batch")
+    return offsets
+
+
+def _timestamps(group: _Group, found: Places) -> pa.Array | pa.Scalar:
+    by_batch = [header.timestamp_type == LOG_APPEND_TIME for header in group.headers]
+    bases = [
+        header.max_timestamp if is_of_batch else header.base_timestamp
+        for header, is_of_batch in zip(group.headers, by_batch, strict=True)
+    ]
+    if max(map(abs, bases)) >= _LARGE_TIMESTAMP:
+        raise Unusual("a large timestamp")
+    deltas = found.timestamp_delta
+    if any(by_batch):
+        deltas = pc.multiply(deltas, _expanded([int(not one) for one in by_batch], group))
+    try:
+        us = pc.multiply_checked(pc.add(_expanded(bases, group), deltas), _US_PER_MS)
+    except pa.ArrowInvalid:
+        raise Unusual("a large timestamp") from None
+    return pc.cast(us, COLUMN_TYPES["timestamp"])
+
+
+# -- record by record
+
+
+def _decode_plainly(
+    buffer: Bytes,
+    group: _Group,
     partition: TopicPartition,
     columns: Sequence[str],
     start: int,
     end: int,
 ) -> pa.RecordBatch:
-    """The records of these batches at offsets in [start, end), by the ordinary decoder."""
+    """By the ordinary decoder. Raises CorruptRecords."""
     records: list[Record] = []
     kinds: list[int] = []
-    for position, header in batches:
-        decoded = read_records(buffer, position, max_bytes=MAX_BATCH_BYTES)
+    for position, header in zip(group.positions, group.headers, strict=True):
+        decoded = read_records(buffer, position, max_bytes=MAX_BATCH_BYTES, check_crc=False)
         decoded = [record for record in decoded if start <= record.offset < end]
         records += decoded
         kinds += [header.timestamp_type] * len(decoded)
-    count = len(records)
-    made: dict[str, Any] = {
-        "key": [record.key for record in records],
-        "value": [record.value for record in records],
-        "topic": [partition.topic] * count,
-        "partition": [partition.partition] * count,
-        "offset": [record.offset for record in records],
-        "timestamp": [record.timestamp * 1000 for record in records],
-        "timestampType": kinds,
-        "headers": [
-            [{"key": key, "value": value} for key, value in record.headers] or None
-            for record in records
-        ],
+    makers: dict[str, Callable[[], Any]] = {
+        "key": lambda: [record.key for record in records],
+        "value": lambda: [record.value for record in records],
+        "topic": lambda: [partition.topic] * len(records),
+        "partition": lambda: [partition.partition] * len(records),
+        "offset": lambda: [record.offset for record in records],
+        "timestamp": lambda: [_microseconds(record) for record in records],
+        "timestampType": lambda: kinds,
+        "headers": lambda: [plain_headers(record.headers) for record in records],
     }
-    return pa.RecordBatch.from_arrays(
-        [pa.array(made[name], COLUMN_TYPES[name]) for name in columns],
-        schema=arrow_schema(columns),
-    )
+    arrays = [pa.array(makers[name](), COLUMN_TYPES[name]) for name in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
+
+
+def _microseconds(record: Record) -> int:
+    us = record.timestamp * 1000
+    if not -(1 << 63) <= us < 1 << 63:
+        raise CorruptRecords(
+            f"offset {record.offset} has the timestamp {record.timestamp} ms,"
+            " which Spark's microseconds cannot hold"
+        )
+    return us

@@ -43,7 +43,7 @@ from oncelog_protocol.records.batch import split_batches
 from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_protocol.records.record import Bytes
 
-from .arrow_decode import decode_plainly
+from .arrow_decode import decode
 from .fetch_socket import FetchSocket
 
 _FULL_FETCH_EPOCH: Final = -1
@@ -111,7 +111,15 @@ def read_range(
                     if visible and header.base_offset < end
                 ]
                 if batches:
-                    yield decode_plainly(buffer, batches, partition, columns, start, end)
+                    yield from decode(
+                        buffer,
+                        batches,
+                        partition,
+                        columns,
+                        start=start,
+                        end=end,
+                        check_crcs=settings.consumer.check_crcs,
+                    )
             except CorruptRecords as error:
                 message = f"{partition} at {start}: {error}"
                 raise KafkaError(message, ErrorCode.CORRUPT_MESSAGE) from error

@@ -1,0 +1,260 @@
+"""The records of many batches at once, as columns of positions in their bytes.
+
+Only the way from one record's length to the next takes a step of Python for each record. What is in
+the records is read column by column: all their key lengths, then all their value lengths, and so
+on. Whatever is not as it nearly always is ends in Unusual: then the ordinary decoder has to look.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oncelog_protocol.records.errors import CorruptRecords
+from oncelog_protocol.records.record import MIN_RECORD_SIZE, Bytes
+from oncelog_protocol.records.varint import read_zigzag
+
+# An Arrow column, or one number for all rows: the lengths of records that have no key, say.
+Numbers: TypeAlias = Any
+
+_INT64: Final = pa.int64()
+_ZERO: Final = pa.scalar(0, _INT64)
+_ONE: Final = pa.scalar(1, _INT64)
+_CONTINUED: Final = pa.scalar(0x80, pa.uint8())
+_LOW_BITS: Final = pa.scalar(0x7F, _INT64)
+_NO_MORE: Final = pa.scalar(0, pa.uint8())
+_OFFSET_BITS: Final = pa.scalar(32, _INT64)
+# Bytes of a varint: more could be more than an int32 or an int64 holds.
+_INT32_BYTES: Final = 4
+_INT64_BYTES: Final = 9
+
+
+class Unusual(Exception):
+    """Damage, or a number as large as they hardly ever are."""
+
+
+class Body(NamedTuple):
+    """The records of one batch: `records_count` of them, from `start` to `end` in the data."""
+
+    start: int
+    end: int
+    records_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where things are, one row for a record; `*_null` is None where none is null."""
+
+    rows: int
+    timestamp_delta: Numbers
+    offset_delta: Numbers
+    key_start: Numbers
+    key_end: Numbers
+    key_null: Numbers | None
+    value_start: Numbers
+    value_end: Numbers
+    value_null: Numbers | None
+    headers_start: Numbers
+    # Their count's first byte: 0 for none.
+    headers_count: Numbers
+    end: Numbers
+
+
+def find(data: Bytes, bodies: Sequence[Body]) -> Places:
+    """Where everything is in the records of these batches, which have at least one.
+
+    Raises Unusual. What is between `headers_start` and `end` of those with headers is not checked.
+    """
+    try:
+        begins, ends = _ends(data, bodies)
+        return _find(data, begins, ends)
+    except (CorruptRecords, IndexError) as error:
+        raise Unusual(str(error)) from None
+
+
+def _ends(data: Bytes, bodies: Sequence[Body]) -> tuple[pa.Array, pa.Array]:
+    """Where each record begins, with its length, and where it ends."""
+    begins: list[int] = []
+    ends: list[int] = []
+    for start, end, count in bodies:
+        if not 0 < count <= (end - start) // MIN_RECORD_SIZE:
+            raise Unusual("the count of records")
+        first = len(ends)
+        if _walk(data, start, count, ends.append) != end:
+            raise Unusual("bytes after the last record")
+        begins.append(start)
+        begins += ends[first:-1]
+    return _column(begins), _column(ends)
+
+
+def _walk(data: Bytes, position: int, count: int, append: Callable[[int], None]) -> int:
+    for _ in range(count):
+        if (number := data[position]) < 0x80:
+            position += 1
+        elif (high := data[position + 1]) < 0x80:
+            number += (high << 7) - 0x80
+            position += 2
+        else:
+            number, position = read_zigzag(data, position, 32)  # type: ignore[arg-type]
+        position += number >> 1
+        append(position)
+    return position
+
+
+def _column(numbers: list[int]) -> pa.Array:
+    # Through `array`: half the time of pa.array.
+    return pa.Array.from_buffers(_INT64, len(numbers), [None, pa.py_buffer(array("q", numbers))])
+
+
+def _find(data: Bytes, begins: pa.Array, ends: pa.Array) -> Places:
+    length, position = varints(data, begins)
+    length_of(length)
+    # Over the attributes, which are unused.
+    timestamp_delta, position = varints(data, pc.add(position, _ONE), _INT64_BYTES)
+    offset_delta, position = varints(data, position)
+    key_length, key_start = varints(data, position)
+    key_end = pc.add(key_start, pc.shift_right(key_length, _ONE))
+    value_length, value_start = varints(data, key_end)
+    value_end = pc.add(value_start, pc.shift_right(value_length, _ONE))
+    headers_count = _one_if_equal(pc.take(_bytes(data), value_end))
+    headerless_end = pc.add(value_end, _ONE)
+    has_none = pc.equal(headers_count, _NO_MORE)
+    fits = pc.equal(headerless_end, ends)
+    if not isinstance(headers_count, pa.Scalar):
+        fits = pc.if_else(has_none, fits, pc.less(headerless_end, ends))
+    elif headers_count.as_py():
+        fits = pc.less(headerless_end, ends)
+    if not pc.all(fits).as_py():
+        raise Unusual("a record's length does not match its content")
+    return Places(
+        rows=len(begins),
+        timestamp_delta=_signed(timestamp_delta),
+        offset_delta=length_of(offset_delta),
+        key_start=key_start,
+        key_end=key_end,
+        key_null=nulls(key_length),
+        value_start=value_start,
+        value_end=value_end,
+        value_null=nulls(value_length),
+        headers_start=value_end,
+        headers_count=headers_count,
+        end=ends,
+    )
+
+
+def _bytes(data: Bytes) -> pa.Array:
+    return pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])
+
+
+def varints(
+    data: Bytes, position: pa.Array, most_bytes: int = _INT32_BYTES
+) -> tuple[Numbers, pa.Array]:
+    """The still zigzagged numbers at these positions, at least one, and the positions after them.
+
+    Raises Unusual, or IndexError beyond the end of the data.
+    """
+    column = _bytes(data)
+    byte = pc.take(column, position)
+    position = pc.add(position, _ONE)
+    least, most = pc.min_max(byte).values()
+    if least == most and most.as_py() < 0x80:
+        return pc.cast(most, _INT64), position
+    number = pc.cast(byte, _INT64)
+    shift = 0
+    while most.as_py() >= 0x80:
+        shift += 7
+        if shift == 7 * most_bytes:
+            raise Unusual("a large number")
+        # Its own highest bit is taken off the number by the one that is added here.
+        if least.as_py() >= 0x80:
+            byte = pc.take(column, position)
+            position = pc.add(position, _ONE)
+            number = pc.subtract(number, pa.scalar(1 << shift, _INT64))
+        else:
+            more = pc.greater_equal(byte, _CONTINUED)
+            # Where a number has ended, the data may have ended too.
+            byte = pc.take(column, pc.if_else(more, position, _ZERO))
+            byte = pc.if_else(more, byte, _NO_MORE)
+            more = pc.cast(more, _INT64)
+            position = pc.add(position, more)
+            number = pc.subtract(number, pc.shift_left(more, pa.scalar(shift, _INT64)))
+        high = pc.shift_left(pc.cast(byte, _INT64), pa.scalar(shift, _INT64))
+        number = pc.add(number, high)
+        least, most = pc.min_max(byte).values()
+    return _one_if_equal(number), position
+
+
+def _one_if_equal(numbers: pa.Array) -> Numbers:
+    least, most = pc.min_max(numbers).values()
+    return most if least == most else numbers
+
+
+def as_column(numbers: Numbers, rows: int) -> pa.Array:
+    return pa.repeat(numbers, rows) if isinstance(numbers, pa.Scalar) else numbers
+
+
+def _has_odd(numbers: Numbers) -> bool:
+    odd = pc.bit_wise_and(numbers, _ONE)
+    return bool(odd.as_py() if isinstance(odd, pa.Scalar) else pc.max(odd).as_py())
+
+
+def _signed(numbers: Numbers) -> Numbers:
+    """Zigzag decoded."""
+    sign = pc.negate(pc.bit_wise_and(numbers, _ONE))
+    return pc.bit_wise_xor(pc.shift_right(numbers, _ONE), sign)
+
+
+def length_of(numbers: Numbers) -> Numbers:
+    """Zigzag decoded, where nothing can be negative. Raises Unusual where something is."""
+    if _has_odd(numbers):
+        raise Unusual("a negative length or count")
+    return pc.shift_right(numbers, _ONE)
+
+
+def nulls(length: Numbers) -> Numbers | None:
+    """Which zigzagged lengths are -1, the only negative one; None for none of them."""
+    if not _has_odd(length):
+        return None
+    null = pc.equal(length, _ONE)
+    if isinstance(length, pa.Scalar):
+        if not null.as_py():
+            raise Unusual("a negative length")
+    elif pc.sum(null).as_py() != pc.sum(pc.bit_wise_and(length, _ONE)).as_py():
+        raise Unusual("a negative length")
+    return null
+
+
+class _Evens:
+    """0, 2, 4 and so on, made as far as they were asked for."""
+
+    def __init__(self) -> None:
+        self._column = pa.array([], pa.int32())
+
+    def first(self, count: int) -> pa.Array:
+        if len(self._column) < count:
+            numbers = array("i", range(0, 4 * count, 2))
+            buffers = [None, pa.py_buffer(numbers)]
+            self._column = pa.Array.from_buffers(pa.int32(), 2 * count, buffers)
+        return self._column.slice(0, count)
+
+
+_evens: Final = _Evens()
+
+
+def gather(data: Bytes, start: Numbers, end: Numbers, null: Numbers | None, rows: int) -> pa.Array:
+    """The bytes from each start to its end as a binary column."""
+    if isinstance(null, pa.Scalar):
+        return pa.nulls(rows, pa.binary())
+    # One column over the data as it is: what is wanted, what lies between, what is wanted, ...
+    pairs = pc.bit_wise_or(start, pc.shift_left(end, _OFFSET_BITS))
+    buffers = [None, pairs.buffers()[1], pa.py_buffer(data)]
+    alternating = pa.Array.from_buffers(pa.binary(), 2 * rows - 1, buffers)
+    wanted = _evens.first(rows)
+    if null is not None:
+        wanted = pc.if_else(null, pa.scalar(None, pa.int32()), wanted)
+    return pc.take(alternating, wanted)
