@@ -15,6 +15,7 @@ Chart: TypeAlias = alt.LayerChart | alt.FacetChart
 
 WIDTH: Final = 980
 BLUE: Final = "#3564a5"
+LIGHT_BLUE: Final = "#7d9cc9"
 ORANGE: Final = "#d9782d"
 RED: Final = "#c0392b"
 GREY: Final = "#6b7280"
@@ -39,6 +40,7 @@ def draw(
     """`purchases.png` and `purchases.html`, which needs nothing but itself."""
     chart = (
         alt.vconcat(_revenue(written, expected), _run(batches, seen, kills), spacing=36)
+        .resolve_legend(color="independent")
         .properties(
             title=alt.Title(
                 f"{sum(one.purchases for one in written):,} purchases through Spark, exactly once",
@@ -55,7 +57,7 @@ def draw(
         .configure_axis(gridColor="#eceff3", domainColor="#9aa3af", labelColor="#374151")
     )
     picture, page = folder / "purchases.png", folder / "purchases.html"
-    chart.save(picture, scale_factor=2)
+    chart.save(picture, scale_factor=1.5)
     chart.save(page, inline=True)
     return [picture, page]
 
@@ -72,10 +74,10 @@ def _revenue(written: Sequence[Day], expected: Sequence[Day]) -> Chart:
     ]
     bars = (
         alt.Chart(spark)
-        .mark_bar(color=BLUE, opacity=0.75, size=1.6)
+        .mark_bar(color=LIGHT_BLUE, size=1.7)
         .encode(x=day, y=dollars, tooltip=tooltip)
     )
-    truth = alt.Chart(data).mark_circle(color=ORANGE, size=6, opacity=1).encode(x=day, y=dollars)
+    truth = alt.Chart(data).mark_circle(color=ORANGE, size=7, opacity=1).encode(x=day, y=dollars)
     return alt.layer(bars, truth).properties(
         width=WIDTH,
         height=220,
@@ -95,12 +97,18 @@ def _run(batches: Sequence[Batch], seen: Sequence[Seen], kills: Sequence[Kill]) 
         title="seconds since the start",
         scale=alt.Scale(domain=[0, end * 1.02], nice=False),
     )
-    purchases = alt.Y("purchases:Q", title="purchases", axis=alt.Axis(format="~s", tickCount=6))
+    most = max((one.purchases for one in batches), default=1)
+    purchases = alt.Y(
+        "purchases:Q",
+        title="purchases",
+        axis=alt.Axis(format="~s", tickCount=6),
+        scale=alt.Scale(domain=[0, most * 1.1], nice=False),
+    )
     sink = alt.Color(
         "sink:N",
-        title="committed by",
+        title="committed by the sink",
         scale=alt.Scale(domain=[*SINK_COLOURS], range=[*SINK_COLOURS.values()]),
-        legend=alt.Legend(orient="top-left", offset=8),
+        legend=alt.Legend(orient="bottom-right", offset=12),
     )
     visible = (
         alt.Chart(alt.InlineData(values=_steps(seen)))
@@ -113,13 +121,13 @@ def _run(batches: Sequence[Batch], seen: Sequence[Seen], kills: Sequence[Kill]) 
         .encode(x=second, y=purchases)
     )
     dots = (
-        alt.Chart(alt.InlineData(values=_dots(batches, seen)))
+        alt.Chart(alt.InlineData(values=[_dot(one) for one in batches]))
         .mark_point(filled=True, size=70, opacity=0.9, stroke="white", strokeWidth=0.8)
         .encode(
             x=second,
             y=purchases,
             color=sink,
-            tooltip=["sink:N", "batch:Q", "rows:Q", "generation:Q", "seconds:Q"],
+            tooltip=["sink:N", "batch_id:Q", "rows:Q", "generation:Q", "seconds:Q"],
         )
     )
     killed = alt.InlineData(
@@ -129,8 +137,8 @@ def _run(batches: Sequence[Batch], seen: Sequence[Seen], kills: Sequence[Kill]) 
     lines = alt.Chart(killed).mark_rule(color=RED, strokeWidth=1.5).encode(x=second)
     labels = (
         alt.Chart(killed)
-        .mark_text(color=RED, angle=270, align="left", dy=-7, fontSize=12, fontWeight="bold")
-        .encode(x=second, y=alt.value(295), text="what:N")
+        .mark_text(color=RED, align="left", dx=5, dy=10, fontSize=12, fontWeight="bold")
+        .encode(x=second, y=alt.value(0), text="what:N")
     )
     return alt.layer(away, visible, dots, lines, labels).properties(
         width=WIDTH,
@@ -138,8 +146,8 @@ def _run(batches: Sequence[Batch], seen: Sequence[Seen], kills: Sequence[Kill]) 
         title=alt.Title(
             "Micro-batches against kills",
             subtitle=(
-                "area: purchases whose invoice a reader of committed records sees; "
-                "dots: committed micro-batches; red: from a kill to the next of them"
+                "line: invoices that a reader of committed records sees; dots: micro-batches, "
+                "when they were committed; red: from a kill to the next of them"
             ),
             anchor="start",
             subtitleColor=GREY,
@@ -156,6 +164,10 @@ def _dollars(day: Day) -> dict[str, object]:
     return {"day": day.day, "dollars": day.cents / 100, "purchases": day.purchases}
 
 
+def _dot(batch: Batch) -> dict[str, object]:
+    return {**batch._asdict(), "seconds": round(batch.seconds, 2)}
+
+
 def _steps(seen: Sequence[Seen]) -> list[dict[str, float]]:
     """Where it changes, and the last one."""
     changes = [
@@ -164,21 +176,3 @@ def _steps(seen: Sequence[Seen]) -> list[dict[str, float]]:
         if before is None or one.billed != before.billed
     ]
     return [{"seconds": one.seconds, "purchases": one.billed} for one in [*changes, *seen[-1:]]]
-
-
-def _dots(batches: Sequence[Batch], seen: Sequence[Seen]) -> list[dict[str, object]]:
-    """At the height of what is billed then: batches of `bills` on the line, of `revenue` too."""
-    dots: list[dict[str, object]] = []
-    for one in batches:
-        height = max((at.billed for at in seen if at.seconds <= one.seconds + 0.3), default=0)
-        dots.append(
-            {
-                "seconds": round(one.seconds, 2),
-                "purchases": height,
-                "sink": one.sink,
-                "batch": one.batch_id,
-                "rows": one.rows,
-                "generation": one.generation,
-            }
-        )
-    return dots

@@ -16,6 +16,8 @@ from examples.purchases_spark.processes import Driver, kill_task_worker
 from examples.purchases_spark.watch import Watch
 
 DEADLINE_S: Final = 240.0
+# One is planned; a query may fail of what was killed.
+MAX_RESTARTS: Final = 4
 # What is killed when so much of all purchases is billed.
 WORKER, DRIVER, BROKER = "Python worker", "driver", "broker"
 PLAN: Final = ((0.15, WORKER), (0.4, DRIVER), (0.7, BROKER))
@@ -29,6 +31,8 @@ class JobFailed(Exception):
 
 @dataclass(slots=True)
 class Run:
+    """So many purchases, of so many days, are to be done; and what has happened on the way."""
+
     broker: Broker
     driver: Driver
     watch: Watch
@@ -71,9 +75,11 @@ class Run:
         await asyncio.to_thread(_KILLS[what], self)
 
     def _look_after_driver(self) -> None:
-        """A query that has failed ends the job: again, from its checkpoints."""
+        """A query that has failed ends the job: again, from its checkpoints. Raises JobFailed."""
         if not self.driver.is_running:
             self.restarts += 1
+            if self.restarts > MAX_RESTARTS:
+                raise JobFailed(f"the job does not run\n{self.driver.last_words()}")
             self.console.print(f"  {self.watch.clock():5.1f} s  the job is started again")
             self.driver.start()
 

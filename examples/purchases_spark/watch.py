@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from examples.purchases_spark.feed import INVOICES, PARTITIONS, REVENUE, SHIPMENTS
+from examples.purchases_spark.feed import INVOICES, PARTITIONS, PURCHASES, REVENUE, SHIPMENTS
 from oncelog_client import Admin, Consumer, KafkaError, TopicPartition
 
 SINKS: Final = ("bills", "revenue")
@@ -19,14 +19,15 @@ LOOK_EVERY_S: Final = 0.1
 
 
 class Batch(NamedTuple):
-    """A micro-batch that was committed `seconds` after the start; `generation` counts how often the
-    query was begun anew."""
+    """A micro-batch that was committed `seconds` after the start, and how many purchases the query
+    had read by then; `generation` counts how often the sink was taken over by a new driver."""
 
     seconds: float
     sink: str
     batch_id: int
     generation: int
     rows: int
+    purchases: int
 
 
 class Seen(NamedTuple):
@@ -99,6 +100,8 @@ class Watch:
         if state is None or state.offset <= last:
             return last
         told = json.loads(state.metadata)
-        batch_id = state.offset - 1
-        self.batches.append(Batch(self.clock(), sink, batch_id, told["gen"], told["rows"]))
+        read = sum(told["sourceEnd"][PURCHASES].values())
+        self.batches.append(
+            Batch(self.clock(), sink, state.offset - 1, told["gen"], told["rows"], read)
+        )
         return state.offset
