@@ -39,6 +39,7 @@ class BatchWriter(DataSourceArrowWriter):
         options = self._options
         kind = driver.commit_kind(options)
         if options.sink_id is None:
+            driver.check_timeout(options)
             # Used once, and nothing is kept of it: whatever there is under this name is its own.
             return Plan(f"spark-write-{uuid.uuid4()}", kind, 1, None, None, 0)
         app_id, version = options.txn_app_id, options.txn_version

@@ -9,9 +9,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from oncelog_client.admin.client import Admin
+from oncelog_client.admin.descriptions import ConfigResource, ResourceType
+from oncelog_client.clock import monotonic_ms
+from oncelog_client.errors import KafkaError
 from oncelog_client.spark.background import background
 from oncelog_client.spark.client_settings import ClientSetup
 from oncelog_client.spark.fail_points import fail_at
@@ -21,14 +25,15 @@ from . import aborting, committing, planning
 from .back_end import BackEnd
 from .group_commit import GroupCommit
 from .messages import CommitKind, Intent, Plan, TaskMessage
-from .refusals import SinkError
-from .sink_options import SinkOptions
+from .refusals import SinkError, timeout_too_long
+from .sink_options import TIMEOUT_OPTION, SinkOptions
 from .steps import Answer, Generation, Outcome, Planned, Raised, Returned
 
 _log: Final = logging.getLogger(__name__)
 
 # Beyond the time-outs of the calls themselves, which say more.
 CALL_TIMEOUT_S: Final = 600
+MAX_TIMEOUT_SETTING: Final = "transaction.max.timeout.ms"
 
 _generations: Final[dict[tuple[int, str, str], Generation]] = {}
 
@@ -40,13 +45,36 @@ def commit_kind(options: SinkOptions) -> CommitKind:
     return background().run(_commit_kind(options), CALL_TIMEOUT_S)
 
 
+def check_timeout(options: SinkOptions) -> None:
+    """Before anything is written: would the broker take the transactions? Raises SinkError."""
+    most_ms = background().run(_longest_timeout_ms(options.admin), CALL_TIMEOUT_S)
+    if most_ms is not None and options.transaction_timeout_ms > most_ms:
+        raise timeout_too_long(options.transaction_timeout_ms, most_ms)
+
+
+async def _longest_timeout_ms(setup: ClientSetup) -> int | None:
+    """None where it cannot be learnt: the broker then says so at the first transaction."""
+    admin = await _admin(setup)
+    with suppress(KafkaError):
+        cluster = await admin.describe_cluster()
+        broker = ConfigResource(ResourceType.BROKER, str(cluster.nodes[0].node_id))
+        described = await admin.describe_configs([broker])
+        value = described[broker][MAX_TIMEOUT_SETTING].value
+        return None if value is None else int(value)
+    return None
+
+
+async def _admin(setup: ClientSetup) -> Admin:
+    return await background().client(
+        ("admin", setup), lambda: Admin(setup.bootstrap_servers, **setup.keywords)
+    )
+
+
 async def _commit_kind(options: SinkOptions) -> CommitKind:
     setup = options.admin
     if options.forced is CommitKind.RECORD:
         return CommitKind.RECORD
-    admin = await background().client(
-        ("admin", setup), lambda: Admin(setup.bootstrap_servers, **setup.keywords)
-    )
+    admin = await _admin(setup)
     if admin.features.get(GROUP_TRANSACTIONS, 0) >= GROUP_TRANSACTIONS_LEVEL:
         return CommitKind.GROUP
     if options.forced is CommitKind.GROUP:
@@ -76,10 +104,12 @@ def plan(options: SinkOptions, intent: Intent) -> Plan:
         _log.info("sink %s commits by %s", intent.sink_id, intent.kind)
         for sentence in options.remarks:
             _log.warning("sink %s: %s", intent.sink_id, sentence)
+        check_timeout(options)
     outcome = _run(
         back_end(intent.kind, options.admin, intent.sink_id, options.transaction_timeout_ms),
         planning.begin(intent, begun),
         planning.step,
+        f"sink {intent.sink_id}: planned",
     )
     assert isinstance(outcome, Planned)
     if (going_on := outcome.generation or begun) is not None:
@@ -94,10 +124,12 @@ def commit(
     source_end: str | None,
 ) -> bool:
     """Step 2; whether it was this call that committed. Raises SinkError, KafkaError."""
+    _warn_of_slow_tasks(options, messages)
     outcome = _run(
         _back_end_of(options, messages),
         committing.begin(messages, batch_id, source_end),
         committing.step,
+        f"batch {batch_id}: committed, tasks took {_task_times(messages)} ms",
     )
     assert isinstance(outcome, Returned)
     return outcome.committed
@@ -107,7 +139,23 @@ def abort(
     options: SinkOptions, messages: Sequence[TaskMessage | None], batch_id: int | None
 ) -> None:
     """Step 3. Raises SinkError, KafkaError."""
-    _run(_back_end_of(options, messages), aborting.begin(messages, batch_id), aborting.step)
+    begun, done = aborting.begin(messages, batch_id), f"batch {batch_id}: aborted"
+    _run(_back_end_of(options, messages), begun, aborting.step, done)
+
+
+def _warn_of_slow_tasks(options: SinkOptions, messages: Sequence[TaskMessage | None]) -> None:
+    longest_ms = max((one.duration_ms for one in messages if one is not None), default=0)
+    if longest_ms > options.transaction_timeout_ms / 2:
+        _log.warning(
+            "a task took %d ms, and its batch is lost after %s=%d",
+            longest_ms,
+            TIMEOUT_OPTION,
+            options.transaction_timeout_ms,
+        )
+
+
+def _task_times(messages: Sequence[TaskMessage | None]) -> str:
+    return "+".join(str(one.duration_ms) for one in messages if one is not None)
 
 
 def _back_end_of(options: SinkOptions, messages: Sequence[TaskMessage | None]) -> BackEnd | None:
@@ -122,15 +170,22 @@ def _run(
     performer: BackEnd | None,
     begun: tuple[S, Any],
     step: Callable[[S, Answer], tuple[S, Any]],
+    done: str,
 ) -> Outcome:
-    """To the machine's outcome. Raises SinkError for Raised."""
+    """To the machine's outcome; `done` is what the log then says. Raises SinkError for Raised."""
+    started_ms, steps = monotonic_ms(), 0
     state, command = begun
     while not isinstance(command, Planned | Returned | Raised):
         assert performer is not None
         fail_at(f"{command.step}.before")
-        answer = background().run(performer.perform(command), CALL_TIMEOUT_S)
+        try:
+            answer = background().run(performer.perform(command), CALL_TIMEOUT_S)
+        except (KafkaError, TimeoutError) as error:
+            raise SinkError(f"sink step {command.step}: {error}") from error
         fail_at(f"{command.step}.after")
         state, command = step(state, answer)
+        steps += 1
     if isinstance(command, Raised):
         raise SinkError(command.refusal.message, command.refusal.reason)
+    _log.debug("%s, %d round trips, %.1f ms", done, steps, monotonic_ms() - started_ms)
     return command

@@ -24,6 +24,7 @@ from oncelog_client.spark.client_settings import ClientSetup
 from oncelog_client.values import TransactionGroup, TransactionMember
 
 from .messages import CommitKind, Plan
+from .refusals import timed_out
 from .state import SINK_PARTITION, SinkState, decode, encode
 from .steps import (
     AbortOpen,
@@ -171,7 +172,4 @@ class GroupCommit:
         cause = found.fences[-1].cause
         if cause != "timed out":
             return f"{error.code.name}, {cause}"
-        return (
-            f"timed out after {self._timeout_ms} ms: kafka.transaction.timeout.ms must be longer"
-            " than a batch takes, from the first row of a task to the commit"
-        )
+        return timed_out(self._timeout_ms)

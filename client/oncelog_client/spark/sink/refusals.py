@@ -100,6 +100,15 @@ def member_gone(sink_id: str, batch: str, member: str, detail: str) -> Refusal:
     )
 
 
+def timed_out(timeout_ms: int, duration_ms: int | None = None) -> str:
+    """The detail of a member that is gone."""
+    took = "" if duration_ms is None else f", its task took {duration_ms} ms"
+    return (
+        f"timed out after {timeout_ms} ms{took}: kafka.transaction.timeout.ms must be longer than"
+        " a batch takes, from the first row of a task to the commit"
+    )
+
+
 def decided_member_lost(sink_id: str, member: str, detail: str) -> Refusal:
     return Refusal(
         Reason.DECIDED_MEMBER_LOST,
@@ -113,4 +122,13 @@ def outcome_unknown(sink_id: str, batch: str) -> Refusal:
         Reason.OUTCOME_UNKNOWN,
         f"the broker did not tell whether {batch} of sink {sink_id} is committed; it is looked up"
         " when the query is restarted",
+    )
+
+
+def timeout_too_long(timeout_ms: int, most_ms: int) -> SinkError:
+    return SinkError(
+        f"kafka.transaction.timeout.ms={timeout_ms}: the broker allows at most"
+        f" transaction.max.timeout.ms={most_ms}. It must be longer than a batch takes, from the"
+        " first row of a task to the commit: raise the broker's setting, or set the option to"
+        f" {most_ms} and keep batches shorter (maxOffsetsPerTrigger)"
     )

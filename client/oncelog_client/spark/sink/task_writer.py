@@ -1,12 +1,7 @@
-"""Step 1 at work: one task attempt, in a Python worker of an executor.
-
-Producers are kept from one batch to the next: they and their connections are the costly part.
-"""
+"""Step 1 at work: one task attempt, in a Python worker of an executor."""
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
@@ -14,19 +9,17 @@ from typing import Final
 import pyarrow
 
 from oncelog_client.clock import monotonic_ms
-from oncelog_client.errors import KafkaError
-from oncelog_client.producer import Producer
+from oncelog_client.errors import FencedInGroupError, KafkaError, ProducerFencedError
 from oncelog_client.spark.background import background
-from oncelog_client.spark.client_settings import ClientSetup
 from oncelog_client.spark.fail_points import fail_at
 from oncelog_client.values import TransactionMember
 
 from .attempts import Attempt, Write, begin
 from .back_end import BackEnd
 from .driver import back_end
-from .ids import ProcessIds
 from .messages import Plan, TaskMessage
-from .refusals import Refusal, SinkError
+from .producers import Taken, drop, give_back, take
+from .refusals import Refusal, SinkError, fenced, member_gone, timed_out
 from .row_sender import BATCH_SIZE, RowSender
 from .sink_options import SinkOptions
 from .steps import Step
@@ -35,8 +28,6 @@ from .steps import Step
 SEND_TIMEOUT_S: Final = 600
 ABORT_TIMEOUT_S: Final = 10
 
-_ids: Final[dict[tuple[int, str, str], ProcessIds]] = {}
-
 
 def write(
     plan: Plan, options: SinkOptions, attempt: Attempt, batches: Iterator[pyarrow.RecordBatch]
@@ -44,7 +35,7 @@ def write(
     """Raises SinkError, KafkaError; what was written is then aborted, if that can be done."""
     begun = begin(plan, attempt)
     if isinstance(begun, Refusal):
-        raise SinkError(begun.message, begun.reason)
+        raise _sink_error(begun)
     if isinstance(begun, TaskMessage):
         for _ in batches:
             # Spark does not promise that rows may be left unread.
@@ -62,25 +53,24 @@ class _Transaction:
         self._back_end: BackEnd = back_end(
             plan.kind, options.admin, plan.sink_id, options.transaction_timeout_ms
         )
-        self._producer: Producer | None = None
-        self._setup: ClientSetup | None = None
+        self._taken: Taken | None = None
         self._sender: RowSender | None = None
         self._rows = 0
+        self._begun_ms = 0.0
 
     def write(
         self, begun: Write, attempt: Attempt, batches: Iterator[pyarrow.RecordBatch]
     ) -> TaskMessage:
-        started_ms = monotonic_ms()
         try:
             for batch in batches:
                 if batch.num_rows:
                     background().run(self._send(batch), SEND_TIMEOUT_S)
             member = background().run(self._hand_over(), SEND_TIMEOUT_S)
-        except BaseException:
+        except BaseException as error:
             with suppress(KafkaError, TimeoutError):
-                background().run(self._abort(), ABORT_TIMEOUT_S)
-            with suppress(KafkaError, TimeoutError):
-                background().run(self._drop(), ABORT_TIMEOUT_S)
+                background().run(self._give_up(), ABORT_TIMEOUT_S)
+            if isinstance(error, KafkaError):
+                raise self._explained(error) from error
             raise
         return TaskMessage(
             self._plan,
@@ -88,53 +78,67 @@ class _Transaction:
             attempt.partition,
             member,
             self._rows,
-            duration_ms=int(monotonic_ms() - started_ms),
+            duration_ms=self._duration_ms(),
         )
 
     async def _send(self, batch: pyarrow.RecordBatch) -> None:
-        if self._producer is None:
-            fail_at(f"{Step.TASK_INIT}.before")
-            self._producer = await self._begin()
-            fail_at(f"{Step.TASK_INIT}.after")
-            fail_at(f"{Step.TASK_PRODUCE}.before")
-            batch_size = self._options.producer.keywords.get("batch_size", BATCH_SIZE)
-            self._sender = RowSender(self._producer, self._options.topic, batch_size)
-        assert self._sender is not None
+        if self._sender is None:
+            self._sender = await self._begin()
         await self._sender.send(batch)
         self._rows += batch.num_rows
 
-    async def _begin(self) -> Producer:
-        key = (os.getpid(), self._options.producer.bootstrap_servers, self._plan.sink_id)
-        ids = _ids.get(key) or ProcessIds(uuid.uuid4().hex[:12])
-        _ids[key], transactional_id = ids.take(self._plan)
-        setup = self._setup = self._options.producer.having(
-            transactional_id=transactional_id, **self._back_end.producer_settings()
-        )
-        producer = await background().client(
-            ("producer", setup), lambda: Producer(setup.bootstrap_servers, **setup.keywords)
-        )
-        await self._back_end.begin(producer, self._plan)
-        return producer
+    async def _begin(self) -> RowSender:
+        fail_at(f"{Step.TASK_INIT}.before")
+        setup = self._options.producer
+        self._taken = await take(setup, self._plan, self._back_end.producer_settings())
+        self._begun_ms = monotonic_ms()
+        await self._back_end.begin(self._taken.producer, self._plan)
+        fail_at(f"{Step.TASK_INIT}.after")
+        fail_at(f"{Step.TASK_PRODUCE}.before")
+        batch_size = setup.keywords.get("batch_size", BATCH_SIZE)
+        return RowSender(self._taken.producer, self._options.topic, batch_size)
 
     async def _hand_over(self) -> TransactionMember | None:
         """None without rows: nothing was begun."""
-        if self._producer is None:
+        if self._taken is None:
             return None
-        await self._producer.flush()
+        producer = self._taken.producer
+        await producer.flush()
         fail_at(f"{Step.TASK_PRODUCE}.after")
         fail_at(f"{Step.TASK_HAND_OVER}.before")
-        member = await self._producer.hand_over_transaction()
+        member = await producer.hand_over_transaction()
+        await give_back(self._taken, self._plan)
         fail_at(f"{Step.TASK_HAND_OVER}.after")
         return member
 
-    async def _abort(self) -> None:
-        if self._producer is not None:
-            fail_at(f"{Step.TASK_ABORT}.before")
-            await self._producer.abort_transaction()
-            fail_at(f"{Step.TASK_ABORT}.after")
+    async def _give_up(self) -> None:
+        """Abort, so that readers need not wait for it; whoever plans next does it otherwise."""
+        if self._taken is None:
+            return
+        fail_at(f"{Step.TASK_ABORT}.before")
+        try:
+            await self._taken.producer.abort_transaction()
+        finally:
+            await drop(self._taken)
+        fail_at(f"{Step.TASK_ABORT}.after")
 
-    async def _drop(self) -> None:
-        """A producer that was fenced is fenced for good: the next batch needs another one."""
-        producer = background().forget(("producer", self._setup))
-        if producer is not None:
-            await producer.close(0)
+    def _duration_ms(self) -> int:
+        return int(monotonic_ms() - self._begun_ms) if self._taken is not None else 0
+
+    def _explained(self, error: KafkaError) -> Exception:
+        """A fence in words: somebody else's doing, or the time's."""
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, FencedInGroupError | ProducerFencedError):
+            cause = cause.__cause__
+        if cause is None:
+            return error
+        duration_ms, timeout_ms = self._duration_ms(), self._options.transaction_timeout_ms
+        if duration_ms < timeout_ms:
+            return _sink_error(fenced(self._plan, None))
+        name = "" if self._taken is None else self._taken.transactional_id
+        detail = timed_out(timeout_ms, duration_ms)
+        return _sink_error(member_gone(self._plan.sink_id, "the batch", name, detail))
+
+
+def _sink_error(refusal: Refusal) -> SinkError:
+    return SinkError(refusal.message, refusal.reason)

@@ -1,0 +1,28 @@
+"""A query that commits by A-group, in processes of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker import Oncelog
+from tests.spark.fail_points import FailPoints
+from tests.spark.record_commit.query import Query
+from tests.spark.topics import Topics
+
+
+@pytest.fixture
+def points(tmp_path: Path) -> Iterator[FailPoints]:
+    """The fail points of forked processes; none is paused afterwards."""
+    found = FailPoints(tmp_path / "fail-points")
+    yield found
+    found.clear()
+
+
+@pytest.fixture
+def query(broker: Oncelog, topics: Topics, points: FailPoints, name: str) -> Query:
+    """A query with a sink and a topic that nobody used before."""
+    topics.create(name)
+    return Query(broker.address, name, name, points).having(sinkProtocol="group")

@@ -1,0 +1,246 @@
+"""A-group between processes: drivers that come and go, tasks that come late, what is never seen."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import replace
+
+import pytest
+
+from oncelog_client import Admin, TransactionGroup
+from oncelog_client.spark.sink.messages import TaskMessage
+from oncelog_client.spark.sink.refusals import Reason, SinkError
+from oncelog_client.spark.sink.state import SINK_PARTITION
+from tests.broker import Oncelog
+from tests.spark.record_commit.query import Query, expected
+from tests.spark.topics import Topics
+
+DEADLINE_S = 30
+
+
+def visible(topics: Topics, query: Query) -> list[bytes]:
+    return sorted(value or b"" for value in topics.values(query.topic))
+
+
+def state_of(broker: Oncelog, query: Query) -> tuple[int, dict[str, object]]:
+    async def read() -> tuple[int, dict[str, object]]:
+        async with Admin(broker.address) as admin:
+            found = (await admin.list_group_offsets(query.sink_id))[SINK_PARTITION]
+            return found.offset, json.loads(found.metadata)
+
+    return asyncio.run(read())
+
+
+def open_now(broker: Oncelog, query: Query) -> list[str]:
+    async def list_open() -> list[str]:
+        async with Admin(broker.address) as admin:
+            listed = await admin.list_transactions(
+                states=["Ongoing"], transactional_id_pattern=f"{query.sink_id}/.*"
+            )
+            return [one.transactional_id for one in listed]
+
+    return asyncio.run(list_open())
+
+
+def fence(broker: Oncelog, message: TaskMessage) -> None:
+    """Somebody gives the id of a task a new epoch."""
+
+    async def init() -> None:
+        async with Admin(broker.address) as admin:
+            group = TransactionGroup(message.plan.sink_id, message.plan.generation)
+            await admin.init_producer(_member(message), group)
+
+    asyncio.run(init())
+
+
+def test_of_two_drivers_the_older_one_commits_nothing(query: Query, topics: Topics) -> None:
+    older = query.plan()
+    messages = query.write(older, 0)
+    newer = query.plan()
+    assert newer.generation == older.generation + 1
+    with pytest.raises(SinkError, match=f"query q-1 in generation {newer.generation}") as refused:
+        query.commit(messages, 0)
+    assert refused.value.reason is Reason.FENCED
+    query.abort(messages, 0)
+    assert visible(topics, query) == []
+    assert query.commit(query.write(newer, 0), 0)
+    assert not query.commit(messages, 0)
+    assert visible(topics, query) == expected(0)
+
+
+def test_tasks_of_an_older_driver_are_refused(query: Query, broker: Oncelog) -> None:
+    older = query.plan()
+    query.plan()
+    with pytest.raises(SinkError, match="another driver owns sink") as refused:
+        query.write(older, 0)
+    assert refused.value.reason is Reason.FENCED
+    assert open_now(broker, query) == []
+
+
+def test_the_state_says_whose_batch_was_the_last_and_what_it_held(
+    query: Query, broker: Oncelog
+) -> None:
+    assert query.batch(0)
+    assert query.batch(1)
+    offset, metadata = state_of(broker, query)
+    assert offset == 2
+    assert metadata == {"queryId": "q-1", "gen": 2, "rows": 4}
+
+
+@pytest.mark.parametrize("point", ["commit.read.after", "commit.stage.after"])
+def test_a_commit_that_wakes_up_after_another_driver_has_gone_on_changes_nothing(
+    query: Query, topics: Topics, point: str
+) -> None:
+    messages = query.write(query.plan(), 0)
+    query.fail_points.pause(point)
+    commit = query.start_commit(messages, 0)
+    query.fail_points.wait_for(point)
+    query.run([0, 1])
+    query.fail_points.resume(point)
+    with pytest.raises(SinkError) as refused:
+        commit.result()
+    assert refused.value.reason is Reason.FENCED
+    query.run([2])
+    assert visible(topics, query) == expected(0, 1, 2)
+
+
+def test_a_batch_that_was_done_is_skipped_by_tasks_and_commit(query: Query, topics: Topics) -> None:
+    query.run([0, 1])
+    messages = query.write(query.plan(), 1)
+    assert all(one.skipped for one in messages)
+    assert not query.commit(messages, 1)
+    assert visible(topics, query) == expected(0, 1)
+
+
+def test_a_task_that_does_not_know_its_batch_writes_and_the_commit_still_knows(
+    query: Query, topics: Topics
+) -> None:
+    """The names of Spark's properties are no promise."""
+    query.run([0])
+    plan = query.plan()
+    blind = replace(plan, done=0)
+    messages = [replace(one, plan=plan) for one in query.write(blind, 0)]
+    assert all(one.member is not None for one in messages[1:])
+    assert not query.commit(messages, 0)
+    assert visible(topics, query) == expected(0)
+
+
+def test_attempts_that_did_not_win_are_ended_when_the_batch_is_committed(
+    query: Query, broker: Oncelog, topics: Topics
+) -> None:
+    """Readers of committed records do not wait for their time-outs."""
+    plan = query.plan()
+    losers = query.write(plan, 0)
+    assert query.commit(query.write(plan, 0), 0)
+    assert open_now(broker, query) == []
+    assert visible(topics, query) == expected(0)
+    # One that comes when its batch is over is ended by whoever plans the next.
+    late = query.start_task(plan, 0, 1).result()
+    assert open_now(broker, query) == [_member(late)]
+    query.run([1])
+    assert open_now(broker, query) == []
+    assert visible(topics, query) == expected(0, 1)
+    assert not {_member(one) for one in losers[1:]} & {_member(late)}
+
+
+def _member(message: TaskMessage) -> str:
+    assert message.member is not None
+    return message.member.transactional_id
+
+
+def test_a_failed_commit_leaves_nothing_open(query: Query, broker: Oncelog, topics: Topics) -> None:
+    messages = query.write(query.plan(), 0)
+    fence(broker, messages[1])
+    with pytest.raises(SinkError, match=f"transaction {_member(messages[1])}") as refused:
+        query.commit(messages, 0)
+    assert refused.value.reason is Reason.MEMBER_GONE
+    assert visible(topics, query) == []
+    query.abort(messages, 0)
+    assert open_now(broker, query) == []
+    query.run([0])
+    assert visible(topics, query) == expected(0)
+
+
+def test_an_abort_after_a_commit_whose_answer_was_lost_undoes_nothing(
+    query: Query, topics: Topics
+) -> None:
+    messages = query.write(query.plan(), 0)
+    assert query.commit(messages, 0)
+    query.abort(messages, 0)
+    assert visible(topics, query) == expected(0)
+    query.run([0, 1])
+    assert visible(topics, query) == expected(0, 1)
+
+
+def test_a_driver_goes_on_with_its_generation_and_needs_no_memory_of_it(
+    query: Query, topics: Topics
+) -> None:
+    assert len(set(query.in_one_process(range(3)))) == 1
+    # Another process of the driver, which knows nothing: another generation.
+    query.run([3])
+    assert visible(topics, query) == expected(0, 1, 2, 3)
+
+
+def test_a_new_query_under_a_known_sink_is_told_where_the_old_one_was(query: Query) -> None:
+    query.run([0, 1])
+    plan = query.plan()
+    stranger = replace(query, query_id="q-2")
+    with pytest.raises(SinkError, match=r"belongs to query q-1.*committed batch 1") as refused:
+        stranger.plan()
+    assert refused.value.reason is Reason.NEW_CHECKPOINT
+    # And has fenced nobody.
+    assert query.commit(query.write(plan, 2), 2)
+
+
+def test_a_new_query_may_take_over_and_begins_at_batch_0(query: Query, topics: Topics) -> None:
+    query.run([0, 1])
+    heir = replace(query, query_id="q-2").having(onNewCheckpoint="adopt")
+    assert heir.batch(0)
+    assert heir.batch(1)
+    assert visible(topics, query) == sorted(2 * expected(0, 1))
+    with pytest.raises(SinkError, match="belongs to query q-2"):
+        query.plan()
+    # Not by another one that is further on: it is not new, whatever it may do.
+    with pytest.raises(SinkError, match="at batch 7, so it is not new"):
+        # Its checkpoint cannot be read, so it is only known to its tasks.
+        query.write(replace(heir.plan(), query_id=None), 7)
+
+
+def test_an_empty_batch_is_counted(query: Query, broker: Oncelog) -> None:
+    messages = query.write(query.plan(), 0)
+    empty = [replace(messages[0], partition=number) for number in range(3)]
+    assert query.commit(empty, 0)
+    assert state_of(broker, query)[0] == 1
+
+
+def test_a_timeout_longer_than_the_broker_allows_is_refused_before_the_work(query: Query) -> None:
+    with pytest.raises(SinkError, match=r"timeout.ms=900001.*transaction.max.timeout.ms=900000"):
+        query.having(kafka_transaction_timeout_ms="900001").plan()
+
+
+def test_a_batch_longer_than_the_timeout_says_so(
+    query: Query, broker: Oncelog, topics: Topics
+) -> None:
+    hasty = query.having(kafka_transaction_timeout_ms="300")
+    messages = hasty.write(hasty.plan(), 0)
+    deadline = time.monotonic() + DEADLINE_S
+    while open_now(broker, query):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    with pytest.raises(
+        SinkError, match=r"kafka\.transaction\.timeout\.ms must be longer"
+    ) as refused:
+        hasty.commit(messages, 0)
+    assert refused.value.reason is Reason.MEMBER_GONE
+    query.run([0])
+    assert visible(topics, query) == expected(0)
+
+
+def test_what_is_written_is_not_seen_before_it_is_decided(query: Query, topics: Topics) -> None:
+    messages = query.write(query.plan(), 0)
+    assert visible(topics, query) == []
+    assert len(topics.values(query.topic, committed=False)) == len(expected(0))
+    assert query.commit(messages, 0)
+    assert visible(topics, query) == expected(0)
