@@ -32,6 +32,9 @@ _TYPES: Final[Mapping[Kind, Mapping[str, Any]]] = {
     "producer": get_type_hints(ProducerSettings),
 }
 _CLIENT_ID: Final = "oncelog-spark"
+# A task reads one partition, a range that is known: what it asks for will be read. Measured, 1 KB
+# records: a third faster than by 1 MiB, and no slower than by 16.
+_FETCH_BYTES: Final = 4 << 20
 
 # What can never be honoured, with the reason. The first five, and both serializers, are refused by
 # Spark's own connector too.
@@ -104,7 +107,7 @@ def client_setup(options: Options, side: Side, kind: Kind) -> ClientSetup:
     """The setup of a client of that kind, for a source or a sink. Raises OptionError.
 
     Defaults that are not the client's own: `isolation_level` is read_committed (Spark's connector
-    reads uncommitted), `client_id` is oncelog-spark.
+    reads uncommitted), `client_id` is oncelog-spark, `max_partition_fetch_bytes` is 4 MiB.
     """
     servers = options.required(BOOTSTRAP_SERVERS)
     given = options.kafka
@@ -112,6 +115,7 @@ def client_setup(options: Options, side: Side, kind: Kind) -> ClientSetup:
     values: dict[str, Any] = {"client_id": _CLIENT_ID}
     if kind == "consumer":
         values["isolation_level"] = "read_committed"
+        values["max_partition_fetch_bytes"] = _FETCH_BYTES
     for name, text in given.items():
         field = name.replace(".", "_")
         if field in _TYPES[kind] and name not in _GROUP | _OWN:

@@ -26,6 +26,7 @@ def test_each_client_gets_the_settings_it_knows() -> None:
         **ours,
         "fetch_min_bytes": 3,
         "isolation_level": "read_committed",
+        "max_partition_fetch_bytes": 4 << 20,
     }
     assert setup_of("sink", "producer", **given).keywords == {
         **ours,
