@@ -1,0 +1,84 @@
+"""docs/spark.md is true: its options are those of the code, its first program runs as it stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import dropwhile, takewhile
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from oncelog_client.spark.options import OPTIONS, Options
+from oncelog_client.spark.sink.columns import TYPES
+from oncelog_client.spark.sink.sink_options import sink_options
+from oncelog_client.spark.source.schema import COLUMNS
+from oncelog_client.spark.source.source_options import source_options
+from tests.spark.topics import Topics
+
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "spark.md").read_text(encoding="utf-8")
+
+
+def rows(heading: str) -> Iterator[list[str]]:
+    """The cells of the first table below a heading, without its head."""
+    section = re.split(r"^#+ ", DOCUMENT.partition(f"# {heading}\n")[2], flags=re.MULTILINE)[0]
+    lines = dropwhile(lambda line: not line.startswith("|"), section.splitlines())
+    table = takewhile(lambda line: line.startswith("|"), lines)
+    for line in [*table][2:]:
+        yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+@pytest.mark.parametrize(
+    ("heading", "side"), [("Source options", "source"), ("Sink options", "sink")]
+)
+def test_the_tables_have_every_option_and_no_other(heading: str, side: str) -> None:
+    cells = [row[0] for row in rows(heading)]
+    assert len({*cells}) == len(cells)
+    documented = {re.sub(r"[` *]", "", cell): cell.endswith("*") for cell in cells}
+    assert documented == {
+        name: "ours" in use for name, use in OPTIONS.items() if side in use.split(", ")[0]
+    }
+
+
+def test_defaults_are_those_of_the_code() -> None:
+    told = {row[0].strip("` *"): row[1].strip("`") for row in rows("Source options")}
+    given = Options({"kafka.bootstrap.servers": "localhost:9092", "subscribe": "purchases"})
+    source = source_options(given, streaming=True)
+    assert told["kafkaConsumer.pollTimeoutMs"] == str(source.poll_timeout_ms)
+    assert told["fetchOffset.numRetries"] == str(source.fetch_retries)
+    assert told["fetchOffset.retryIntervalMs"] == str(source.fetch_retry_interval_ms)
+    assert told["failOnDataLoss"] == str(source.fail_on_data_loss).lower()
+    assert told["maxTriggerDelay"] == f"{source.max_trigger_delay_ms // 60_000}m"
+    sink = sink_options(given, streaming=True)
+    assert sink.transaction_timeout_ms == 15 * 60_000
+    assert (sink.forced, sink.adopts) == (None, False)
+
+
+def test_columns_are_those_of_the_code() -> None:
+    read = [name for cell, *_ in rows("Reading") for name in re.findall(r"\w+", cell)]
+    assert read == [*COLUMNS]
+    written = {row[0].strip("`"): row[1] for row in rows("Writing")}
+    types = {name: " or ".join(reversed(wanted)) for name, wanted in TYPES.items()}
+    assert {name: text.replace(": ", ":") for name, text in written.items()} == types
+
+
+def test_the_first_program_runs_as_it_stands(
+    spark: SparkSession, topics: Topics, name: str, checkpoint: str
+) -> None:
+    (program, *_) = re.findall(r"```python\n(.*?)```", DOCUMENT, flags=re.DOTALL)
+    lengths = f"lengths-of-{name}"
+    topics.create_all([name, lengths])
+    topics.append(name, [b"every", b"word", b"once"])
+    for stands, here in (
+        ("localhost:9092", topics.bootstrap),
+        ('"words"', f'"{name}"'),
+        ('"lengths"', f'"{lengths}"'),
+        ("/tmp/checkpoints/lengths", checkpoint),
+        ("query.awaitTermination()", "query.processAllAvailable()"),
+    ):
+        assert stands in program
+        program = program.replace(stands, here)
+    exec(compile(program, "docs/spark.md", "exec"), {})
+    read = sorted((record.key, record.value) for record in topics.read(lengths))
+    assert read == [(b"every", b"5"), (b"once", b"4"), (b"word", b"4")]
