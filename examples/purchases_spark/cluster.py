@@ -34,8 +34,18 @@ class Place(NamedTuple):
     executors: Sequence[int] | None = None
 
 
+# For a JVM that lives for a minute on two cores: the first compiler stage alone.
+BRIEF: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+DRIVER: Final = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": BRIEF}
+EXECUTORS: Final = {
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": BRIEF,
+    "spark.executor.cores": "1",
+    "spark.cores.max": "2",
+}
+
 # Two tasks at once in the driver's JVM; each may be made four times.
-LOCAL: Final = Place("local[2,4]", {"spark.driver.memory": "1g"})
+LOCAL: Final = Place("local[2,4]", DRIVER)
 
 
 class Standalone:
@@ -63,7 +73,7 @@ class Standalone:
         write_executors_zip(zipped)
         return Place(
             master,
-            {"spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.cores.max": "2"},
+            DRIVER | EXECUTORS,
             python_with(self._folder / "python", pyarrow),
             [zipped],
             [process.pid for process in self._started[1:]],

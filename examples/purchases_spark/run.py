@@ -15,7 +15,7 @@ from examples.purchases_spark.picture import Kill
 from examples.purchases_spark.processes import Driver, kill_task_worker
 from examples.purchases_spark.watch import Watch
 
-DEADLINE_S: Final = 240.0
+DEADLINE_S: Final = 600.0
 # One is planned; a query may fail of what was killed.
 MAX_RESTARTS: Final = 4
 # What is killed when so much of all purchases is billed.
@@ -103,7 +103,7 @@ def _kill_broker(run: Run) -> None:
 
 _KILLS: Final = {WORKER: _kill_worker, DRIVER: _kill_driver, BROKER: _kill_broker}
 _ARTICLES: Final = {
-    WORKER: "a Python worker of the executor: Spark makes its tasks again",
-    DRIVER: "the driver: started again on its checkpoints",
-    BROKER: "the broker: started again on its files",
+    WORKER: "an executor's Python worker; Spark repeats its task",
+    DRIVER: "the driver; it goes on from its checkpoints",
+    BROKER: "the broker; it goes on from its files",
 }

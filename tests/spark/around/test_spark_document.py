@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import dropwhile, takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -76,9 +77,14 @@ def test_the_first_program_runs_as_it_stands(
         ('"lengths"', f'"{lengths}"'),
         ("/tmp/checkpoints/lengths", checkpoint),
         ("query.awaitTermination()", "query.processAllAvailable()"),
+        ("addListener(ProgressListener())", "addListener(listener := ProgressListener())"),
     ):
         assert stands in program
         program = program.replace(stands, here)
-    exec(compile(program, "docs/spark.md", "exec"), {})
+    names: dict[str, Any] = {}
+    try:
+        exec(compile(program, "docs/spark.md", "exec"), names)
+    finally:
+        spark.streams.removeListener(names["listener"])
     read = sorted((record.key, record.value) for record in topics.read(lengths))
     assert read == [(b"every", b"5"), (b"once", b"4"), (b"word", b"4")]
