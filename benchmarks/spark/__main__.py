@@ -19,7 +19,15 @@ from benchmarks import machine
 from benchmarks.__main__ import RESULTS, names_of
 from benchmarks.spark.loads import FULL, KB, LOADS, QUICK, Bench
 from benchmarks.spark.parties import NAMES, running
-from benchmarks.spark.parts import REQUEST_HEADINGS, as_markdown, headings, parts, requests
+from benchmarks.spark.parts import (
+    REQUEST_HEADINGS,
+    SINK_HEADINGS,
+    as_markdown,
+    headings,
+    parts,
+    requests,
+    sink_parts,
+)
 from benchmarks.spark.rows import ROWS
 from benchmarks.table import Figures, Result, cells, results
 from tests.broker import Oncelog
@@ -109,6 +117,7 @@ def show(found: list[Result], measured: Measured, *, as_text: bool) -> None:
     tables = {
         'format("oncelog") / Spark\'s own Kafka connector': (HEADINGS, list(map(cells, found))),
         "parts of a micro-batch, ms": (headings(), parts(measured)),
+        "of addBatch, what our sink takes": (SINK_HEADINGS, sink_parts(measured)),
         "what a micro-batch asks of the broker": (REQUEST_HEADINGS, requests(measured)),
     }
     for title, (heads, lines) in tables.items():

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from benchmarks.spark.request_counts import requests_so_far
 from benchmarks.spark.rows import MS_FIGURE
+from benchmarks.spark.sink_log import sink_figures
 from benchmarks.table import Figures
 from benchmarks.targets import ONCELOG
 from tests.broker import Oncelog
@@ -94,12 +95,13 @@ def noop(bench: Bench, rows: int) -> Figures:
 
 def _micro_batches(bench: Bench, rows: int, operation: str, **fields: Any) -> Figures:
     warm, counted = bench.pace.micro_batches[rows]
-    before = requests_so_far(bench.metrics_port)
+    before, said = requests_so_far(bench.metrics_port), bench.party.log.stat().st_size
     done = bench.call(operation, rows=rows, batches=warm + counted, **fields)
     requests = requests_so_far(bench.metrics_port)
     requests.subtract(before)
     each = {REQUESTS + api: count / len(done) for api, count in requests.items() if count}
-    return figures(done[warm:]) | each
+    log = bench.party.log.read_bytes()[said:].decode(errors="replace")
+    return figures(done[warm:]) | each | sink_figures(log, counted)
 
 
 def figures(batches: list[Progress]) -> dict[str, float]:

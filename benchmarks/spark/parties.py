@@ -17,6 +17,9 @@ NAMES: Final = (KAFKA, ONCELOG)
 
 _MODULE = "benchmarks.spark.program"
 
+# In the path of Python workers, of which the official connector has none.
+_TELLING = {"PYTHONPATH": str(Path(__file__).with_name("workers"))}
+
 Parties = dict[str, SparkProcess]
 
 
@@ -38,4 +41,5 @@ def _start(name: str, folder: Path) -> SparkProcess:
     folder.mkdir(parents=True)
     python = official.python() if name == KAFKA else sys.executable
     jars = official.jars() if name == KAFKA else ""
-    return SparkProcess(python, _MODULE, [name, jars, str(folder)], folder / "spark.log")
+    log = folder / "spark.log"
+    return SparkProcess(python, _MODULE, [name, jars, str(folder)], log, _TELLING)

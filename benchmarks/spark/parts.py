@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks.spark.loads import REQUESTS
 from benchmarks.spark.rows import MS_FIGURE
+from benchmarks.spark.sink_log import FIGURES as SINK_FIGURES
 from benchmarks.table import Figures, Rounds, medians, shown
+from benchmarks.targets import ONCELOG
 
 PARTS = ("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "commitOffsets")
 """In the order in which a micro-batch goes through them; `durationMs` of its progress has them."""
@@ -24,6 +26,19 @@ def parts(measured: Mapping[str, Rounds]) -> list[list[str]]:
             if MS_FIGURE in found:
                 lines.append([load, party, *_cells(found)])
     return lines
+
+
+def sink_parts(measured: Mapping[str, Rounds]) -> list[list[str]]:
+    """A line for each load of our sink: what its driver and its tasks took of `addBatch`."""
+    lines = []
+    for load, of_load in measured.items():
+        found = medians(of_load.get(ONCELOG, ()))
+        if SINK_FIGURES[0] in found:
+            lines.append([load, *(shown(found[name]) for name in SINK_FIGURES)])
+    return lines
+
+
+SINK_HEADINGS = ("load", *SINK_FIGURES)
 
 
 def headings() -> list[str]:

@@ -39,7 +39,14 @@ class SparkHangs(Exception):
 class SparkProcess:
     """The operations of a module, run by `python -m module *arguments`; a context manager."""
 
-    def __init__(self, python: str, module: str, arguments: Sequence[str], log: Path) -> None:
+    def __init__(
+        self,
+        python: str,
+        module: str,
+        arguments: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.log = log
         self._answers: queue.Queue[str | None] = queue.Queue()
         with log.open("ab") as errors:
@@ -50,7 +57,7 @@ class SparkProcess:
                 stderr=errors,
                 text=True,
                 cwd=_ROOT,
-                env=os.environ | {"PYSPARK_PYTHON": python},
+                env=os.environ | {"PYSPARK_PYTHON": python} | dict(environment or {}),
             )
         threading.Thread(target=self._read, daemon=True, name=module).start()
 
