@@ -85,6 +85,12 @@ def check_java(environment: Mapping[str, str] = os.environ) -> int:
     return version
 
 
+def _runs(python: str, code: str, environment: Mapping[str, str]) -> bool:
+    command = [python, "-c", code]
+    ended = subprocess.run(command, env=dict(environment), capture_output=True, check=False)
+    return ended.returncode == 0
+
+
 def _find_java(environment: Mapping[str, str]) -> tuple[str | None, str]:
     """Where PySpark's own scripts look: in JAVA_HOME, and only without it on the PATH."""
     home = environment.get("JAVA_HOME")
