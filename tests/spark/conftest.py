@@ -111,6 +111,7 @@ def pytest_runtest_makereport(
     report = yield
     driver = getattr(item, "funcargs", {}).get("spark_driver")
     if report.failed and isinstance(driver, Spark):
-        lines = driver.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
-        report.sections.append(("Spark's log", "\n".join(lines)))
+        lines = driver.log.read_text(errors="replace").splitlines()
+        told = [line for line in lines if not line.startswith("\tat ")]
+        report.sections.append(("Spark's log", "\n".join(told[-LOG_LINES:])))
     return report

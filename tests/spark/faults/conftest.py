@@ -2,16 +2,60 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from uuid import uuid4
 
+import pytest
+from pyspark.sql import SparkSession
+
+from oncelog_client.spark.sink.messages import CommitKind
 from tests.broker import Oncelog
+from tests.spark.fail_points import FailPoints
+from tests.spark.faults.line import Line
+from tests.spark.faults.running import audited
 from tests.spark.pipeline import Pipeline
+from tests.spark.session import Spark
 
 # Three purchases of each partition a micro-batch: both tasks write, and several batches come by.
 LIMIT = {"maxOffsetsPerTrigger": "6"}
+# A decision by record, where one for all tasks could be had.
+RECORD = {"sinkProtocol": "record"}
 
 
 @pytest.fixture
 def pipeline(broker: Oncelog, name: str, checkpoint: str) -> Pipeline:
     """One on oncelog, with a decision for all tasks of a micro-batch (A-group)."""
     return Pipeline(broker.address, name, checkpoint, source_options=LIMIT)
+
+
+@pytest.fixture(scope="module")
+def lines(
+    request: pytest.FixtureRequest, spark_driver: Spark, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[], Line]]:
+    """One line a module; another one where a test has failed on it."""
+    kind = request.param
+    bootstrap = request.getfixturevalue("kafka" if kind == "kafka" else "broker").address
+    options: Mapping[str, str] = RECORD if kind == "record" else {}
+    open_lines: list[Line] = []
+    with ExitStack() as stack:
+
+        def line() -> Line:
+            if not open_lines or open_lines[-1].failed:
+                name = f"{kind}-{uuid4().hex[:8]}"
+                checkpoint = str(tmp_path_factory.mktemp("checkpoint"))
+                pipeline = Pipeline(bootstrap, name, checkpoint, options, LIMIT)
+                audit = stack.enter_context(audited(pipeline))
+                session, fail_points = spark_driver.session, spark_driver.fail_points
+                commits = CommitKind.GROUP if kind == "group" else CommitKind.RECORD
+                open_lines.append(Line(pipeline, audit, session, fail_points, commits))
+                open_lines[-1].go_on()
+            return open_lines[-1]
+
+        yield line
+
+
+@pytest.fixture
+def line(lines: Callable[[], Line], spark: SparkSession, fail_points: FailPoints) -> Line:
+    """A pipeline in good order: the next batch is an ordinary one."""
+    return lines()

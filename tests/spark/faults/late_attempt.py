@@ -1,0 +1,28 @@
+"""A task attempt that nobody needs any more, and that opens a transaction all the same: on a host
+that was cut off, after its batch was committed."""
+
+from __future__ import annotations
+
+import asyncio
+
+from oncelog_client import Admin, Producer
+from oncelog_client.spark.sink.state import SINK_PARTITION, decode
+from tests.spark.pipeline import Pipeline
+
+
+def write_late(pipeline: Pipeline) -> None:
+    """In the generation of the sink's last batch, on oncelog. What it writes stays open."""
+
+    async def write() -> None:
+        sink = pipeline.name
+        async with Admin(pipeline.bootstrap) as admin:
+            offsets = await admin.list_group_offsets(sink, [SINK_PARTITION])
+        generation = decode(offsets[SINK_PARTITION], sink).generation
+        attempt = f"{sink}/{generation}/cut-off.0"
+        async with Producer(pipeline.bootstrap, transactional_id=attempt) as producer:
+            await producer.init_transactions((), sink, generation)
+            await producer.begin_transaction()
+            await producer.send(pipeline.invoices, b"late", b"late", partition=0)
+            assert await producer.hand_over_transaction() is not None
+
+    asyncio.run(write())

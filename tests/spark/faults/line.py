@@ -1,0 +1,73 @@
+"""One pipeline that is killed at one fail point after the other, and audited in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import SparkSession
+
+from oncelog_client.spark.sink.messages import CommitKind
+from oncelog_client.spark.sink.steps import Step
+from tests.spark.fail_points import FailPoints
+from tests.spark.faults.late_attempt import write_late
+from tests.spark.faults.roads import road_to
+from tests.spark.faults.running import Audit, append_purchases, run
+from tests.spark.pipeline import Pipeline
+
+# One micro-batch, of both partitions.
+PURCHASES = 6
+
+
+class Line:
+    """`kind`: where a batch is decided as one, no reader may ever see a part of it. `failed`: not
+    to be used any more."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        audit: Audit,
+        session: SparkSession,
+        fail_points: FailPoints,
+        kind: CommitKind,
+    ) -> None:
+        self.failed = False
+        self._pipeline = pipeline
+        self._audit = audit
+        self._session = session
+        self._fail_points = fail_points
+        self._kind = kind
+        self._purchases = 0
+
+    def go_on(self) -> None:
+        """New purchases, a run without faults: everything is there, once."""
+        self.failed = True
+        self._append()
+        outcome = run(self._pipeline, self._session)
+        assert outcome is None, outcome
+        self._audit.assert_exactly_once(self._purchases, atomic=self._kind is CommitKind.GROUP)
+        self.failed = False
+
+    def kill_at(self, step: Step, side: str) -> None:
+        """A run in which a process dies before or after the step. Fails if none comes there."""
+        point, road = f"{step}.{side}", road_to(step, self._kind)
+        if road.late_attempt:
+            self.go_on()
+            write_late(self._pipeline)
+        self.failed = True
+        if road.before:
+            self._kill(road.before)
+        self._kill((*road.along, point), poisoned=road.poisoned)
+        self.failed = False
+
+    def _kill(self, points: Iterable[str], *, poisoned: bool = False) -> None:
+        self._append()
+        for point in points:
+            self._fail_points.kill(point)
+        outcome = run(self._pipeline._replace(poisoned=poisoned), self._session)
+        missed = [point for point in points if self._fail_points.reached(point) is None]
+        self._fail_points.clear()
+        assert not missed, f"never came to {missed}; the run ended by {outcome}"
+
+    def _append(self) -> None:
+        append_purchases(self._pipeline, PURCHASES)
+        self._purchases += PURCHASES

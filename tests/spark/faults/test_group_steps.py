@@ -1,0 +1,21 @@
+"""Sinks on oncelog, whose batches are decided as one: a process dies before and after every step of
+the protocol, and the query is started again from its checkpoint."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_client.spark.sink.messages import CommitKind
+from oncelog_client.spark.sink.steps import STEPS, Step
+from tests.spark.faults.line import Line
+
+pytestmark = pytest.mark.parametrize("lines", ["group"], indirect=True)
+
+
+@pytest.mark.parametrize("step", [step for step in STEPS if CommitKind.GROUP in STEPS[step]])
+def test_killed_before_and_after_a_step_a_batch_is_there_once_and_never_in_part(
+    line: Line, step: Step
+) -> None:
+    line.kill_at(step, "before")
+    line.kill_at(step, "after")
+    line.go_on()
