@@ -59,10 +59,7 @@ def check_workers(environment: Mapping[str, str] = os.environ) -> str:
     python = environment.get("PYSPARK_PYTHON") or "python3"
     found = shutil.which(python, path=environment.get("PATH", "")) or ""
     code = "import importlib.util as u; assert u.find_spec('pyspark_oncelog')"
-    if (
-        not found
-        or subprocess.run([found, "-c", code], capture_output=True, check=False).returncode
-    ):
+    if not found or not _runs(found, code, environment):
         raise UnreadyWorkers(
             f"Spark runs its Python workers with `{python}` ({found or 'not found'}), which has no"
             f" oncelog: activate this environment, or export PYSPARK_PYTHON={sys.executable}"
