@@ -2,47 +2,231 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import AsyncIterator, Iterable, Iterator
+from itertools import pairwise
 
 import pyarrow as pa
 import pytest
+import pytest_asyncio
 
 from oncelog_client import Admin, NewTopic, Producer, TopicPartition
-from oncelog_client.config import consumer_config
+from oncelog_client.config import ConsumerSettings, consumer_config
+from oncelog_client.errors import KafkaError, RetriableError
+from oncelog_client.spark.source import range_reader
+from oncelog_client.spark.source.arrow_decode import COLUMN_TYPES
 from oncelog_client.spark.source.range_reader import DataLost, ReadSettings, read_range
 from tests.broker import Oncelog
+from tests.kafka.kafka import Kafka, free_ports
 
-ALL = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
+ALL = list(COLUMN_TYPES)
+TIMEOUT_MS = 20_000
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
+@pytest.fixture(scope="module", params=["oncelog", "kafka"])
+def address(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    if request.param == "kafka":
+        kafka: Kafka = request.getfixturevalue("kafka")
+        yield kafka.address
+        return
     with Oncelog(tmp_path_factory.mktemp("oncelog")) as running:
-        yield running
+        yield running.address
 
 
 @pytest.fixture
-def settings(broker: Oncelog) -> ReadSettings:
-    consumer = consumer_config(broker.address, {"isolation_level": "read_committed"})
-    return ReadSettings(consumer=consumer)
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
+    """One that may be killed."""
+    with Oncelog(tmp_path_factory.mktemp("mortal")) as running:
+        yield running
 
 
-def offsets_of(batches: Iterator[pa.RecordBatch]) -> list[int]:
-    return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+async def new_partition(address: str, **configs: str) -> TopicPartition:
+    """That of a topic that nobody used before."""
+    name = f"r-{uuid.uuid4().hex[:12]}"
+    async with Admin(address) as admin:
+        await admin.create_topics([NewTopic(name, 1, 1, configs=configs)])
+    return TopicPartition(name, 0)
 
 
-async def test_reads_a_range(broker: Oncelog, settings: ReadSettings) -> None:
-    partition = TopicPartition("plain", 0)
-    async with Admin(broker.address) as admin, Producer(broker.address) as producer:
-        await admin.create_topics([NewTopic("plain", 1, 1)])
-        for number in range(3000):
-            await producer.send("plain", b"v%d" % number, b"k", headers=[("h", b"1")])
-        await producer.flush()
-    table = pa.Table.from_batches(list(read_range(settings, partition, 5, 2990, ALL)))
-    assert table.column("offset").to_pylist() == list(range(5, 2990))
-    assert table.column("value").to_pylist() == [b"v%d" % n for n in range(5, 2990)]
+@pytest_asyncio.fixture
+async def partition(address: str) -> AsyncIterator[TopicPartition]:
+    yield await new_partition(address)
 
 
-async def test_lost(broker: Oncelog, settings: ReadSettings) -> None:
-    with pytest.raises(DataLost, match="offset 4000 is not there, the log begins at 0"):
-        offsets_of(read_range(settings, TopicPartition("plain", 0), 4000, 4001, ["offset"]))
+def settings(address: str, poll_timeout_ms: int = TIMEOUT_MS, **more: object) -> ReadSettings:
+    given: ConsumerSettings = {"isolation_level": "read_committed", **more}  # type: ignore[typeddict-item]
+    return ReadSettings(consumer=consumer_config(address, given), poll_timeout_ms=poll_timeout_ms)
+
+
+async def write(address: str, partition: TopicPartition, values: Iterable[bytes]) -> None:
+    async with Producer(address, batch_size=1_000) as producer:
+        for value in values:
+            await producer.send(
+                partition.topic, value, b"k", partition=0, timestamp_ms=5, headers=[("h", b"1")]
+            )
+
+
+def numbers(start: int, end: int) -> list[bytes]:
+    return [b"%020d" % number for number in range(start, end)]
+
+
+def rows(batches: Iterable[pa.RecordBatch], column: str = "offset") -> list[object]:
+    return [row for batch in batches for row in batch.column(column).to_pylist()]
+
+
+async def test_a_range_has_its_records_and_all_that_spark_shows_of_them(
+    address: str, partition: TopicPartition
+) -> None:
+    await write(address, partition, numbers(0, 1000))
+    read = list(read_range(settings(address), partition, 5, 990, ALL))
+    assert rows(read) == list(range(5, 990))
+    assert rows(read, "value") == numbers(5, 990)
+    last = read[-1].slice(read[-1].num_rows - 1).to_pylist()[0]
+    assert last.pop("timestamp").timestamp() == 0.005
+    assert last == {
+        "key": b"k",
+        "value": b"%020d" % 989,
+        "topic": partition.topic,
+        "partition": 0,
+        "offset": 989,
+        "timestampType": 0,
+        "headers": [{"key": "h", "value": b"1"}],
+    }
+
+
+async def test_ranges_side_by_side_are_the_whole(address: str, partition: TopicPartition) -> None:
+    await write(address, partition, numbers(0, 500))
+    bounds = [0, 1, 2, 77, 78, 300, 301, 499, 500]
+    found = [
+        row
+        for start, end in pairwise(bounds)
+        for row in rows(read_range(settings(address), partition, start, end, ["offset"]))
+    ]
+    assert found == list(range(500))
+    assert rows(read_range(settings(address), partition, 7, 7, ["offset"])) == []
+
+
+async def test_markers_and_aborted_records_are_gaps(
+    address: str, partition: TopicPartition
+) -> None:
+    visible: list[int] = []
+    everything: list[int] = []
+    offset = 0
+    async with Producer(address, transactional_id=partition.topic) as producer:
+        await producer.init_transactions()
+        for number in range(6):
+            await producer.begin_transaction()
+            for _ in range(100):
+                await producer.send(partition.topic, b"v" * 50, partition=0)
+            offsets = range(offset, offset + 100)
+            everything += offsets
+            offset += 101
+            await producer.flush()
+            if number % 2:
+                await producer.commit_transaction()
+                visible += offsets
+            else:
+                await producer.abort_transaction()
+    for start, end in ((0, offset), (50, 301), (101, 202), (202, 303), (302, 303), (505, 506)):
+        for fetch_bytes in (1, 3_000, 1 << 20):
+            committed = settings(address, max_partition_fetch_bytes=fetch_bytes)
+            found = rows(read_range(committed, partition, start, end, ["offset"]))
+            assert found == [one for one in visible if start <= one < end]
+    uncommitted = settings(address, isolation_level="read_uncommitted")
+    found = rows(read_range(uncommitted, partition, 0, offset, ["offset"]))
+    assert found == everything
+
+
+async def test_many_small_fetches_are_one_range(address: str, partition: TopicPartition) -> None:
+    await write(address, partition, numbers(0, 2_000))
+    small = settings(address, max_partition_fetch_bytes=1)
+    assert rows(read_range(small, partition, 0, 2_000, ["value"]), "value") == numbers(0, 2_000)
+
+
+async def test_a_log_that_begins_later_is_told_with_both_offsets(
+    address: str, partition: TopicPartition
+) -> None:
+    await write(address, partition, numbers(0, 100))
+    async with Admin(address) as admin:
+        await admin.delete_records({partition: 60})
+    name = f"{partition.topic}-0"
+    with pytest.raises(DataLost, match=f"{name}: offset 20 is not there, the log begins at 60"):
+        rows(read_range(settings(address), partition, 20, 80, ["offset"]))
+    assert rows(read_range(settings(address), partition, 60, 80, ["offset"])) == [*range(60, 80)]
+
+
+async def test_an_offset_that_the_log_never_had_is_told(
+    address: str, partition: TopicPartition
+) -> None:
+    await write(address, partition, numbers(0, 10))
+    with pytest.raises(DataLost) as caught:
+        rows(read_range(settings(address), partition, 4_000, 4_001, ["offset"]))
+    assert (caught.value.wanted, caught.value.log_start_offset) == (4_000, 0)
+
+
+async def test_a_range_beyond_what_may_be_read_fails_in_time(
+    address: str, partition: TopicPartition
+) -> None:
+    await write(address, partition, numbers(0, 10))
+    impatient = settings(address, poll_timeout_ms=300, fetch_max_wait_ms=50)
+    with pytest.raises(RetriableError, match="nothing came from offset 10 on for 300 ms"):
+        rows(read_range(impatient, partition, 0, 11, ["offset"]))
+
+
+async def test_what_is_not_there_is_named_in_time(address: str) -> None:
+    with pytest.raises(KafkaError, match="no-such-topic"):
+        rows(read_range(settings(address, 500), TopicPartition("no-such-topic", 0), 0, 1, ALL))
+    (port,) = free_ports(1)
+    with pytest.raises(RetriableError, match=r"kafkaConsumer\.pollTimeoutMs.*no broker answers"):
+        rows(read_range(settings(f"127.0.0.1:{port}", 500), TopicPartition("t", 0), 0, 1, ALL))
+
+
+async def test_the_next_range_uses_the_same_connection(
+    address: str, partition: TopicPartition
+) -> None:
+    await write(address, partition, numbers(0, 100))
+    mine = settings(address, client_id=partition.topic)
+
+    def connections() -> list[object]:
+        return [socket for key, socket in range_reader._idle.items() if key[1] == mine.consumer]
+
+    rows(read_range(mine, partition, 0, 50, ["offset"]))
+    (first,) = connections()
+    rows(read_range(mine, partition, 50, 100, ["offset"]))
+    assert connections() == [first]
+    # One that is left half way has an answer under way: nobody may take it over.
+    half = read_range(settings(address, client_id="half", max_partition_fetch_bytes=1),
+                      partition, 0, 100, ["offset"])  # fmt: skip
+    next(half)
+    half.close()  # type: ignore[attr-defined]
+    assert "half" not in {key[1].client_id for key in range_reader._idle}
+
+
+async def test_a_restarted_broker_is_waited_for(broker: Oncelog) -> None:
+    partition = await new_partition(broker.address)
+    await write(broker.address, partition, numbers(0, 1_000))
+    small = settings(broker.address, max_partition_fetch_bytes=1)
+    batches = read_range(small, partition, 0, 1_000, ["offset"])
+    found = rows([next(batches)])
+    broker.kill()
+    broker.start()
+    assert found + rows(batches) == list(range(1_000))
+    # And between two ranges, where the connection that was kept is dead.
+    broker.kill()
+    broker.start()
+    assert rows(read_range(small, partition, 3, 5, ["offset"])) == [3, 4]
+
+
+async def test_a_broken_batch_is_named(broker: Oncelog) -> None:
+    partition = await new_partition(broker.address)
+    await write(broker.address, partition, [b"x" * 100])
+    (log,) = (broker.data / f"{partition.topic}-0").glob("*.log")
+    with log.open("r+b") as file:
+        file.seek(90)
+        file.write(b"y")
+    with pytest.raises(KafkaError, match=f"CORRUPT_MESSAGE: .*{partition.topic}.* at 0: the CRC"):
+        rows(read_range(settings(broker.address), partition, 0, 1, ["offset"]))
+    unchecked = settings(broker.address, check_crcs=False)
+    assert rows(read_range(unchecked, partition, 0, 1, ["offset"])) == [0]

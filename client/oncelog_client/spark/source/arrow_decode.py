@@ -73,7 +73,7 @@ def decode(
     CorruptRecords as the ordinary decoder does, and for a timestamp that Spark's type cannot hold;
     headers are looked into only where they are wanted.
     """
-    for group in _groups(buffer, batches, check_crcs):
+    for group in _groups(buffer, batches, end, check_crcs):
         try:
             rows = _decode_columns(group, partition, columns, start, end)
         except Unusual:
@@ -98,12 +98,14 @@ class _Group:
 
 
 def _groups(
-    buffer: Bytes, batches: Sequence[tuple[int, BatchHeader]], check_crcs: bool
+    buffer: Bytes, batches: Sequence[tuple[int, BatchHeader]], end: int, check_crcs: bool
 ) -> Iterator[_Group]:
     group: _Group | None = None
     parts: list[bytes] = []
     size = 0
     for position, header in batches:
+        if header.base_offset >= end:
+            break
         if check_crcs and compute_crc(buffer, position, header.size) != header.crc:
             raise CorruptRecords(f"the CRC of the batch at offset {header.base_offset} is wrong")
         codec = header.compression

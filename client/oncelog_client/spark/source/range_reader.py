@@ -6,6 +6,7 @@ micro-batch comes to the same process.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import time
@@ -39,7 +40,7 @@ from oncelog_protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from oncelog_protocol.records.batch import split_batches
+from oncelog_protocol.records.batch import BatchHeader
 from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_protocol.records.record import Bytes
 
@@ -83,7 +84,7 @@ def read_range(
 
     Offsets may be missing (markers, aborted transactions, compaction). Raises DataLost where the
     log begins after an offset that is due; KafkaError (CORRUPT_MESSAGE) at a broken batch;
-    TimedOutError or the last RetriableError after `poll_timeout_ms` without progress.
+    TimedOutError, with the last error in it, after `poll_timeout_ms` without progress.
     """
     reader = _Reader(settings, partition)
     try:
@@ -91,41 +92,36 @@ def read_range(
             data = reader.fetched(start)
             buffer: Bytes = data.records or b""
             try:
-                next_start = start
-                for _, header in split_batches(buffer, allow_partial=True):
-                    next_start = max(start, header.next_offset)
+                found = list(_marked(data, buffer, start, settings.consumer))
+                if not found:
+                    raise CorruptRecords(f"{len(buffer)} bytes are not a whole batch")
+                next_start = found[-1][1].next_offset
                 if next_start < end:
                     reader.prefetch(next_start)
-                aborted = [
-                    AbortedRange(row.first_offset, row.producer_id)
-                    for row in data.aborted_transactions or ()
-                ]
-                batches = [
-                    (position, header)
-                    for position, header, visible in marked_batches(
-                        buffer,
-                        start,
-                        read_committed=settings.consumer.read_committed,
-                        aborted=aborted,
-                    )
-                    if visible and header.base_offset < end
-                ]
-                if batches:
-                    yield from decode(
-                        buffer,
-                        batches,
-                        partition,
-                        columns,
-                        start=start,
-                        end=end,
-                        check_crcs=settings.consumer.check_crcs,
-                    )
+                yield from decode(
+                    buffer,
+                    [(at, header) for at, header, visible in found if visible],
+                    partition,
+                    columns,
+                    start=start,
+                    end=end,
+                    check_crcs=settings.consumer.check_crcs,
+                )
             except CorruptRecords as error:
                 message = f"{partition} at {start}: {error}"
                 raise KafkaError(message, ErrorCode.CORRUPT_MESSAGE) from error
             start = next_start
     finally:
         reader.close()
+
+
+def _marked(
+    data: PartitionData, buffer: Bytes, start: int, config: ConsumerConfig
+) -> Iterator[tuple[int, BatchHeader, bool]]:
+    aborted = [
+        AbortedRange(row.first_offset, row.producer_id) for row in data.aborted_transactions or ()
+    ]
+    return marked_batches(buffer, start, read_committed=config.read_committed, aborted=aborted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +146,10 @@ class _Reader:
         self._leader: _Leader | None = None
         self._socket: FetchSocket | None = None
         self._asked: int | None = None
+        # Whether the connection is one that another range has left.
+        self._is_old = False
+        # Whether what is known of the leader may be wrong.
+        self._is_stale = False
 
     def prefetch(self, offset: int) -> None:
         """Ask for what begins there; what fails is tried again by `fetched`."""
@@ -167,17 +167,21 @@ class _Reader:
                 data = self._fetched_once(offset, deadline_ms)
                 if data.records:
                     return data
-                error: RetriableError = TimedOutError(f"{self._partition}: nothing at {offset}")
+                error = RetriableError("the broker has nothing there that may be read")
             except OffsetOutOfRangeError:
                 self._drop()
                 raise DataLost(self._partition, offset, self._log_start_offset()) from None
             except RetriableError as failure:
+                # An old connection may have been broken for long: that says nothing of the broker.
+                failures += not self._is_old
                 self._drop()
-                failures += 1
                 error = failure
             delay_ms = self._backoff.delay_ms(failures, random.random())
             if monotonic_ms() + delay_ms >= deadline_ms:
-                raise error
+                raise TimedOutError(
+                    f"{self._partition}: nothing came from offset {offset} on for"
+                    f" {self._poll_timeout_ms} ms (kafkaConsumer.pollTimeoutMs): {error}"
+                ) from error
             time.sleep(delay_ms / 1000)
 
     def _fetched_once(self, offset: int, deadline_ms: float) -> PartitionData:
@@ -186,6 +190,7 @@ class _Reader:
         assert self._socket is not None
         self._asked = None
         response = self._socket.receive()
+        self._is_old = False
         check(response.error_code)
         for topic in response.responses:
             for data in topic.partitions:
@@ -197,7 +202,10 @@ class _Reader:
         if self._leader is None:
             self._leader = self._find_leader(max(deadline_ms - monotonic_ms(), 0))
         if self._socket is None:
-            self._socket = _idle.pop(self._key(self._leader), None) or FetchSocket(
+            self._socket = _idle.pop(self._key(self._leader), None)
+            self._is_old = self._socket is not None
+        if self._socket is None:
+            self._socket = FetchSocket(
                 self._leader.address, self._leader.fetch_version, self._config
             )
         self._socket.send(self._request(offset, self._leader))
@@ -232,14 +240,22 @@ class _Reader:
     def _find_leader(self, timeout_ms: float) -> _Leader:
         return background().run(self._look_up_leader(timeout_ms), _patience_s(timeout_ms))
 
-    async def _cluster(self) -> Cluster:
+    async def _cluster(self, timeout_ms: float) -> Cluster:
         config = client_config(self._config)
-        return await background().client(config, lambda: Cluster(config, auto_create=False))
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await background().client(config, lambda: Cluster(config, auto_create=False))
+        except TimeoutError:
+            servers = ", ".join(f"{host}:{port}" for host, port in config.bootstrap_servers)
+            raise TimedOutError(f"no broker answers at {servers}") from None
 
     async def _look_up_leader(self, timeout_ms: float) -> _Leader:
-        cluster = await self._cluster()
+        cluster = await self._cluster(timeout_ms)
 
         async def attempt() -> _Leader:
+            if self._is_stale:
+                await cluster.refresh()
+                self._is_stale = False
             await cluster.topic(self._partition.topic, timeout_ms)
             info = cluster.metadata.partition(self._partition)
             if info is None or info.leader is None:
@@ -256,7 +272,7 @@ class _Reader:
         return background().run(self._look_up_log_start(timeout_ms), _patience_s(timeout_ms))
 
     async def _look_up_log_start(self, timeout_ms: float) -> int:
-        cluster = await self._cluster()
+        cluster = await self._cluster(timeout_ms)
         found = await list_offsets(
             cluster, {self._partition: EARLIEST}, timeout_ms, read_committed=False
         )
@@ -270,13 +286,10 @@ class _Reader:
     def _drop(self) -> None:
         """Look the leader up again next time, by fresh metadata."""
         self._asked = self._leader = None
+        self._is_old, self._is_stale = False, True
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-        background().run(self._refresh(), _patience_s(self._config.request_timeout_ms))
-
-    async def _refresh(self) -> None:
-        (await self._cluster()).refresh_soon()
 
     def close(self) -> None:
         """Leave the connection to the next range, unless an answer is still on its way."""
