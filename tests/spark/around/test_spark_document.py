@@ -61,7 +61,9 @@ def test_columns_are_those_of_the_code() -> None:
     assert read == [*COLUMNS]
     written = {row[0].strip("`"): row[1] for row in rows("Writing")}
     types = {name: " or ".join(reversed(wanted)) for name, wanted in TYPES.items()}
-    assert {name: text.replace(": ", ":") for name, text in written.items()} == types
+    assert {
+        name: text.replace(": ", ":").replace(", ", ",") for name, text in written.items()
+    } == types
 
 
 def test_the_first_program_runs_as_it_stands(
