@@ -56,6 +56,7 @@ def test_new_partitions_are_read_from_their_first_record(
     assert len(stream.values) == 14
 
 
+@pytest.mark.parametrize("log", ["oncelog"], indirect=True)
 def test_new_topics_of_a_pattern_are_read_from_their_first_record(
     log: Topics, name: str, stream: Stream
 ) -> None:
@@ -100,6 +101,7 @@ def test_a_deleted_topic_ends_a_running_query_with_both_offsets(
         ) in message
 
 
+@pytest.mark.parametrize("log", ["oncelog"], indirect=True)
 def test_a_query_without_one_of_its_topics_goes_on_with_the_others_if_told_so(
     log: Topics, name: str, stream: Stream, spark_driver: Spark
 ) -> None:

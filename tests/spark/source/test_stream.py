@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from oncelog_client.values import TopicPartition
 from tests.spark.source.changing import committed, open_transaction
-from tests.spark.source.reading import Stream, progress, stop, wait_until
+from tests.spark.source.reading import Stream, stop, wait_until
 from tests.spark.topics import Row, Topics
 
 T0 = 1_700_000_000_000
@@ -42,11 +42,9 @@ def append(log: Topics, name: str, numbers: range, partitions: tuple[int, ...] =
     ("options", "start"),
     [
         ({"startingOffsets": "earliest"}, (0, 0)),
-        ({"startingOffsets": "latest"}, (5, 5)),
         ({}, (5, 5)),
         ({"startingOffsets": {"0": 3, "1": -2}}, (3, 0)),
         ({"startingTimestamp": T0 + 3_000, "startingOffsets": "earliest"}, (3, 3)),
-        ({"startingOffsetsByTimestamp": {"0": T0 + 4_000, "1": T0}}, (4, 0)),
     ],
 )
 def test_the_first_batch_is_empty_and_fixes_the_start(
@@ -214,50 +212,24 @@ def latest(query: Any) -> int | None:
     return next(iter(offsets.values()))["0"] if offsets else None
 
 
-def test_more_tasks_share_a_micro_batch(
+def test_positions_are_committed_for_a_group_one_batch_late(
     spark: SparkSession, topics: Topics, name: str, checkpoint: str
 ) -> None:
     filled(topics, name)
-    options = {"subscribe": name, "startingOffsets": "earliest", "maxRecordsPerPartition": "2"}
-    stream = Stream(spark, topics, checkpoint, **options)
-    stream.run()
-    assert stream.values == stream_values(range(5))
-
-
-def test_positions_are_committed_for_a_group_one_batch_late(
-    spark: SparkSession, log: Topics, name: str, checkpoint: str
-) -> None:
-    filled(log, name)
     group = f"lag-of-{name}"
     options = {"subscribe": name, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "6"}
-    stream = Stream(spark, log, checkpoint, **options, commitOffsetsToGroup=group)
+    stream = Stream(spark, topics, checkpoint, **options, commitOffsetsToGroup=group)
     stream.run()
-    assert committed(log, group) == {TopicPartition(name, 0): 3, TopicPartition(name, 1): 3}
-    append(log, name, range(5, 6))
+    assert committed(topics, group) == {TopicPartition(name, 0): 3, TopicPartition(name, 1): 3}
+    append(topics, name, range(5, 6))
     stream.run()
-    assert committed(log, group) == {TopicPartition(name, 0): 5, TopicPartition(name, 1): 5}
-
-
-def test_progress_tells_how_far_there_is_and_how_far_it_got(
-    spark: SparkSession, topics: Topics, name: str, checkpoint: str
-) -> None:
-    filled(topics, name)
-    options = {"subscribe": name, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "6"}
-    stream = Stream(spark, topics, checkpoint, **options)
-    query = stream.start()
-    wait_until(lambda: len(stream.values) == 10, query, "all is read")
-    stop(query)
-    ends = [one["sources"][0] for one in progress(query)]
-    assert ends[1]["endOffset"] == {name: {"0": 3, "1": 3}}
-    assert ends[1]["latestOffset"] == {name: {"0": 5, "1": 5}}
+    assert committed(topics, group) == {TopicPartition(name, 0): 5, TopicPartition(name, 1): 5}
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"endingOffsets": "latest"}, "option endingOffsets='latest': a stream has no end"),
-        ({"maxTriggerDelay": "soon"}, "option maxTriggerDelay='soon': is no time such as 15m"),
-        ({"startingOffsets": "oldest"}, "option startingOffsets='oldest': is no JSON"),
         ({"subscribe": "nowhere"}, "there is no nowhere at 127.0.0.1"),
     ],
 )

@@ -22,6 +22,12 @@ def test_each_way_chooses_among_the_partitions_that_are_there() -> None:
     assert chosen(assign='{"a":[1,7],"b":[0],"c":[0]}') == ["a-1", "b-0"]
 
 
+def test_other_topics_are_nothing_to_it() -> None:
+    assert read_subscription(Options({"subscribePattern": "^a"})).wants("ab")
+    assert not read_subscription(Options({"subscribePattern": "^a"})).wants("ba")
+    assert not read_subscription(Options({"assign": '{"a":[1]}'})).wants("ab")
+
+
 def test_topics_that_are_named_must_be_there() -> None:
     assert read_subscription(Options({"subscribe": "a,b"})).named == {"a", "b"}
     assert read_subscription(Options({"assign": '{"a":[1]}'})).named == {"a"}

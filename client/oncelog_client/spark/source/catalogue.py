@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from oncelog_client.clock import monotonic_ms
 from oncelog_client.cluster import Cluster
@@ -13,12 +13,13 @@ from oncelog_client.errors import RetriableError, check
 from oncelog_client.group_offsets import commit_offsets
 from oncelog_client.log_offsets import EARLIEST, LATEST, list_offsets
 from oncelog_client.spark.client_settings import ClientSetup
-from oncelog_client.spark.sink.state import SinkState
 from oncelog_client.values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog_protocol.errors import ErrorCode
 
-from .sink_states import sink_state
 from .subscriptions import Subscription
+
+if TYPE_CHECKING:
+    from oncelog_client.spark.sink.state import SinkState
 
 T = TypeVar("T")
 
@@ -125,6 +126,9 @@ class Catalogue:
         """Of a sink in the same cluster: its last batch; None for a sink that has none. Raises
         StateUnreadable."""
 
+        # Nearly no query asks for it, and each starts processes that would import it.
+        from .sink_states import sink_state
+
         async def attempt() -> SinkState | None:
             return await sink_state(self._cluster, sink_id, self._timeout_ms)
 
@@ -140,9 +144,12 @@ class Catalogue:
         return self._key.subscription.chosen(self._counts())
 
     def _counts(self) -> dict[str, int]:
+        subscription = self._key.subscription
         counts: dict[str, int] = {}
         for name, info in self._cluster.metadata.topics.items():
-            if info.error in _NOT_THERE or (info.is_internal and self._key.subscription.pattern):
+            if not subscription.wants(name) or info.error in _NOT_THERE:
+                continue
+            if info.is_internal and subscription.pattern:
                 continue
             check(info.error, name)
             counts[name] = len(info.partitions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from oncelog_client.spark.client_settings import client_setup
 from oncelog_client.spark.options import Options
 
 from .batch_reader import BatchReader
@@ -20,6 +21,7 @@ def source_schema(options: Options) -> str:
     """The schema without one from the user. Raises OptionError, also for options that a reader
     would refuse later."""
     read_subscription(options)
+    client_setup(options, "source", "consumer")
     return ddl(include_headers=include_headers(options))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from oncelog_client.spark.options import OptionError, Options
@@ -25,6 +25,13 @@ class Subscription(NamedTuple):
         """The topics that must be there, as they were named."""
         return self.topics | {partition.topic for partition in self.partitions}
 
+    def wants(self, topic: str) -> bool:
+        """Whether anything of that topic may be read."""
+        if self.pattern:
+            # Anywhere in the name, as Spark's own connector looks for it (`Regex.findFirstIn`).
+            return re.search(self.pattern, topic) is not None
+        return topic in self.named
+
     def chosen(self, counts: Mapping[str, int]) -> frozenset[TopicPartition]:
         """Those of the partitions that exist, given how many each topic has."""
         if self.partitions:
@@ -33,15 +40,10 @@ class Subscription(NamedTuple):
             )
         return frozenset(
             TopicPartition(topic, partition)
-            for topic in self._matching(counts)
-            for partition in range(counts[topic])
+            for topic, count in counts.items()
+            if self.wants(topic)
+            for partition in range(count)
         )
-
-    def _matching(self, topics: Iterable[str]) -> frozenset[str]:
-        if self.pattern:
-            # Anywhere in the name, as Spark's own connector looks for it (`Regex.findFirstIn`).
-            return frozenset(one for one in topics if re.search(self.pattern, one))
-        return self.topics.intersection(topics)
 
     def __str__(self) -> str:
         if self.pattern:
