@@ -19,6 +19,8 @@ from oncelog_protocol.messages.fetch import FetchRequest, FetchResponse
 from oncelog_protocol.requests import Requests
 
 _SIZE_BYTES: Final = 4
+# The next answer may be a bit larger than the largest so far.
+_ROOM_FOR_MORE: Final = 1 << 16
 # One batch may be larger than what was asked for, so this only stops nonsense.
 _MAX_ANSWER_BYTES: Final = (1 << 31) - 1
 
@@ -34,6 +36,7 @@ class FetchSocket:
         self.address = address
         self._version = version
         self._requests = Requests(config.client_id)
+        self._buffer = bytearray(_ROOM_FOR_MORE)
         timeout_s = config.socket_connection_setup_timeout_ms / 1000
         host, port = address
         try:
@@ -62,7 +65,10 @@ class FetchSocket:
 
     def receive(self) -> FetchResponse:
         """The answer to the oldest request, waiting for it. Raises DisconnectedError, also where
-        it makes no sense, or TimedOutError when nothing comes for as long as a request may take."""
+        it makes no sense, or TimedOutError when nothing comes for as long as a request may take.
+
+        The records in it are in a buffer that is used again: they hold until the next call.
+        """
         try:
             (size,) = read_size(self._take(_SIZE_BYTES))
             answer = self._requests.answer(self._take(check_size(size, _MAX_ANSWER_BYTES)))
@@ -73,15 +79,16 @@ class FetchSocket:
         assert isinstance(answer.message, FetchResponse)
         return answer.message
 
-    def _take(self, size: int) -> bytearray:
-        buffer = bytearray(size)
-        view = memoryview(buffer)
-        while len(view):
-            count = self._socket.recv_into(view)
+    def _take(self, size: int) -> memoryview:
+        if size > len(self._buffer):
+            self._buffer = bytearray(size + _ROOM_FOR_MORE)
+        taken = missing = memoryview(self._buffer)[:size]
+        while len(missing):
+            count = self._socket.recv_into(missing)
             if not count:
                 raise ConnectionError("the broker closed the connection")
-            view = view[count:]
-        return buffer
+            missing = missing[count:]
+        return taken
 
     def _timed_out(self) -> TimedOutError:
         host, port = self.address
