@@ -17,6 +17,7 @@ from oncelog_client.spark.options import Options
 from oncelog_client.spark.sink import driver, task_writer
 from oncelog_client.spark.sink.attempts import Attempt
 from oncelog_client.spark.sink.messages import Intent, Plan, TaskMessage
+from oncelog_client.spark.sink.refusals import SinkError
 from oncelog_client.spark.sink.sink_options import SinkOptions, sink_options
 from tests.spark.fail_points import FailPoints
 from tests.spark.record_commit.forked import Forked, Killed, run
@@ -119,7 +120,7 @@ class Query:
         def work() -> None:
             plan = self.planned()
             attempt = Attempt(1, self.query_id, batch_id)
-            with suppress(KafkaError):
+            with suppress(KafkaError, SinkError):
                 task_writer.write(plan, self.options, attempt, rows(plan))
                 raise AssertionError("it was not fenced")
             # As it is planned when the batch is done: ids begin anew.
