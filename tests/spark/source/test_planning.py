@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from oncelog_client.spark.source import data_loss
 from oncelog_client.spark.source.planning import (
@@ -124,3 +126,34 @@ def test_a_loss_names_topic_partition_and_both_offsets(
     for part in ("topic a, partition 1", *numbers):
         assert part in message
     assert "failOnDataLoss=false" in str(data_loss.error([message]))
+
+
+changes = st.lists(
+    st.tuples(
+        st.dictionaries(st.sampled_from([A0, A1, B0]), st.integers(0, 9), max_size=3),
+        st.none() | st.integers(1, 5),
+    ),
+    max_size=12,
+)
+
+
+@given(st.dictionaries(st.sampled_from([A0, A1]), st.integers(0, 9)), changes)
+def test_batches_read_every_offset_once_while_logs_grow_and_partitions_come(
+    ends: dict[TopicPartition, int], growth: list[tuple[dict[TopicPartition, int], int | None]]
+) -> None:
+    position, ends = dict.fromkeys(ends, 0), dict(ends)
+    read: dict[TopicPartition, list[int]] = {}
+    rest = [(dict[TopicPartition, int](), None)] * 2
+    for more, limit in [*growth, *rest]:
+        ends |= {one: ends.get(one, 0) + count for one, count in more.items()}
+        new = dict.fromkeys(ends.keys() - position.keys(), 0)
+        logs = Logs(ends, new, {}, NONE)
+        assert questions(position, logs).firsts == new.keys()
+        found = settled(position, logs, {})
+        assert found.losses == ()
+        end = next_end(found.offsets, backlogs(position, found.offsets, ends), limit)
+        for one in end.keys() & position.keys():
+            read.setdefault(one, []).extend(range(position[one], end[one]))
+        position = end
+    assert position == ends
+    assert read == {one: list(range(end)) for one, end in ends.items()}
