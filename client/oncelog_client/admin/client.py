@@ -198,14 +198,18 @@ class Admin:
         producer_ids: Iterable[int] = (),
         duration_ms: int = -1,
         transactional_id_pattern: str | None = None,
+        group_id: str | None = None,
     ) -> list[TransactionListing]:
         """All transactional ids of the cluster, or those in one of the states (`Ongoing`, `Empty`
         ...), of one of the producers, open for longer than so many ms, matching a pattern of RE2.
+        With a group only its coordinator is asked, which has all ids of its transactions.
         """
         request = ListTransactionsRequest(
             list(states), list(producer_ids), duration_ms, transactional_id_pattern
         )
-        return await transactions.list_transactions(self._cluster, request, self._timeout_ms)
+        return await transactions.list_transactions(
+            self._cluster, request, group_id, self._timeout_ms
+        )
 
     async def describe_transactions(
         self, transactional_ids: Iterable[str]

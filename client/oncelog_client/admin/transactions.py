@@ -138,7 +138,7 @@ def _known(number: int) -> int | None:
 
 
 async def list_transactions(
-    cluster: Cluster, request: ListTransactionsRequest, timeout_ms: int
+    cluster: Cluster, request: ListTransactionsRequest, group_id: str | None, timeout_ms: int
 ) -> list[TransactionListing]:
     versions = ANY_VERSION
     if request.transactional_id_pattern:
@@ -146,15 +146,25 @@ async def list_transactions(
     elif request.duration_filter >= 0:
         versions = _WITH_DURATION
 
-    async def attempt() -> list[TransactionListing]:
+    kind = CoordinatorType.TRANSACTION_GROUP
+
+    async def asked() -> list[int]:
+        if group_id is not None:
+            return [await cluster.coordinator(kind, group_id)]
         await cluster.refresh()
-        nodes = sorted(cluster.metadata.brokers)
-        answers = await asyncio.gather(
-            *(
-                cluster.call(node, request, ListTransactionsResponse, versions=versions)
-                for node in nodes
-            )
-        )
+        return sorted(cluster.metadata.brokers)
+
+    async def ask(node_id: int) -> ListTransactionsResponse:
+        try:
+            return await cluster.call(node_id, request, ListTransactionsResponse, versions=versions)
+        except RetriableError:
+            if group_id is not None:
+                cluster.forget_coordinator(kind, group_id)
+            raise
+
+    async def attempt() -> list[TransactionListing]:
+        nodes = await asked()
+        answers = await asyncio.gather(*map(ask, nodes))
         found = []
         for node_id, answer in zip(nodes, answers, strict=True):
             check(answer.error_code, request.transactional_id_pattern)

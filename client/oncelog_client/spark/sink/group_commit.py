@@ -91,6 +91,7 @@ class GroupCommit:
             admin.list_transactions(
                 states=["Ongoing"],
                 transactional_id_pattern=f"{re.escape(self._sink_id)}/.*",
+                group_id=self._sink_id,
             ),
         )
         found = offsets.get(SINK_PARTITION)

@@ -1,0 +1,101 @@
+"""What a micro-batch costs the driver: round trips, seen by a proxy between it and the broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow
+import pytest
+
+from oncelog_client.spark.options import Options
+from oncelog_client.spark.sink import driver, task_writer
+from oncelog_client.spark.sink.attempts import Attempt
+from oncelog_client.spark.sink.messages import CommitKind, Intent, TaskMessage
+from oncelog_client.spark.sink.sink_options import sink_options
+from oncelog_protocol.apis import ApiKey
+from tests.broker import Oncelog
+from tests.proxy.fates import Fate, Link
+from tests.proxy.frame import Direction, Frame
+from tests.proxy.proxy import Proxy
+from tests.spark.conftest import QUICK
+from tests.spark.topics import Topics
+
+TASKS = 8
+# So late do requests come to the broker: whatever is asked at once has left before an answer comes.
+DELAY_S = 0.05
+
+
+class Late(Fate):
+    """Passed on a little later, in the order in which all came."""
+
+    is_overtaken = True
+
+    async def meet(self, frame: Frame, link: Link) -> None:
+        await asyncio.sleep(DELAY_S)
+        await link.forward(frame.data)
+
+
+@pytest.fixture
+def proxied(tmp_path: Path) -> Iterator[tuple[Proxy, Oncelog]]:
+    with Proxy() as proxy:
+        settings = {**QUICK, "advertised.listeners": f"PLAINTEXT://{proxy.address}"}
+        with Oncelog(tmp_path, settings) as broker:
+            proxy.target = broker.address
+            yield proxy, broker
+
+
+class Micro:
+    """Batches of one query, planned and committed by this process."""
+
+    def __init__(self, proxy: Proxy, name: str) -> None:
+        self.proxy = proxy
+        given = {"kafka.bootstrap.servers": proxy.address, "sinkId": name, "topic": name}
+        self.options = sink_options(Options(given), streaming=True)
+        self.intent = Intent(name, CommitKind.GROUP, query_id="q")
+
+    def batch(self, batch_id: int) -> list[list[ApiKey]]:
+        """The driver's requests, round by round."""
+        begun = len(self.proxy.frames)
+        plan = driver.plan(self.options, self.intent)
+        planned = rounds(self.proxy.frames[begun:])
+        rows = pyarrow.RecordBatch.from_pylist([{"value": "v"}])
+        messages: list[TaskMessage | None] = [
+            task_writer.write(plan, self.options, Attempt(number, "q", batch_id), iter([rows]))
+            for number in range(TASKS)
+        ]
+        begun = len(self.proxy.frames)
+        assert driver.commit(self.options, messages, batch_id, None)
+        return planned + rounds(self.proxy.frames[begun:])
+
+
+def rounds(frames: list[Frame]) -> list[list[ApiKey]]:
+    """A request that leaves after an answer has come may depend on it: the next round."""
+    found: list[list[ApiKey]] = []
+    answered = True
+    for frame in frames:
+        if frame.direction is Direction.ANSWER:
+            answered = True
+            continue
+        if answered:
+            found.append([])
+            answered = False
+        found[-1].append(frame.api)
+    return [sorted(one) for one in found]
+
+
+def test_at_steady_state_a_batch_of_many_tasks_takes_five_round_trips_of_the_driver(
+    proxied: tuple[Proxy, Oncelog], name: str
+) -> None:
+    proxy, broker = proxied
+    Topics(broker.address).create(name)
+    micro = Micro(proxy, name)
+    for batch_id in range(2):
+        micro.batch(batch_id)
+    proxy.always(lambda frame: Late() if frame.direction is Direction.REQUEST else None)
+    look = sorted([ApiKey.OFFSET_FETCH, ApiKey.LIST_TRANSACTIONS])
+    staged = sorted([ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.TXN_OFFSET_COMMIT])
+    renewed, ended = [ApiKey.INIT_PRODUCER_ID], [ApiKey.END_TXN]
+    assert micro.batch(2) == [look, renewed, look, staged, ended]
+    proxy.always(lambda frame: None)
