@@ -1,0 +1,87 @@
+"""Tasks on two hosts: second copies of slow tasks, lost executors, and attempts that nobody needs
+any more but that write all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.spark.driver import Driver
+from tests.spark.faults.running import append_purchases, audited
+from tests.spark.pipeline import Pipeline
+from tests.spark.processes import orphan
+from tests.spark.standalone import EXECUTORS, Standalone
+
+# A copy is started as soon as one of two tasks is done; a task that lost is not made to stop.
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.minTaskRuntime": "100ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.5",
+    "spark.python.task.killTimeout": "10min",
+}
+
+FIRST, WRITING, WRITTEN = "task.init.before", "task.produce.before", "task.produce.after"
+
+
+@pytest.fixture(scope="module")
+def cluster(has_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with Standalone(tmp_path_factory.mktemp("standalone")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def driver(cluster: Standalone) -> Iterator[Driver]:
+    settings = {**EXECUTORS, **SPECULATION}
+    with Driver(cluster.directory / "driver", cluster.master, settings) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def nobody_paused(cluster: Standalone, driver: Driver) -> Iterator[None]:
+    yield
+    cluster.fail_points.clear()
+    driver.fail_points.clear()
+
+
+def test_executors_on_two_hosts_write_over_tcp(driver: Driver, pipeline: Pipeline) -> None:
+    with audited(pipeline) as audit:
+        append_purchases(pipeline, 12)
+        assert driver.run(pipeline) is None
+        audit.assert_exactly_once(12)
+
+
+@pytest.mark.parametrize("point", [FIRST, WRITING])
+def test_the_slower_of_two_copies_wakes_after_its_batch_was_committed(
+    cluster: Standalone, driver: Driver, pipeline: Pipeline, point: str
+) -> None:
+    with audited(pipeline) as audit:
+        append_purchases(pipeline, 12)
+        cluster.fail_points.pause(point)
+        assert driver.run(pipeline) is None
+        loser = cluster.fail_points.wait_for(point)
+        # It comes as far as having written: there it ends.
+        cluster.fail_points.kill(WRITTEN)
+        cluster.fail_points.resume(point)
+        assert cluster.fail_points.wait_for(WRITTEN) == loser
+        append_purchases(pipeline, 4)
+        assert driver.run(pipeline) is None
+        audit.assert_exactly_once(16)
+
+
+@pytest.mark.parametrize("point", [FIRST, WRITING, WRITTEN])
+def test_a_lost_executor_is_replaced_and_what_it_still_writes_is_nobodys(
+    cluster: Standalone, driver: Driver, pipeline: Pipeline, point: str
+) -> None:
+    with audited(pipeline) as audit:
+        append_purchases(pipeline, 12)
+        cluster.fail_points.pause(point)
+        driver.begin(pipeline)
+        orphan(cluster.fail_points.wait_for(point))
+        assert driver.outcome() is None
+        cluster.fail_points.resume(point)
+        append_purchases(pipeline, 4)
+        assert driver.run(pipeline) is None
+        audit.assert_exactly_once(16)
