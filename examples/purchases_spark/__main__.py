@@ -29,7 +29,7 @@ from examples.purchases_spark.run import JobFailed, Run
 from examples.purchases_spark.watch import Watch
 from oncelog_client.spark.requirements import MissingJava, check_java
 
-FEED_S = 30.0
+FEED_S = 45.0
 OTHER_DEMO = "Without Java: make demo-client, the same purchases with oncelog's own client."
 
 console = Console()
@@ -50,7 +50,9 @@ async def demo(folder: Path, pictures: Path, place: Place) -> bool:
         console.print(f"broker on {broker.address}, Spark on {place.master}")
         driver.start()
         looking = [asyncio.create_task(watch.results()), asyncio.create_task(watch.commits())]
-        feeding = asyncio.create_task(feed(broker.address, all_purchases, FEED_S))
+        feeding = asyncio.create_task(
+            feed(broker.address, all_purchases, FEED_S, watch.purchases_came)
+        )
         await run.to_its_end()
         await feeding
         for one in looking:
@@ -61,7 +63,7 @@ async def demo(folder: Path, pictures: Path, place: Place) -> bool:
         driver.stop()
         broker.stop()
     report(console, run, result, written, watch.clock())
-    for path in draw(pictures, written, expected, watch.batches, watch.seen, run.kills):
+    for path in draw(pictures, written, expected, watch, run.kills):
         console.print(path)
     return result.passed
 

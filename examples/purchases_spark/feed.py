@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Final
 
@@ -26,9 +26,11 @@ async def create_topics(servers: str) -> None:
         await admin.create_topics([NewTopic(name, count, 1) for name, count in PARTITIONS.items()])
 
 
-async def feed(servers: str, purchases: Iterable[Purchase], seconds: float) -> None:
+async def feed(
+    servers: str, purchases: Iterable[Purchase], seconds: float, tell: Callable[[int], None]
+) -> None:
     """All purchases in the order of their dates, each customer's in one partition; evenly over so
-    many seconds."""
+    many seconds. `tell`: how many there are, day by day."""
     in_order = sorted(purchases, key=lambda purchase: purchase.date)
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -39,6 +41,7 @@ async def feed(servers: str, purchases: Iterable[Purchase], seconds: float) -> N
                 sent.append(
                     await producer.send(PURCHASES, key=one.customer.encode(), value=one.encode())
                 )
+            tell(len(sent))
             due = began + seconds * len(sent) / len(in_order)
             await asyncio.sleep(max(due - loop.time(), 0))
         await asyncio.gather(*sent)

@@ -25,7 +25,7 @@ def read_purchases(spark: SparkSession, servers: str) -> DataFrame:
         .option("kafka.bootstrap.servers", servers)
         .option("subscribe", "purchases")
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", 6_000)
+        .option("maxOffsetsPerTrigger", 4_000)
         .load()
     )
     purchase = f.from_json(f.col("value").cast("string"), PURCHASE)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 import altair as alt
 
 from examples.purchases_spark.audit import Day
-from examples.purchases_spark.watch import Batch, Seen
+from examples.purchases_spark.watch import Batch, Kill, Seen, Watch
 
 Chart: TypeAlias = alt.LayerChart | alt.FacetChart
 
@@ -19,27 +19,21 @@ LIGHT_BLUE: Final = "#7d9cc9"
 ORANGE: Final = "#d9782d"
 RED: Final = "#c0392b"
 GREY: Final = "#6b7280"
+# A commit is noticed so much later at most.
+NOTICED_S: Final = 0.3
 SINK_COLOURS: Final = {"bills": BLUE, "revenue": ORANGE}
-
-
-class Kill(NamedTuple):
-    """What was killed, so many seconds after the start."""
-
-    seconds: float
-    what: str
 
 
 def draw(
     folder: Path,
     written: Sequence[Day],
     expected: Sequence[Day],
-    batches: Sequence[Batch],
-    seen: Sequence[Seen],
+    watch: Watch,
     kills: Sequence[Kill],
 ) -> list[Path]:
     """`purchases.png` and `purchases.html`, which needs nothing but itself."""
     chart = (
-        alt.vconcat(_revenue(written, expected), _run(batches, seen, kills), spacing=36)
+        alt.vconcat(_revenue(written, expected), _run(watch, kills), spacing=36)
         .resolve_legend(color="independent")
         .properties(
             title=alt.Title(
@@ -90,19 +84,30 @@ def _revenue(written: Sequence[Day], expected: Sequence[Day]) -> Chart:
     )
 
 
-def _run(batches: Sequence[Batch], seen: Sequence[Seen], kills: Sequence[Kill]) -> Chart:
-    end = max([one.seconds for one in batches] + [one.seconds for one in seen], default=1.0)
+def _run(watch: Watch, kills: Sequence[Kill]) -> Chart:
+    end = max(watch.batches[-1].seconds, watch.billed[-1].seconds)
+    most = max(one.purchases for one in watch.batches)
     second = alt.X(
         "seconds:Q",
         title="seconds since the start",
-        scale=alt.Scale(domain=[0, end * 1.02], nice=False),
+        scale=alt.Scale(domain=[0, end], nice=False),
     )
-    most = max((one.purchases for one in batches), default=1)
     purchases = alt.Y(
         "purchases:Q",
         title="purchases",
         axis=alt.Axis(format="~s", tickCount=6),
-        scale=alt.Scale(domain=[0, most * 1.1], nice=False),
+        scale=alt.Scale(domain=[0, most * 1.12], nice=False),
+    )
+    came = (
+        alt.Chart(alt.InlineData(values=_steps(watch.came)))
+        .mark_line(color=GREY, strokeWidth=1.5, strokeDash=[4, 3])
+        .encode(x=second, y=purchases)
+    )
+    line = {"color": BLUE, "strokeWidth": 1.5}
+    billed = (
+        alt.Chart(alt.InlineData(values=_steps(watch.billed)))
+        .mark_area(color=BLUE, opacity=0.12, line=line, interpolate="step-after")
+        .encode(x=second, y=purchases)
     )
     sink = alt.Color(
         "sink:N",
@@ -110,18 +115,8 @@ def _run(batches: Sequence[Batch], seen: Sequence[Seen], kills: Sequence[Kill]) 
         scale=alt.Scale(domain=[*SINK_COLOURS], range=[*SINK_COLOURS.values()]),
         legend=alt.Legend(orient="bottom-right", offset=12),
     )
-    visible = (
-        alt.Chart(alt.InlineData(values=_steps(seen)))
-        .mark_area(
-            color=BLUE,
-            opacity=0.12,
-            line={"color": BLUE, "strokeWidth": 1.5},
-            interpolate="step-after",
-        )
-        .encode(x=second, y=purchases)
-    )
     dots = (
-        alt.Chart(alt.InlineData(values=[_dot(one) for one in batches]))
+        alt.Chart(alt.InlineData(values=[_dot(one) for one in watch.batches]))
         .mark_point(filled=True, size=70, opacity=0.9, stroke="white", strokeWidth=0.8)
         .encode(
             x=second,
@@ -130,24 +125,14 @@ def _run(batches: Sequence[Batch], seen: Sequence[Seen], kills: Sequence[Kill]) 
             tooltip=["sink:N", "batch_id:Q", "rows:Q", "generation:Q", "seconds:Q"],
         )
     )
-    killed = alt.InlineData(
-        values=[{**one._asdict(), "until": _next(one, batches)} for one in kills]
-    )
-    away = alt.Chart(killed).mark_rect(color=RED, opacity=0.1).encode(x=second, x2="until:Q")
-    lines = alt.Chart(killed).mark_rule(color=RED, strokeWidth=1.5).encode(x=second)
-    labels = (
-        alt.Chart(killed)
-        .mark_text(color=RED, align="left", dx=5, dy=10, fontSize=12, fontWeight="bold")
-        .encode(x=second, y=alt.value(0), text="what:N")
-    )
-    return alt.layer(away, visible, dots, lines, labels).properties(
+    return alt.layer(*_killed(kills, watch.batches, second), billed, came, dots).properties(
         width=WIDTH,
         height=300,
         title=alt.Title(
             "Micro-batches against kills",
             subtitle=(
-                "line: invoices that a reader of committed records sees; dots: micro-batches, "
-                "when they were committed; red: from a kill to the next of them"
+                "dashed: purchases that came in; line: invoices that a reader of committed records "
+                "sees; dots: micro-batches, when committed; red: from a kill to the next of them"
             ),
             anchor="start",
             subtitleColor=GREY,
@@ -155,9 +140,27 @@ def _run(batches: Sequence[Batch], seen: Sequence[Seen], kills: Sequence[Kill]) 
     )
 
 
+def _killed(kills: Sequence[Kill], batches: Sequence[Batch], second: alt.X) -> list[alt.Chart]:
+    data = alt.InlineData(
+        values=[
+            {**one._asdict(), "until": _next(one, batches), "height": 4 + 16 * number}
+            for number, one in enumerate(kills)
+        ]
+    )
+    height = alt.Y("height:Q", scale=None, axis=None)
+    return [
+        alt.Chart(data).mark_rect(color=RED, opacity=0.1).encode(x=second, x2="until:Q"),
+        alt.Chart(data).mark_rule(color=RED, strokeWidth=1.5).encode(x=second),
+        alt.Chart(data)
+        .mark_text(color=RED, align="left", dx=5, dy=8, fontSize=12, fontWeight="bold")
+        .encode(x=second, y=height, text="what:N"),
+    ]
+
+
 def _next(kill: Kill, batches: Sequence[Batch]) -> float:
-    """When the next micro-batch was committed."""
-    return min((one.seconds for one in batches if one.seconds > kill.seconds), default=kill.seconds)
+    """When the next micro-batch was committed; one that was seen right after may be from before."""
+    later = (one.seconds for one in batches[kill.batches :])
+    return min((at for at in later if at > kill.seconds + NOTICED_S), default=kill.seconds)
 
 
 def _dollars(day: Day) -> dict[str, object]:
@@ -168,11 +171,11 @@ def _dot(batch: Batch) -> dict[str, object]:
     return {**batch._asdict(), "seconds": round(batch.seconds, 2)}
 
 
-def _steps(seen: Sequence[Seen]) -> list[dict[str, float]]:
+def _steps(seen: Sequence[Seen]) -> list[dict[str, object]]:
     """Where it changes, and the last one."""
     changes = [
         one
         for before, one in zip((None, *seen), seen, strict=False)
-        if before is None or one.billed != before.billed
+        if before is None or one.purchases != before.purchases
     ]
-    return [{"seconds": one.seconds, "purchases": one.billed} for one in [*changes, *seen[-1:]]]
+    return [one._asdict() for one in [*changes, *seen[-1:]]]

@@ -11,9 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from examples.purchases.processes import Broker
 from examples.purchases_spark.feed import INVOICES, REVENUE, SHIPMENTS
-from examples.purchases_spark.picture import Kill
 from examples.purchases_spark.processes import Driver, kill_task_worker
-from examples.purchases_spark.watch import Watch
+from examples.purchases_spark.watch import Kill, Watch
 
 DEADLINE_S: Final = 600.0
 # One is planned; a query may fail of what was killed.
@@ -70,7 +69,7 @@ class Run:
         )
 
     async def _kill(self, what: str) -> None:
-        self.kills.append(Kill(self.watch.clock(), what))
+        self.kills.append(Kill(self.watch.clock(), what, len(self.watch.batches)))
         self.console.print(f"  {self.watch.clock():5.1f} s  kill -9 of {_ARTICLES[what]}")
         await asyncio.to_thread(_KILLS[what], self)
 

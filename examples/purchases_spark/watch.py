@@ -30,29 +30,39 @@ class Batch(NamedTuple):
     purchases: int
 
 
-class Seen(NamedTuple):
-    """How many purchases had an invoice, so many seconds after the start."""
+class Kill(NamedTuple):
+    """What was killed, so many seconds after the start, and how many micro-batches were known to be
+    committed then."""
 
     seconds: float
-    billed: int
+    what: str
+    batches: int
+
+
+class Seen(NamedTuple):
+    """How many there were, so many seconds after the start."""
+
+    seconds: float
+    purchases: int
 
 
 @dataclass(slots=True)
 class Watch:
-    """`clock` gives seconds since the start. Keys of results by topic, with how often each came."""
+    """`clock` gives seconds since the start. `came`: purchases into the shop, `billed`: those whose
+    invoice can be read; `counts`: keys of results by topic, with how often each came."""
 
     servers: str
     clock: Callable[[], float]
     batches: list[Batch] = field(default_factory=list)
-    seen: list[Seen] = field(default_factory=list)
+    came: list[Seen] = field(default_factory=list)
+    billed: list[Seen] = field(default_factory=list)
     counts: dict[str, Counter[str]] = field(
         default_factory=lambda: {topic: Counter() for topic in (INVOICES, SHIPMENTS, REVENUE)}
     )
     positions: dict[TopicPartition, int] = field(default_factory=dict)
 
-    @property
-    def doubled(self) -> int:
-        return sum(counts.total() - len(counts) for counts in self.counts.values())
+    def purchases_came(self, purchases: int) -> None:
+        self.came.append(Seen(self.clock(), purchases))
 
     async def results(self) -> None:
         """Reads on for ever, from where it was after the broker was away."""
@@ -80,7 +90,7 @@ class Watch:
                     self.counts[record.topic][key] += 1
                     here = TopicPartition(record.topic, record.partition)
                     self.positions[here] = record.offset + 1
-                self.seen.append(Seen(self.clock(), len(self.counts[INVOICES])))
+                self.billed.append(Seen(self.clock(), len(self.counts[INVOICES])))
 
     async def commits(self) -> None:
         """Sees every micro-batch that takes longer than the time between two looks."""
