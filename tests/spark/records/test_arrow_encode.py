@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog_client.partitioner import partition_for_key
+from oncelog_client.spark.sink import arrow_encode
 from oncelog_client.spark.sink.arrow_encode import RowEncoder, RowError
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.records.batch import build_encoded_batch, read_records
@@ -126,6 +128,106 @@ def test_the_bytes_are_those_of_the_ordinary_encoder(rows: list[dict[str, Any]])
         ]
     )
     assert records._replace(body=bytes(records.body)) == wanted
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.string(),
+        pa.large_string(),
+        pa.large_binary(),
+        pa.dictionary(pa.int8(), pa.string()),
+        pa.dictionary(pa.int32(), pa.binary()),
+        pa.string_view(),
+        pa.binary_view(),
+    ],
+    ids=str,
+)
+def test_strings_and_binary_of_every_kind_are_taken(kind: pa.DataType) -> None:
+    texts = ["", "k", None, "grün", "a long text, as views keep short ones elsewhere"]
+    is_text = "string" in str(kind)
+    values = [text if is_text or text is None else text.encode() for text in texts]
+    column = pa.array(values, pa.string() if is_text else pa.binary()).cast(kind)
+    rows = pa.RecordBatch.from_pydict({"key": column, "value": column.slice(0, 5)})
+    ((_, records),) = encoded(rows.append_column("partition", pa.array([0] * 5, pa.int64())), "t")
+    wanted = [None if text is None else text.encode() for text in texts]
+    ((_, read),) = decoded([(TopicPartition("t", 0), records)]).items()
+    assert [(record.key, record.value) for record in read] == [(one, one) for one in wanted]
+
+
+def test_topics_and_headers_may_be_of_large_types() -> None:
+    large = pa.large_list(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
+    rows = batch_of(
+        {
+            "value": [b"v"] * 2,
+            "topic": ["u", "u"],
+            "headers": [[{"key": "h", "value": b"1"}], None],
+        },
+        {**TYPES, "topic": pa.dictionary(pa.int8(), pa.large_string()), "headers": large},
+    )
+    (read,) = decoded(encoded(rows)).values()
+    assert [record.headers for record in read] == [(("h", b"1"),), ()]
+
+
+def test_slices_of_larger_batches_are_taken_as_they_are() -> None:
+    headers = [[{"key": str(n), "value": b"%d" % n}] * (n % 3) for n in range(50)]
+    whole = batch_of({"value": [b"%d" % n for n in range(50)], "headers": headers})
+    (read,) = decoded(encoded(whole.slice(13, 20), "u")).values()
+    assert [record.value for record in read] == [b"%d" % n for n in range(13, 33)]
+    wanted = [tuple((str(n), b"%d" % n) for _ in range(n % 3)) for n in range(13, 33)]
+    assert [record.headers for record in read] == wanted
+
+
+def test_a_column_that_is_neither_string_nor_binary_is_named() -> None:
+    rows = pa.RecordBatch.from_pydict({"value": pa.array([1], pa.int32())})
+    with pytest.raises(RowError, match="column value is int32, not a string or binary"):
+        encoded(rows, "t")
+
+
+def test_a_header_without_a_key_is_refused() -> None:
+    rows = batch_of({"value": [b"v"], "headers": [[{"key": None, "value": b"1"}]]})
+    with pytest.raises(RowError, match="a header without a key"):
+        encoded(rows, "t")
+
+
+@given(st.lists(st.integers(0, 3_000), min_size=1, max_size=60), st.integers(0, 5_000))
+def test_batches_are_as_large_as_they_may_be_and_no_larger(
+    sizes: list[int], batch_size: int
+) -> None:
+    rows = batch_of({"value": [bytes(size) for size in sizes], "partition": [0] * len(sizes)})
+    batches = [records for _, records in encoded(rows, "t", batch_size)]
+    for records in batches:
+        assert len(records.body) <= batch_size or records.records_count == 1
+    for first, second in pairwise(batches):
+        next_one = sizes[sum(b.records_count for b in batches[: batches.index(first) + 1])]
+        assert len(first.body) + next_one + 30 * (first.records_count + 1) > batch_size
+        assert second.records_count
+
+
+def test_numbers_of_every_size_are_written() -> None:
+    sizes = [0, 63, 64, 8191, 8192, (1 << 17) - 1, 1 << 17, (1 << 20) + 1]
+    rows = batch_of({"value": [bytes(size) for size in sizes], "partition": [0] * len(sizes)})
+    ((_, records),) = encoded(rows, "t", 1 << 30)
+    ((_, read),) = decoded([(TopicPartition("t", 0), records)]).items()
+    assert [len(record.value or b"") for record in read] == sizes
+    many = batch_of({"value": [b""] * 200_000, "partition": [0] * 200_000})
+    (read,) = decoded(encoded(many, "t", 1 << 30)).values()
+    assert len(read) == 200_000
+
+
+def test_much_at_once_is_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow_encode, "_MOST_BYTES", 1_000)
+    rows = batch_of({"value": [b"%0100d" % n for n in range(100)], "partition": [0] * 100})
+    batches = encoded(rows, "t")
+    assert len(batches) > 10
+    (read,) = decoded(batches).values()
+    assert [record.value for record in read] == [b"%0100d" % n for n in range(100)]
+
+
+def test_no_rows_are_nothing() -> None:
+    empty = batch_of({"value": [], "topic": []})
+    assert encoder().topics(empty) == []
+    assert encoded(empty) == []
 
 
 def test_an_option_overrides_the_topic_column() -> None:

@@ -1,0 +1,65 @@
+"""Whole columns of keys go where the ordinary partitioner sends each; the rest in turns."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncelog_client.partitioner import murmur2, partition_for_key
+from oncelog_client.spark.sink.row_partitions import (
+    StickyPartitions,
+    murmur2_of_all,
+    partitions_for_keys,
+)
+
+INT64 = pa.int64()
+
+
+@given(st.lists(st.binary(max_size=30), max_size=60), st.integers(1, 12))
+def test_keys_of_any_lengths_are_hashed_as_by_kafkas_own(keys: list[bytes], count: int) -> None:
+    # Often enough for what is done for many of one length.
+    keys = [key for key in keys for _ in range(10)]
+    column = pa.array(keys, pa.binary())
+    assert murmur2_of_all(column).to_pylist() == [murmur2(key) for key in keys]
+    found = partitions_for_keys(column, pa.scalar(count, INT64)).to_pylist()
+    assert found == [partition_for_key(key, count) for key in keys]
+
+
+def test_each_row_may_have_its_own_count_of_partitions() -> None:
+    keys = [b"%d" % number for number in range(100)]
+    counts = [1 + number % 7 for number in range(100)]
+    found = partitions_for_keys(pa.array(keys, pa.binary()), pa.array(counts, INT64))
+    assert found.to_pylist() == [partition_for_key(*one) for one in zip(keys, counts, strict=True)]
+
+
+def in_turn(count: int) -> int:
+    return 0
+
+
+def test_rows_without_a_key_move_on_after_a_batch() -> None:
+    sticky = StickyPartitions(100, in_turn)
+    sizes = pa.array([40] * 8, INT64)
+    # Three of them are a batch; the next partition is another one.
+    assert sticky.partitions("t", sizes, 3).to_pylist() == [0, 0, 0, 1, 1, 1, 0, 0]
+    assert sticky.partitions("t", sizes, 3).to_pylist() == [0, 1, 1, 1, 0, 0, 0, 1]
+    assert sticky.partitions("other", sizes.slice(0, 2), 3).to_pylist() == [0, 0]
+
+
+def test_rows_that_do_not_count_do_not_move_it_on() -> None:
+    sticky = StickyPartitions(100, in_turn)
+    sizes = pa.array([60, 0, 0, 0, 39, 1, 0], INT64)
+    assert sticky.partitions("t", sizes, 2).to_pylist() == [0, 0, 0, 0, 0, 0, 1]
+
+
+def test_a_topic_of_one_partition_has_no_other() -> None:
+    sticky = StickyPartitions(10, in_turn)
+    assert sticky.partitions("t", pa.array([20, 20], INT64), 1).to_pylist() == [0, 0]
+
+
+@given(st.lists(st.integers(0, 50), max_size=50), st.integers(1, 5), st.randoms())
+def test_every_row_has_a_partition_of_its_topic(sizes: list[int], count: int, draw: object) -> None:
+    sticky = StickyPartitions(60, draw.randrange)  # type: ignore[attr-defined]
+    found = sticky.partitions("t", pa.array(sizes, INT64), count).to_pylist()
+    assert len(found) == len(sizes)
+    assert all(0 <= one < count for one in found)
