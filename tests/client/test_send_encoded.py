@@ -9,7 +9,7 @@ import pytest
 from oncelog_client import Admin, IllegalStateError, KafkaError, NewTopic, Producer, TopicPartition
 from oncelog_client.errors import RecordTooLargeError
 from oncelog_protocol.records.record import EncodedRecords, NewRecord
-from tests.client.reading import DEADLINE_S, read_values
+from tests.client.reading import DEADLINE_S, eventually, read_values
 
 
 def encoded(*values: bytes) -> EncodedRecords:
@@ -49,7 +49,12 @@ async def test_a_transaction_holds_them(bootstrap: str, topic: str, name: str) -
             else:
                 await producer.commit_transaction()
     wanted = [value for number in range(20) for value in (b"committed", b"%d" % number)]
-    assert await read_values(bootstrap, topic, committed=True) == wanted
+
+    async def all_is_there() -> bool:
+        # Kafka answers a commit before its markers are in the partitions.
+        return await read_values(bootstrap, topic, committed=True) == wanted
+
+    await eventually(all_is_there)
 
 
 async def test_full_memory_holds_the_sender_back_and_loses_nothing(
