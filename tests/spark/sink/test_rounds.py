@@ -1,4 +1,5 @@
-"""What a micro-batch costs the driver: round trips, seen by a proxy between it and the broker."""
+"""What a micro-batch costs the driver in round trips, and what broken connections change: a proxy
+stands between it and the broker."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from oncelog_client.spark.sink.messages import CommitKind, Intent, TaskMessage
 from oncelog_client.spark.sink.sink_options import sink_options
 from oncelog_protocol.apis import ApiKey
 from tests.broker import Oncelog
-from tests.proxy.fates import Fate, Link
+from tests.proxy.fates import Drop, Fate, Link
 from tests.proxy.frame import Direction, Frame
 from tests.proxy.proxy import Proxy
 from tests.spark.conftest import QUICK
@@ -99,3 +100,33 @@ def test_at_steady_state_a_batch_of_many_tasks_takes_five_round_trips_of_the_dri
     renewed, ended = [ApiKey.INIT_PRODUCER_ID], [ApiKey.END_TXN]
     assert micro.batch(2) == [look, renewed, look, staged, ended]
     proxy.always(lambda frame: None)
+
+
+@pytest.mark.parametrize(
+    ("api", "direction"),
+    [
+        (api, direction)
+        for api in (
+            ApiKey.INIT_PRODUCER_ID,
+            ApiKey.ADD_OFFSETS_TO_TXN,
+            ApiKey.TXN_OFFSET_COMMIT,
+            ApiKey.END_TXN,
+        )
+        for direction in Direction
+    ],
+    ids=lambda value: value.name.lower(),
+)
+def test_a_connection_that_breaks_at_a_request_or_its_answer_changes_nothing(
+    proxied: tuple[Proxy, Oncelog], name: str, api: ApiKey, direction: Direction
+) -> None:
+    proxy, broker = proxied
+    topics = Topics(broker.address)
+    topics.create(name)
+    micro = Micro(proxy, name)
+    micro.batch(0)
+    broken = Drop()
+    proxy.on(api, broken, direction=direction)
+    micro.batch(1)
+    broken.wait()
+    micro.batch(2)
+    assert len(topics.values(name)) == 3 * TASKS

@@ -2,47 +2,188 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+import asyncio
+import json
+import shutil
+from pathlib import Path
+from typing import Any
 
-from tests.broker import Oncelog
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from oncelog_client import Admin
+from oncelog_client.spark.sink.state import SINK_PARTITION
+from tests.spark.fail_points import FailPoints
+from tests.spark.sink.checkpoints import forget_last_commit
 from tests.spark.topics import Topics
 
 RUN_TIMEOUT_S = 60
 
 
-def run(
-    spark: SparkSession, broker: Oncelog, checkpoint: str, source: str, target: str, **options: str
-) -> StreamingQuery:
-    """Copy what there is in `source` to `target`, in one or more batches."""
-    rows = (
-        spark.readStream.format("oncelog")
-        .option("kafka.bootstrap.servers", broker.address)
-        .option("subscribe", source)
-        .option("startingOffsets", "earliest")
-        .options(**{name: value for name, value in options.items() if name.startswith("max")})
-        .load()
-    )
-    query = (
-        rows.select("key", "value")
-        .writeStream.format("oncelog")
-        .option("kafka.bootstrap.servers", broker.address)
-        .option("checkpointLocation", checkpoint)
-        .option("topic", target)
-        .options(**{name: value for name, value in options.items() if not name.startswith("max")})
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination(RUN_TIMEOUT_S)
-    return query
+class Copy:
+    """A query that copies what there is in one topic to another, and comes to its end."""
+
+    def __init__(
+        self, spark: SparkSession, topics: Topics, name: str, checkpoint: str, tasks: int = 2
+    ) -> None:
+        self.spark = spark
+        self.topics = topics
+        self.name = name
+        self.checkpoint = checkpoint
+        self.source = topics.create(f"{name}-in", tasks)
+        self.target = topics.create(f"{name}-out")
+        self.mode = "append"
+        self.more = {"sinkId": name}
+
+    def run(self, *, starting: str = "earliest", **options: str) -> None:
+        query = self.writer(starting, **options).start()
+        try:
+            assert query.awaitTermination(RUN_TIMEOUT_S)
+        finally:
+            query.stop()
+
+    def writer(self, starting: str = "earliest", **options: str) -> DataStreamWriter:
+        rows = (
+            self.spark.readStream.format("oncelog")
+            .option("kafka.bootstrap.servers", self.topics.bootstrap)
+            .option("subscribe", self.source)
+            .option("startingOffsets", starting)
+            .option("maxOffsetsPerTrigger", "4")
+            .load()
+            .select("key", "value")
+        )
+        if self.mode == "complete":
+            rows = rows.groupBy("value").count().select("value")
+        return (
+            rows.writeStream.format("oncelog")
+            .outputMode(self.mode)
+            .option("kafka.bootstrap.servers", self.topics.bootstrap)
+            .option("topic", self.target)
+            .options(**{**self.more, **options})
+            .options(**({"checkpointLocation": self.checkpoint} if self.checkpoint else {}))
+            .trigger(availableNow=True)
+        )
+
+    @property
+    def written(self) -> list[bytes]:
+        return sorted(value or b"" for value in self.topics.values(self.target))
+
+    def state(self, sink_id: str) -> tuple[int, dict[str, Any]]:
+        async def read() -> tuple[int, dict[str, Any]]:
+            async with Admin(self.topics.bootstrap) as admin:
+                found = (await admin.list_group_offsets(sink_id))[SINK_PARTITION]
+                return found.offset, json.loads(found.metadata)
+
+        return asyncio.run(read())
 
 
-def test_every_row_of_every_batch_is_written_once(
-    spark: SparkSession, broker: Oncelog, topics: Topics, name: str, checkpoint: str
+@pytest.fixture
+def copy(spark: SparkSession, topics: Topics, name: str, checkpoint: str) -> Copy:
+    return Copy(spark, topics, name, checkpoint)
+
+
+def rows(*numbers: int) -> list[bytes]:
+    return sorted(b"%d" % number for number in numbers)
+
+
+def test_every_row_of_every_batch_is_written_once(copy: Copy) -> None:
+    copy.topics.append(copy.source, rows(*range(10)))
+    copy.run()
+    assert copy.written == rows(*range(10))
+    offset, metadata = copy.state(copy.name)
+    batches = [path for path in Path(copy.checkpoint, "commits").iterdir() if path.name.isdecimal()]
+    assert offset == len(batches) > 2
+    ended = metadata["sourceEnd"][copy.source]
+    assert sum(ended.values()) == 10
+    # One of the two tasks has no row.
+    copy.topics.append(copy.source, [b"10"])
+    copy.run()
+    assert copy.written == rows(*range(11))
+    # Nor does Spark's own note of the last batch matter.
+    assert forget_last_commit(copy.checkpoint) == copy.state(copy.name)[0] - 1
+    copy.topics.append(copy.source, [b"11"])
+    copy.run()
+    assert copy.written == rows(*range(12))
+
+
+@pytest.mark.parametrize("point", ["task.produce.after", "task.hand-over.after"])
+def test_a_task_that_dies_is_tried_again_under_another_id(
+    copy: Copy, fail_points: FailPoints, point: str
 ) -> None:
-    source, target = topics.create(f"{name}-in"), topics.create(f"{name}-out")
-    topics.append(source, [b"%d" % number for number in range(10)])
-    run(spark, broker, checkpoint, source, target, sinkId=name, maxOffsetsPerTrigger="4")
-    assert sorted(value or b"" for value in topics.values(target)) == sorted(
-        b"%d" % number for number in range(10)
-    )
+    copy.topics.append(copy.source, rows(*range(4)))
+    fail_points.kill(point)
+    copy.run()
+    assert fail_points.reached(point) is not None
+    assert copy.written == rows(*range(4))
+    # Nothing is left open that readers would have to wait for.
+    ends = copy.topics.end_offsets(copy.target)
+    assert ends == copy.topics.end_offsets(copy.target, committed=False)
+
+
+def test_a_lost_checkpoint_is_found_out_and_adopted_without_writing_anything_twice(
+    copy: Copy,
+) -> None:
+    copy.topics.append(copy.source, rows(*range(6)))
+    copy.run()
+    shutil.rmtree(copy.checkpoint)
+    copy.topics.append(copy.source, rows(6, 7))
+    _, before = copy.state(copy.name)
+    with pytest.raises(StreamingQueryException) as failed:
+        copy.run()
+    for said in (f"sink {copy.name} belongs to query {before['queryId']}", "batch 2", "adopt"):
+        assert said in str(failed.value)
+    ended = json.dumps(before["sourceEnd"], separators=(",", ":"))
+    assert f"its sources ended at {ended}" in str(failed.value)
+    assert copy.written == rows(*range(6))
+    shutil.rmtree(copy.checkpoint)
+    copy.run(starting=f"sink:{copy.name}", onNewCheckpoint="adopt")
+    assert copy.written == rows(*range(8))
+    assert copy.state(copy.name)[1]["queryId"] != before["queryId"]
+
+
+def test_without_a_sink_id_it_is_made_of_the_querys(
+    spark: SparkSession, copy: Copy, checkpoint: str
+) -> None:
+    copy.topics.append(copy.source, [b"1"])
+    copy.more = {}
+    copy.run()
+    query_id = json.loads(Path(checkpoint, "metadata").read_text())["id"]
+    assert copy.state(f"spark-{query_id}")[0] == 1
+    # Where it cannot be learnt it has to be given.
+    spark.conf.set("spark.sql.streaming.checkpointLocation", f"{checkpoint}-2")
+    try:
+        copy.checkpoint = ""
+        with pytest.raises(StreamingQueryException, match="option sinkId is needed"):
+            copy.run()
+    finally:
+        spark.conf.unset("spark.sql.streaming.checkpointLocation")
+
+
+def test_complete_mode_appends_the_whole_result_with_every_batch(copy: Copy) -> None:
+    copy.mode = "complete"
+    copy.topics.append(copy.source, [b"a", b"a"])
+    copy.run()
+    copy.topics.append(copy.source, [b"b"])
+    copy.run()
+    assert copy.written == [b"a", b"a", b"b"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"kafka.transaction.timeout.ms": "900001"}, "transaction.max.timeout.ms=900000"),
+        ({"topic": "no such topic"}, "no such topic"),
+        ({"txnAppId": "a", "txnVersion": "1"}, "is for batch writes"),
+        ({"sinkProtocol": "none"}, "sinkProtocol='none': is none of auto, group, record"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_the_querys_error(
+    copy: Copy, options: dict[str, str], said: str
+) -> None:
+    copy.topics.append(copy.source, [b"1"])
+    with pytest.raises(StreamingQueryException) as failed:
+        copy.run(**options)
+    assert said in str(failed.value)
+    assert copy.written == []

@@ -1,0 +1,235 @@
+"""Steps 2 and 3 as tables: what is asked after what was answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from oncelog_client.spark.sink import aborting, committing
+from oncelog_client.spark.sink.messages import CommitKind, Plan, TaskMessage
+from oncelog_client.spark.sink.refusals import Reason
+from oncelog_client.spark.sink.state import SinkState
+from oncelog_client.spark.sink.steps import (
+    AbortOpen,
+    Answer,
+    Command,
+    Decide,
+    Done,
+    Fence,
+    Fenced,
+    Look,
+    MemberGone,
+    OutcomeUnknown,
+    Outdated,
+    Raised,
+    Returned,
+    Stage,
+    Step,
+    Stored,
+    Unfinished,
+)
+from oncelog_client.values import TransactionMember
+
+PARENT = TransactionMember("s", 1, 3)
+MEMBERS = tuple(TransactionMember(f"s/4/p.{number}", 10 + number, 0) for number in range(3))
+PLAN = Plan("s", CommitKind.GROUP, 4, PARENT, "q", 8, "q")
+STATE = SinkState("q", 4, 8, 5)
+AFTER = SinkState("q", 4, 9, 7, "{}")
+ONCE = Plan("once", CommitKind.GROUP, 1, None, None, 0)
+
+# The second task has no rows.
+MESSAGES = [
+    TaskMessage(PLAN, "q", 0, MEMBERS[0], 4),
+    TaskMessage(PLAN, "q", 1),
+    TaskMessage(PLAN, "q", 2, MEMBERS[2], 3),
+]
+WINNERS = (MEMBERS[0], MEMBERS[2])
+LOOK = Look(Step.COMMIT_READ, stable=True)
+STAGE = Stage(Step.COMMIT_STAGE, PARENT, AFTER)
+DECIDE = Decide(Step.COMMIT_DECIDE, PARENT, WINNERS, AFTER, 8)
+Asked = Command | Returned | Raised
+
+
+def committed(
+    messages: Sequence[TaskMessage | None], *answers: Answer, batch_id: int | None = 8
+) -> list[Asked]:
+    state, command = committing.begin(messages, batch_id, "{}")
+    commands: list[Asked] = [command]
+    for answer in answers:
+        state, command = committing.step(state, answer)
+        commands.append(command)
+    return commands
+
+
+def aborted(messages: Sequence[TaskMessage | None], *answers: Answer) -> list[Command | Returned]:
+    state, command = aborting.begin(messages, 8)
+    commands = [command]
+    for answer in answers:
+        state, command = aborting.step(state, answer)
+        commands.append(command)
+    return commands
+
+
+def reason(command: Asked) -> Reason:
+    assert isinstance(command, Raised)
+    return command.refusal.reason
+
+
+# --- commit
+
+
+def test_one_decision_over_all_members_and_the_state() -> None:
+    assert committed(MESSAGES, Stored(STATE), Done(), Done()) == [
+        LOOK,
+        STAGE,
+        DECIDE,
+        Returned(committed=True),
+    ]
+
+
+def test_a_batch_without_rows_is_counted() -> None:
+    *_, decide, _ = committed(MESSAGES[1:2], Stored(STATE), Done(), Done())
+    assert decide == Decide(Step.COMMIT_DECIDE, PARENT, (), replace(AFTER, rows=0), 8)
+
+
+def test_a_record_needs_no_staging() -> None:
+    messages = [replace(one, plan=replace(PLAN, kind=CommitKind.RECORD)) for one in MESSAGES]
+    assert committed(messages, Stored(STATE), Done())[1:] == [DECIDE, Returned(committed=True)]
+
+
+def test_attempts_that_did_not_win_are_ended_before_the_decision() -> None:
+    """What they have open would hold readers up in some partitions and not in others. The parent,
+    other sinks and other generations are not theirs."""
+    open_ids = (*(one.transactional_id for one in MEMBERS), "s", "s/3/p.1", "s/5/p.1", "t/4/p.1")
+    commands = committed(MESSAGES, Stored(STATE, open_ids), Done(), Done(), Done())
+    assert commands[1:] == [
+        AbortOpen(Step.COMMIT_LOSERS, 4, ("s/4/p.1",)),
+        STAGE,
+        DECIDE,
+        Returned(committed=True),
+    ]
+
+
+def test_what_was_done_is_not_done_again() -> None:
+    assert committed(MESSAGES, Stored(AFTER)) == [LOOK, Returned(committed=False)]
+    skipped = [replace(one, member=None, skipped=True) for one in MESSAGES]
+    assert committed(skipped) == [Returned(committed=False)]
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ((Stored(replace(STATE, generation=5)),), Reason.FENCED),
+        ((Stored(None),), Reason.FENCED),
+        ((Stored(replace(STATE, query_id="other")),), Reason.NEW_CHECKPOINT),
+        ((Stored(STATE), Outdated()), Reason.FENCED),
+        ((Stored(STATE), Done(), Outdated()), Reason.FENCED),
+        ((Stored(STATE, ("s/4/p.9",)), Outdated()), Reason.FENCED),
+        ((Stored(STATE), Done(), MemberGone("s/4/p.0", "timed out")), Reason.MEMBER_GONE),
+        ((Stored(STATE), Done(), OutcomeUnknown()), Reason.OUTCOME_UNKNOWN),
+    ],
+)
+def test_whoever_is_fenced_or_has_lost_a_member_commits_nothing(
+    answers: tuple[Answer, ...], why: Reason
+) -> None:
+    assert reason(committed(MESSAGES, *answers)[-1]) is why
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [],
+        [*MESSAGES, None],
+        [*MESSAGES, replace(MESSAGES[0], plan=replace(PLAN, done=7))],
+        [*MESSAGES, replace(MESSAGES[0], query_id="other")],
+    ],
+)
+def test_messages_that_do_not_belong_together_are_refused(
+    messages: list[TaskMessage | None],
+) -> None:
+    assert reason(committed(messages)[-1]) is Reason.BAD_MESSAGES
+
+
+def test_a_query_that_is_not_known_is_refused() -> None:
+    plan = replace(PLAN, query_id=None)
+    messages = [replace(one, plan=plan, query_id=None) for one in MESSAGES]
+    assert reason(committed(messages)[-1]) is Reason.UNKNOWN_QUERY
+
+
+def test_a_write_that_is_not_counted_is_decided_by_its_first_member() -> None:
+    members = tuple(one._replace(transactional_id=f"once/1/p.{one.producer_id}") for one in MEMBERS)
+    messages = [TaskMessage(ONCE, None, number, one, 1) for number, one in enumerate(members)]
+    open_ids = (*(one.transactional_id for one in members), "once/1/p.99")
+    assert committed(messages, Stored(None, open_ids), Done(), Done(), batch_id=None) == [
+        LOOK,
+        AbortOpen(Step.COMMIT_LOSERS, 1, ("once/1/p.99",)),
+        Decide(Step.COMMIT_DECIDE, members[0], members[1:], None),
+        Returned(committed=True),
+    ]
+    nothing = [TaskMessage(ONCE, None, 0)]
+    assert committed(nothing, batch_id=None) == [Returned(committed=False)]
+
+
+# --- abort
+
+
+ABORT = AbortOpen(Step.ABORT_MEMBERS, 4, ("s/4/p.0", "s/4/p.2", "s/4/p.7"))
+LOOKS = Look(Step.ABORT_READ, stable=False), Look(Step.ABORT_READ_AGAIN, stable=True)
+
+
+def test_what_was_not_decided_is_aborted_once_it_cannot_be_any_more() -> None:
+    """Also what a task has left that failed without a message."""
+    left = Stored(STATE, ("s/4/p.0", "s/4/p.7", "s/5/p.0"))
+    answers = Stored(STATE), Fenced(PARENT), left, Done()
+    assert aborted([*MESSAGES, None], *answers) == [
+        LOOKS[0],
+        Fence(Step.ABORT_FENCE, 4),
+        LOOKS[1],
+        ABORT,
+        Returned(committed=False),
+    ]
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        # Decided: only the answer was lost.
+        Stored(AFTER),
+        Stored(STATE, (), Unfinished(WINNERS, AFTER)),
+        # A newer driver's business.
+        Stored(replace(STATE, generation=5)),
+        Stored(None),
+    ],
+)
+def test_what_was_decided_is_left_alone(stored: Stored) -> None:
+    over = Returned(committed=False)
+    assert aborted(MESSAGES, stored) == [LOOKS[0], over]
+    # Also if it turns out after the fence.
+    assert aborted(MESSAGES, Stored(STATE), Fenced(PARENT), stored)[3:] == [over]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        (Stored(STATE), Outdated()),
+        (Stored(STATE), Fenced(PARENT), Stored(STATE), Outdated()),
+    ],
+)
+def test_an_abort_that_cannot_be_is_left_to_the_next_generation(
+    answers: tuple[Answer, ...],
+) -> None:
+    assert aborted(MESSAGES, *answers)[-1] == Returned(committed=False)
+
+
+def test_without_a_message_nothing_is_known() -> None:
+    assert aborted([None, None]) == [Returned(committed=False)]
+
+
+def test_a_write_that_is_not_counted_leaves_nothing_open() -> None:
+    messages = [TaskMessage(ONCE, None, 0, TransactionMember("once/1/p.0", 3, 0), 1), None]
+    assert aborted(messages, Stored(None, ("once/1/q.0",)), Done())[1:] == [
+        AbortOpen(Step.ABORT_MEMBERS, 1, ("once/1/p.0", "once/1/q.0")),
+        Returned(committed=False),
+    ]

@@ -1,0 +1,230 @@
+"""Step 0 as a table: what is asked after what was answered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from oncelog_client.spark.sink.messages import CommitKind, Intent, Plan
+from oncelog_client.spark.sink.planning import MOST_TAKEOVERS, begin, step
+from oncelog_client.spark.sink.refusals import Reason
+from oncelog_client.spark.sink.state import SinkState
+from oncelog_client.spark.sink.steps import (
+    AbortOpen,
+    Answer,
+    Command,
+    Done,
+    Fence,
+    Fenced,
+    Generation,
+    Look,
+    MemberGone,
+    Open,
+    OutcomeUnknown,
+    Outdated,
+    Planned,
+    Raised,
+    RollForward,
+    Step,
+    Stored,
+    Unfinished,
+)
+from oncelog_client.values import TransactionMember
+
+PARENT = TransactionMember("s", 1, 3)
+RENEWED = TransactionMember("s", 1, 4)
+GROUP = Intent("s", CommitKind.GROUP, query_id="q")
+RECORD = replace(GROUP, kind=CommitKind.RECORD)
+STATE = SinkState("q", 4, 8, 5)
+LOOK = Look(Step.PLAN_READ, stable=False)
+LOOK_AGAIN = Look(Step.PLAN_READ_AGAIN, stable=True)
+Asked = Command | Planned | Raised
+
+
+def asked(intent: Intent, begun: Generation | None, *answers: Answer) -> list[Asked]:
+    """All that is asked, the last of it the outcome."""
+    state, command = begin(intent, begun)
+    commands: list[Asked] = [command]
+    for answer in answers:
+        state, command = step(state, answer)
+        commands.append(command)
+    return commands
+
+
+def planned(number: int, parent: TransactionMember, done: int, owner: str | None = "q") -> Planned:
+    plan = Plan("s", CommitKind.GROUP, number, parent, owner, done, "q")
+    return Planned(plan, Generation(number, parent, done))
+
+
+def test_a_new_sink() -> None:
+    assert asked(
+        GROUP, None, Stored(None), Fenced(PARENT), Stored(None), Done(), Fenced(RENEWED)
+    ) == [
+        LOOK,
+        Fence(Step.PLAN_FENCE, 1),
+        LOOK_AGAIN,
+        Open(Step.PLAN_OPEN, PARENT, SinkState("q", 1, 0)),
+        Fence(Step.PLAN_RENEW, 1),
+        planned(1, RENEWED, 0),
+    ]
+
+
+def test_a_process_goes_on_with_its_generation_once_its_batch_is_done() -> None:
+    begun = Generation(4, PARENT, 7)
+    assert asked(GROUP, begun, Stored(STATE), Fenced(RENEWED)) == [
+        LOOK,
+        Fence(Step.PLAN_RENEW, 4),
+        planned(4, RENEWED, 8),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("begun", "stored"),
+    [
+        # Nothing is known of it here.
+        (None, Stored(STATE)),
+        # What was planned last is not done.
+        (Generation(4, PARENT, 8), Stored(STATE)),
+        # Another process of this driver, or another driver, has come since.
+        (Generation(3, PARENT, 7), Stored(STATE)),
+        # Decided, and not carried out.
+        (Generation(4, PARENT, 7), Stored(STATE, (), Unfinished((), STATE))),
+    ],
+)
+def test_otherwise_another_generation_begins(begun: Generation | None, stored: Stored) -> None:
+    assert asked(GROUP, begun, stored)[1:] == [Fence(Step.PLAN_FENCE, 5)]
+
+
+def test_what_counts_is_read_after_the_fence() -> None:
+    """The older driver has committed a batch in between."""
+    commands = asked(
+        GROUP,
+        None,
+        Stored(STATE),
+        Fenced(PARENT),
+        Stored(replace(STATE, offset=9, rows=6, source_end="{}")),
+        Done(),
+        Fenced(RENEWED),
+    )
+    assert commands[3] == Open(Step.PLAN_OPEN, PARENT, SinkState("q", 5, 9, 6, "{}"))
+    assert commands[-1] == planned(5, RENEWED, 9)
+
+
+def test_two_drivers_with_the_same_guess() -> None:
+    """The other one was quicker."""
+    commands = asked(
+        GROUP, None, Stored(STATE), Fenced(PARENT), Stored(replace(STATE, generation=5))
+    )
+    assert commands[-1] == Fence(Step.PLAN_FENCE, 6)
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        (Outdated(),),
+        (Fenced(PARENT), Stored(STATE), Outdated()),
+        (Fenced(PARENT), Stored(STATE), Done(), Outdated()),
+        (Fenced(PARENT), Stored(STATE, ("s/4/p.0",)), Done(), Fenced(RENEWED), Outdated()),
+    ],
+)
+def test_whoever_is_overtaken_begins_anew(answers: tuple[Answer, ...]) -> None:
+    assert asked(GROUP, None, Stored(STATE), *answers)[-1] == LOOK
+
+
+def test_not_for_ever() -> None:
+    answers: list[Answer] = [Stored(STATE), Outdated()] * (MOST_TAKEOVERS + 1)
+    last = asked(GROUP, None, *answers)[-1]
+    assert isinstance(last, Raised)
+    assert last.refusal.reason is Reason.CONTENDED
+
+
+def test_generations_that_the_state_does_not_know_are_passed_over() -> None:
+    """The state was deleted: the coordinator still remembers generation 1000."""
+    state, command = begin(GROUP, None)
+    for _ in range(2 * MOST_TAKEOVERS):
+        if isinstance(command, Look):
+            state, command = step(state, Stored(None))
+        else:
+            assert isinstance(command, Fence)
+            if command.generation > 1000:
+                return
+            state, command = step(state, Outdated())
+    raise AssertionError("never")
+
+
+def test_a_query_that_may_not_write_fences_nobody() -> None:
+    last = asked(replace(GROUP, query_id="other"), None, Stored(STATE))[-1]
+    assert isinstance(last, Raised)
+    assert last.refusal.reason is Reason.NEW_CHECKPOINT
+
+
+def test_a_query_that_takes_over_begins_at_batch_0_and_keeps_where_the_sources_were() -> None:
+    heir = replace(GROUP, query_id="other", adopts=True)
+    stored = Stored(replace(STATE, source_end="{}"))
+    commands = asked(heir, None, stored, Fenced(PARENT), stored, Done(), Fenced(RENEWED))
+    assert commands[3] == Open(Step.PLAN_OPEN, PARENT, SinkState("other", 5, 0, 5, "{}"))
+    last = commands[-1]
+    assert isinstance(last, Planned)
+    assert (last.plan.owner, last.plan.done) == ("other", 0)
+
+
+def test_while_the_query_is_not_known_the_owner_stays() -> None:
+    unknown = replace(GROUP, query_id=None)
+    stored = Stored(STATE)
+    commands = asked(unknown, None, stored, Fenced(PARENT), stored, Done(), Fenced(RENEWED))
+    assert commands[3] == Open(Step.PLAN_OPEN, PARENT, replace(STATE, generation=5))
+    last = commands[-1]
+    assert isinstance(last, Planned)
+    assert (last.plan.query_id, last.plan.owner, last.plan.done) == (None, "q", 8)
+
+
+def test_what_is_open_belongs_to_nobody_but_newer_drivers() -> None:
+    stored = Stored(STATE, ("s/3/p.0", "s/4/p.1", "s/5/p.0", "t/1/p.0"))
+    commands = asked(GROUP, Generation(4, PARENT, 7), stored, Fenced(RENEWED), Done())
+    assert commands[2] == AbortOpen(Step.PLAN_JANITOR, 4, ("s/3/p.0", "s/4/p.1"))
+    assert commands[3] == planned(4, RENEWED, 8)
+
+
+def test_a_batch_write_that_is_done_needs_no_generation() -> None:
+    intent = Intent("s", CommitKind.GROUP, "q", 7)
+    *_, last = asked(intent, None, Stored(STATE))
+    assert isinstance(last, Planned)
+    assert (last.plan.parent, last.plan.done, last.generation) == (None, 8, None)
+
+
+def test_what_was_decided_is_carried_out_before_a_generation_is_opened() -> None:
+    """A-record: readers may see a part of it."""
+    after = replace(STATE, offset=9)
+    unfinished = Unfinished((TransactionMember("s/4/p.0", 7, 1),), after)
+    stored = Stored(STATE, ("s/4/p.0",), unfinished)
+    commands = asked(RECORD, None, stored, Fenced(PARENT), stored, Done(), Done(), Done())
+    assert commands[3:] == [
+        RollForward(Step.PLAN_ROLL_FORWARD, PARENT, unfinished),
+        Open(Step.PLAN_OPEN, PARENT, replace(after, generation=5)),
+        # Its members are at their end: another epoch does no harm.
+        AbortOpen(Step.PLAN_JANITOR, 5, ("s/4/p.0",)),
+        Planned(Plan("s", CommitKind.RECORD, 5, PARENT, "q", 9, "q"), Generation(5, PARENT, 9)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("intent", "answers", "reason"),
+    [
+        (
+            RECORD,
+            (Stored(STATE, (), Unfinished((), STATE)), MemberGone("s/4/p.0", "")),
+            Reason.DECIDED_MEMBER_LOST,
+        ),
+        (GROUP, (Stored(STATE), OutcomeUnknown()), Reason.OUTCOME_UNKNOWN),
+    ],
+)
+def test_what_ends_a_planning(intent: Intent, answers: tuple[Answer, ...], reason: Reason) -> None:
+    last = asked(intent, None, Stored(STATE), Fenced(PARENT), *answers)[-1]
+    assert isinstance(last, Raised)
+    assert last.refusal.reason is reason
+
+
+def test_an_answer_that_does_not_belong_to_the_command_is_an_error() -> None:
+    with pytest.raises(LookupError):
+        asked(GROUP, None, Done())
