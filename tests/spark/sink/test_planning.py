@@ -169,6 +169,13 @@ def test_a_query_that_takes_over_begins_at_batch_0_and_keeps_where_the_sources_w
     assert (last.plan.owner, last.plan.done) == ("other", 0)
 
 
+def test_a_query_that_is_further_on_is_not_new_and_takes_nothing_over() -> None:
+    intent = replace(GROUP, query_id="other", adopts=True, noted_batch=7)
+    last = asked(intent, None, Stored(STATE))[-1]
+    assert isinstance(last, Raised)
+    assert "at batch 7, so it is not new" in last.refusal.message
+
+
 def test_while_the_query_is_not_known_the_owner_stays() -> None:
     unknown = replace(GROUP, query_id=None)
     stored = Stored(STATE)

@@ -21,6 +21,19 @@ def query_id(location: str | None) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
+def noted_batch(location: str | None) -> int | None:
+    """The newest batch that the query has begun, by its files in `offsets`; None where they cannot
+    be read."""
+    folder = None if location is None else _path(location)
+    if folder is None:
+        return None
+    try:
+        numbers = [int(one.name) for one in (folder / "offsets").iterdir() if one.name.isdecimal()]
+    except OSError:
+        return None
+    return max(numbers, default=None)
+
+
 def source_end(location: str | None, batch_id: int) -> str | None:
     """Where a batch ends in its sources, as JSON text, from the file `offsets/<batchId>`."""
     text = _read(location, f"offsets/{batch_id}")

@@ -21,13 +21,21 @@ class CommitKind(StrEnum):
 class Intent:
     """What is to be planned. `query_id` and `batch_id` where they are known before the tasks are:
     of a stream, the former if its checkpoint can be read; of a batch write, txnAppId and
-    txnVersion. `adopts`: a new query may take the sink over (`onNewCheckpoint=adopt`)."""
+    txnVersion. `adopts`: a new query may take the sink over (`onNewCheckpoint=adopt`).
+    `noted_batch`: the newest that the checkpoint of a stream notes, which tells whether it is new.
+    """
 
     sink_id: str
     kind: CommitKind
     query_id: str | None = None
     batch_id: int | None = None
     adopts: bool = False
+    noted_batch: int | None = None
+
+    @property
+    def number(self) -> int | None:
+        """The batch, as far as it is known."""
+        return self.noted_batch if self.batch_id is None else self.batch_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,11 @@ is done and nobody has come since; otherwise it begins another one: fence, then 
 generation durable. The fence comes before the read that counts: after it no older decision can
 appear. Two processes of one driver may take turns, and a process may vanish: that costs another
 generation, and nothing else.
+
+The parent's transactions keep its epoch (EndTxn v4), so with A-group every batch begins with a new
+one: a request of the batch before, or of OPEN, that the network still holds would otherwise be one
+of this batch. A late TxnOffsetCommit would take the state back, a late EndTxn would commit the
+state without the members.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from oncelog_client.values import TransactionMember
 
 from .admission import admit
 from .ids import generation_of
-from .messages import Intent, Plan
+from .messages import CommitKind, Intent, Plan
 from .refusals import Refusal, contended, decided_member_lost, outcome_unknown
 from .state import SinkState
 from .steps import (
@@ -50,6 +55,7 @@ class Phase(Enum):
     READ_AGAIN = "read again"
     ROLL_FORWARD = "roll forward"
     OPEN = "open"
+    RENEW = "renew"
     JANITOR = "janitor"
 
 
@@ -66,6 +72,8 @@ class Planning:
     open_ids: tuple[str, ...] = ()
     done: int = 0
     takeovers: int = 0
+    # Fences refused one after the other.
+    refused: int = 0
 
 
 Next = tuple[Planning, Command | Planned | Raised]
@@ -85,7 +93,7 @@ def _read(state: Planning, answer: Stored) -> Next:
     """Not fenced yet: what is read here may be old, but a batch that is done stays done, and a
     query that may not write must not fence the one that may."""
     stored, intent = answer.state, state.intent
-    done = admit(intent.sink_id, stored, intent.query_id, intent.batch_id, intent.adopts)
+    done = admit(intent.sink_id, stored, intent.query_id, intent.number, intent.adopts)
     if isinstance(done, Refusal):
         return state, Raised(done)
     if intent.batch_id is not None and intent.batch_id < done:
@@ -105,8 +113,9 @@ def _read(state: Planning, answer: Stored) -> Next:
         state = replace(state, stored=stored, open_ids=answer.open_ids, done=done)
         return _opened(state)
     newest = 0 if stored is None else stored.generation
-    # Where generations were refused that the state does not know, it was lost: find the next one.
-    return _fence(state, max(newest + 1, 2 * state.number))
+    # Where generations are refused that the state does not know, it was lost: find the next one, in
+    # growing steps. Small ones at first, as there are no more than 31 bits for the sink's life.
+    return _fence(state, max(newest + 1, state.number + (1 << state.refused) - 1))
 
 
 def _fence(state: Planning, number: int) -> Next:
@@ -115,7 +124,7 @@ def _fence(state: Planning, number: int) -> Next:
 
 
 def _fenced(state: Planning, answer: Fenced) -> Next:
-    state = replace(state, phase=Phase.READ_AGAIN, parent=answer.parent)
+    state = replace(state, phase=Phase.READ_AGAIN, parent=answer.parent, refused=0)
     return state, Look(Step.PLAN_READ_AGAIN, stable=True)
 
 
@@ -124,7 +133,7 @@ def _read_again(state: Planning, answer: Stored) -> Next:
     if stored is not None and stored.generation >= state.number:
         # Two drivers guessed the same number, and the other one was quicker.
         return _taken_over(replace(state, number=stored.generation), stored.generation + 1)
-    done = admit(intent.sink_id, stored, intent.query_id, intent.batch_id, intent.adopts)
+    done = admit(intent.sink_id, stored, intent.query_id, intent.number, intent.adopts)
     if isinstance(done, Refusal):
         return state, Raised(done)
     state = replace(state, stored=stored, open_ids=answer.open_ids, done=done)
@@ -139,7 +148,7 @@ def _read_again(state: Planning, answer: Stored) -> Next:
 def _rolled_forward(state: Planning, answer: Done) -> Next:
     """The batch is done now: who may follow is decided anew."""
     intent = state.intent
-    done = admit(intent.sink_id, state.stored, intent.query_id, intent.batch_id, intent.adopts)
+    done = admit(intent.sink_id, state.stored, intent.query_id, intent.number, intent.adopts)
     if isinstance(done, Refusal):
         return state, Raised(done)
     return _open(replace(state, done=done))
@@ -168,6 +177,16 @@ def _done_opening(state: Planning, answer: Done) -> Next:
 
 
 def _opened(state: Planning) -> Next:
+    if state.intent.kind is CommitKind.GROUP:
+        return replace(state, phase=Phase.RENEW), Fence(Step.PLAN_RENEW, state.number)
+    return _clean(state)
+
+
+def _renewed(state: Planning, answer: Fenced) -> Next:
+    return _clean(replace(state, parent=answer.parent))
+
+
+def _clean(state: Planning) -> Next:
     """No task of this batch has begun: whatever is open belongs to nobody any more. Ids of newer
     generations are never touched."""
     left = tuple(
@@ -218,6 +237,10 @@ def _outdated(state: Planning, answer: Outdated) -> Next:
     return _taken_over(state, None)
 
 
+def _refused(state: Planning, answer: Outdated) -> Next:
+    return _taken_over(replace(state, refused=state.refused + 1), None)
+
+
 def _taken_over(state: Planning, number: int | None) -> Next:
     """Somebody else has begun a generation at the same time: another one, unless this goes on for
     too long."""
@@ -241,7 +264,7 @@ def _unknown(state: Planning, answer: OutcomeUnknown) -> Next:
 _TABLE: Final[dict[tuple[Phase, type[Answer]], Callable[..., Next]]] = {
     (Phase.READ, Stored): _read,
     (Phase.FENCE, Fenced): _fenced,
-    (Phase.FENCE, Outdated): _outdated,
+    (Phase.FENCE, Outdated): _refused,
     (Phase.READ_AGAIN, Stored): _read_again,
     (Phase.ROLL_FORWARD, Done): _rolled_forward,
     (Phase.ROLL_FORWARD, Outdated): _outdated,
@@ -250,6 +273,8 @@ _TABLE: Final[dict[tuple[Phase, type[Answer]], Callable[..., Next]]] = {
     (Phase.OPEN, Done): _done_opening,
     (Phase.OPEN, Outdated): _outdated,
     (Phase.OPEN, OutcomeUnknown): _unknown,
+    (Phase.RENEW, Fenced): _renewed,
+    (Phase.RENEW, Outdated): _outdated,
     (Phase.JANITOR, Done): _janitor,
     (Phase.JANITOR, Outdated): _outdated,
 }

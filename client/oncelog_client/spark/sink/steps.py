@@ -27,6 +27,7 @@ class Step(StrEnum):
     PLAN_READ_AGAIN = "plan.read-again"
     PLAN_ROLL_FORWARD = "plan.roll-forward"
     PLAN_OPEN = "plan.open"
+    PLAN_RENEW = "plan.renew"
     PLAN_JANITOR = "plan.janitor"
     TASK_INIT = "task.init"
     TASK_PRODUCE = "task.produce"
@@ -58,6 +59,8 @@ STEPS: Final[dict[Step, frozenset[CommitKind]]] = {
     # Only where a batch was decided and is not done.
     Step.PLAN_ROLL_FORWARD: _RECORD,
     Step.PLAN_OPEN: _BOTH,
+    # The parent of this batch: with a new epoch, so that nothing late can meet it.
+    Step.PLAN_RENEW: _GROUP,
     # Only where somebody has left a transaction open.
     Step.PLAN_JANITOR: _BOTH,
     # 1. A task attempt, on an executor.

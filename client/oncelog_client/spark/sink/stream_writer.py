@@ -17,7 +17,7 @@ from pyspark.taskcontext import TaskContext
 
 from . import driver, task_writer
 from .attempts import Attempt
-from .checkpoint import query_id, source_end
+from .checkpoint import noted_batch, query_id, source_end
 from .messages import Intent, Plan, TaskMessage
 from .refusals import SinkError
 from .sink_options import SinkOptions
@@ -57,7 +57,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 )
             sink_id = f"spark-{query}"
         kind = driver.commit_kind(options)
-        intent = Intent(sink_id, kind, query_id=query, adopts=options.adopts)
+        noted = noted_batch(options.checkpoint_location)
+        intent = Intent(sink_id, kind, query, adopts=options.adopts, noted_batch=noted)
         return driver.plan(options, intent)
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> CommitMessage:

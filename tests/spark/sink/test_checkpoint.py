@@ -1,0 +1,42 @@
+"""What can be read of a checkpoint, and what not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from oncelog_client.spark.sink.checkpoint import noted_batch, query_id, source_end
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A query at batch 10, as Spark notes it."""
+    folder = tmp_path / "check point"
+    (folder / "offsets").mkdir(parents=True)
+    (folder / "metadata").write_text('{"id":"q-1"}')
+    for number in (9, 10):
+        offsets = json.dumps({"purchases": {"0": number}})
+        (folder / "offsets" / str(number)).write_text(f"v1\n{{}}\n{offsets}")
+        (folder / "offsets" / f".{number}.crc").write_bytes(b"crc")
+    return folder
+
+
+def test_query_batch_and_sources_end(checkpoint: Path) -> None:
+    for location in (str(checkpoint), f"file:{checkpoint}", checkpoint.as_uri()):
+        assert query_id(location) == "q-1"
+        assert noted_batch(location) == 10
+        assert source_end(location, 9) == '{"purchases":{"0":9}}'
+        assert source_end(location, 11) is None
+
+
+@pytest.mark.parametrize("location", [None, "hdfs://host/c", "s3a://bucket/c", "/no/such/folder"])
+def test_a_place_that_cannot_be_read_is_no_error(location: str | None) -> None:
+    assert (query_id(location), noted_batch(location), source_end(location, 0)) == (None,) * 3
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"id":7}', '{"id":""}'])
+def test_nor_are_metadata_of_another_kind(checkpoint: Path, text: str) -> None:
+    (checkpoint / "metadata").write_text(text)
+    assert query_id(str(checkpoint)) is None
