@@ -4,6 +4,7 @@ PYTHON ?= python3
 ROUNDS ?= 2
 KILLS ?= 0
 SEEDS ?= 1000
+V ?= 4.2.1
 BIN := .venv/bin
 READY := .venv/.ready
 CONNECTOR := .venv-connector/.ready
@@ -12,7 +13,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
     --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test demo demo-client demo-cluster executors-zip demo-failures bench bench-spark torture simulate test-connector image-test mutants explore pins clean
+.PHONY: help setup run check test demo demo-client demo-cluster executors-zip demo-failures bench bench-spark torture simulate test-connector test-pyspark image-test mutants explore pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -68,6 +69,15 @@ explore: $(READY)  ## every order of the steps of two producers and a coordinato
 
 test-connector: $(READY) $(CONNECTOR)  ## Spark's own Kafka connector against oncelog (Java 17, Maven)
 	$(BIN)/python -m pytest tests/spark/connector
+
+test-pyspark: $(READY)  ## our Spark format with another PySpark, V=4.2.1 unless said (Java 17)
+	mkdir -p build
+	echo pyspark==$(V) > build/pyspark-$(V).txt
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/pyspark-$(V)
+	VIRTUAL_ENV=build/pyspark-$(V) $(BIN)/uv pip install --quiet --no-verify-hashes \
+	    -r requirements/dev.txt --override build/pyspark-$(V).txt
+	VIRTUAL_ENV=build/pyspark-$(V) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	build/pyspark-$(V)/bin/python -m pytest tests/spark/source tests/spark/sink tests/spark/around
 
 image-test: $(READY)  ## build the image, run it with podman-compose, kill it, count what is left
 	$(BIN)/python -m tests.image

@@ -200,7 +200,9 @@ def test_no_tracked_file_names_a_package_index_or_a_machine() -> None:
     refuse(offences, "addresses that belong to a machine")
 
 
-@pytest.mark.parametrize("name", ["client", "server", "dev", "build", "demo", "uv"])
+@pytest.mark.parametrize(
+    "name", ["client", "server", "spark", "connector", "dev", "build", "demo", "uv"]
+)
 def test_every_pin_has_a_version_and_hashes_and_no_address(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
     entries = re.sub(r"\\\n\s*", "", text).splitlines()

@@ -81,7 +81,7 @@ def main(cluster: bool, pictures: Path) -> None:
     try:
         check_java()
     except MissingJava as missing:
-        console.print(f"{missing}\n{OTHER_DEMO}", highlight=False)
+        console.print(f"{missing}\n{OTHER_DEMO}", highlight=False, soft_wrap=True)
         sys.exit(1)
     pictures.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="oncelog-demo-") as name, ExitStack() as stack:
