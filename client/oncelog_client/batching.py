@@ -151,8 +151,6 @@ class Accumulator(Generic[T]):
     ) -> None:
         """Buffer a whole batch behind what is there; it is ready to leave."""
         queue = self._queue(partition)
-        if queue.waiting and queue.waiting[-1].state is BatchState.OPEN:
-            queue.waiting[-1].state = BatchState.FULL
         batch = self._new_batch(queue, partition, now_ms)
         batch.give(records, ticket)
         batch.state = BatchState.FULL

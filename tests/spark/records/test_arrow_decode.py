@@ -201,11 +201,17 @@ def test_damage_is_found_where_the_ordinary_decoder_finds_it(
     assert outcome(lambda: decoded(damaged, check_crcs=False).to_pylist()) == wanted
 
 
-@pytest.mark.parametrize("columns", [ALL, ["value"]])
-def test_whichever_bit_is_wrong(columns: list[str]) -> None:
-    answer = build_batch(
-        [NewRecord(5, b"", b"v", [("h", b"x"), ("", None)]), NewRecord(7, None, None)]
-    )
+@pytest.mark.parametrize("columns", [ALL, ["value"]], ids=["all", "value"])
+@pytest.mark.parametrize(
+    "records",
+    [
+        [NewRecord(5, b"", b"v", [("h", b"x"), ("", None)]), NewRecord(7, None, None)],
+        [NewRecord(5, b"", b"v", [("h", b"x")]), NewRecord(7, b"k", b"w", [("h", b"y")])],
+        [NewRecord(5, None, b"v"), NewRecord(5, None, b"v")],
+    ],
+)
+def test_whichever_bit_is_wrong(columns: list[str], records: list[NewRecord]) -> None:
+    answer = build_batch(records)
     for place in range(HEADER_SIZE, len(answer)):
         for bit in range(8):
             damaged = bytearray(answer)

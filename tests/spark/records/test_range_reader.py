@@ -216,10 +216,17 @@ async def test_a_restarted_broker_is_waited_for(broker: Oncelog) -> None:
     broker.kill()
     broker.start()
     assert found + rows(batches) == list(range(1_000))
-    # And between two ranges, where the connection that was kept is dead.
+
+
+async def test_a_connection_that_died_between_two_ranges_costs_no_wait(broker: Oncelog) -> None:
+    partition = await new_partition(broker.address)
+    await write(broker.address, partition, numbers(0, 10))
+    hour_ms = 3_600_000
+    slow = settings(broker.address, retry_backoff_ms=hour_ms, retry_backoff_max_ms=hour_ms)
+    assert rows(read_range(slow, partition, 3, 5, ["offset"])) == [3, 4]
     broker.kill()
     broker.start()
-    assert rows(read_range(small, partition, 3, 5, ["offset"])) == [3, 4]
+    assert rows(read_range(slow, partition, 5, 7, ["offset"])) == [5, 6]
 
 
 async def test_a_broken_batch_is_named(broker: Oncelog) -> None:
