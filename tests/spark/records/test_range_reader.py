@@ -207,6 +207,22 @@ async def test_the_next_range_uses_the_same_connection(
     assert "half" not in {key[1].client_id for key in range_reader._idle}
 
 
+async def test_a_small_range_of_a_large_log_fetches_little(
+    address: str, partition: TopicPartition
+) -> None:
+    async with Producer(address) as producer:
+        for _ in range(3_000):
+            await producer.send(partition.topic, bytes(1_000), partition=0)
+    largest = []
+    for start, end in ((0, 3_000), (1_000, 1_010)):
+        mine = settings(address, client_id=f"{partition.topic}-{start}")
+        assert len(rows(read_range(mine, partition, start, end, ["offset"]))) == end - start
+        (socket,) = [one for key, one in range_reader._idle.items() if key[1] == mine.consumer]
+        largest.append(len(socket._buffer))
+    assert largest[0] > 1_000_000
+    assert largest[1] < 200_000
+
+
 async def test_a_restarted_broker_is_waited_for(broker: Oncelog) -> None:
     partition = await new_partition(broker.address)
     await write(broker.address, partition, numbers(0, 1_000))

@@ -86,7 +86,7 @@ def read_range(
     log begins after an offset that is due; KafkaError (CORRUPT_MESSAGE) at a broken batch;
     TimedOutError, with the last error in it, after `poll_timeout_ms` without progress.
     """
-    reader = _Reader(settings, partition)
+    reader = _Reader(settings, partition, end)
     try:
         while start < end:
             data = reader.fetched(start)
@@ -96,6 +96,7 @@ def read_range(
                 if not found:
                     raise CorruptRecords(f"{len(buffer)} bytes are not a whole batch")
                 next_start = found[-1][1].next_offset
+                reader.note(len(buffer), next_start - found[0][1].base_offset)
                 if next_start < end:
                     reader.prefetch(next_start)
                 yield from decode(
@@ -133,13 +134,21 @@ class _Leader:
 
 # Connections that no range uses now, by process (a fork must not share them), settings and leader.
 _idle: dict[tuple[int, ConsumerConfig, Address, int], FetchSocket] = {}
+# What the range before has found out: forgotten at the first error.
+_leaders: dict[tuple[int, ConsumerConfig, TopicPartition], _Leader] = {}
+# How many bytes an offset took in the last answer.
+_bytes_per_offset: dict[TopicPartition, float] = {}
+# Asked for besides what the range should take: records may be larger than those before.
+_ROOM: Final = 1.25
+_LEAST_BYTES: Final = 1 << 16
 
 
 class _Reader:
     """Fetches of one partition, one under way at a time."""
 
-    def __init__(self, settings: ReadSettings, partition: TopicPartition) -> None:
+    def __init__(self, settings: ReadSettings, partition: TopicPartition, end: int) -> None:
         self._config = settings.consumer
+        self._end = end
         self._poll_timeout_ms = settings.poll_timeout_ms
         self._partition = partition
         self._backoff = Backoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
@@ -150,6 +159,10 @@ class _Reader:
         self._is_old = False
         # Whether what is known of the leader may be wrong.
         self._is_stale = False
+
+    def note(self, size_bytes: int, offsets: int) -> None:
+        """How much an answer was."""
+        _bytes_per_offset[self._partition] = size_bytes / offsets
 
     def prefetch(self, offset: int) -> None:
         """Ask for what begins there; what fails is tried again by `fetched`."""
@@ -199,6 +212,9 @@ class _Reader:
         raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(self._partition))
 
     def _ask(self, offset: int, deadline_ms: float) -> None:
+        key = os.getpid(), self._config, self._partition
+        if self._leader is None:
+            self._leader = _leaders.pop(key, None)
         if self._leader is None:
             self._leader = self._find_leader(max(deadline_ms - monotonic_ms(), 0))
         if self._socket is None:
@@ -227,13 +243,22 @@ class _Reader:
                             partition=self._partition.partition,
                             current_leader_epoch=leader.epoch,
                             fetch_offset=offset,
-                            partition_max_bytes=config.max_partition_fetch_bytes,
+                            partition_max_bytes=self._most_bytes(offset),
                         )
                     ],
                 )
             ],
             rack_id=config.client_rack,
         )
+
+    def _most_bytes(self, offset: int) -> int:
+        """No more than the rest of the range should need, or a small one would bring a lot that
+        nobody wants."""
+        most = self._config.max_partition_fetch_bytes
+        each = _bytes_per_offset.get(self._partition)
+        if each is None:
+            return most
+        return min(most, max(_LEAST_BYTES, int((self._end - offset) * each * _ROOM)))
 
     # -- the cluster, by the async client
 
@@ -295,6 +320,7 @@ class _Reader:
         """Leave the connection to the next range, unless an answer is still on its way."""
         if self._socket is None or self._leader is None:
             return
+        _leaders[os.getpid(), self._config, self._partition] = self._leader
         if self._socket.busy or _idle.setdefault(self._key(self._leader), self._socket) is not (
             self._socket
         ):
