@@ -13,6 +13,7 @@ from oncelog_client import (
     Admin,
     AuthorizationError,
     IllegalStateError,
+    KafkaError,
     NewTopic,
     Producer,
     TransactionGoneError,
@@ -128,6 +129,21 @@ async def test_timed_out_it_cannot_be_committed(
     with pytest.raises(TransactionGoneError):
         await admin.end_transaction(made)
     assert await read_values(bootstrap, topic, committed=True) == []
+
+
+async def test_whoever_wrote_it_writes_nothing_more_once_it_is_ended(
+    bootstrap: str, admin: Admin, topic: str, name: str
+) -> None:
+    """A task that comes to life again: the end brought a new epoch (KIP-890)."""
+    member = await handed_over(bootstrap, admin, name, topic, b"one")
+    await admin.end_transaction(member)
+    async with Producer(bootstrap, transactional_id=name) as producer:
+        await producer.adopt_transactions(member)
+        await producer.begin_transaction()
+        await producer.send(topic, b"late")
+        with pytest.raises(KafkaError):
+            await producer.commit_transaction()
+    await seen(bootstrap, topic, b"one")
 
 
 async def test_nothing_written_is_nothing_to_decide(

@@ -12,13 +12,18 @@ from typing import Final
 
 import pyarrow
 
-from oncelog_client import Admin, KafkaError
+from oncelog_client import Admin, KafkaError, Producer
+from oncelog_client.spark.background import background
 from oncelog_client.spark.options import Options
 from oncelog_client.spark.sink import driver, task_writer
 from oncelog_client.spark.sink.attempts import Attempt
 from oncelog_client.spark.sink.messages import Intent, Plan, TaskMessage
+from oncelog_client.spark.sink.record_commit import RecordCommit
+from oncelog_client.spark.sink.record_log import STATE_PARTITION
+from oncelog_client.spark.sink.record_state import Entry, encode
 from oncelog_client.spark.sink.refusals import SinkError
 from oncelog_client.spark.sink.sink_options import SinkOptions, sink_options
+from oncelog_client.spark.sink.steps import Look, Step, Stored
 from tests.spark.fail_points import FailPoints
 from tests.spark.record_commit.forked import Forked, Killed, run
 
@@ -129,6 +134,39 @@ class Query:
             assert self.committed(messages, batch_id + 1)
 
         run(work, self.fail_points.environment)
+
+    def looks_while_open(self, plan: Plan) -> int:
+        """The next batch by a look that begins while the parent has its state open, as 7."""
+        options, parent = self.options, plan.parent
+        assert parent is not None
+        sink = RecordCommit(options.admin, self.sink_id, options.transaction_timeout_ms)
+
+        async def work() -> int:
+            stored = await sink.perform(Look(Step.COMMIT_READ, stable=True))
+            assert isinstance(stored, Stored)
+            assert stored.state is not None
+            name = parent.transactional_id
+            async with (
+                Admin(self.bootstrap) as admin,
+                Producer(self.bootstrap, transactional_id=name) as producer,
+            ):
+                taken = await admin.init_producer(name)
+                await producer.adopt_transactions(taken)
+                await producer.begin_transaction()
+                topic, partition = STATE_PARTITION
+                value = encode(Entry(replace(stored.state, offset=7)))
+                await producer.send(topic, value, name.encode(), partition=partition)
+                await producer.hand_over_transaction()
+                look = asyncio.create_task(sink.perform(Look(Step.COMMIT_READ, stable=True)))
+                at_once = await sink.perform(Look(Step.PLAN_READ, stable=False))
+                assert at_once == stored
+                await admin.end_transaction(taken)
+                found = await look
+            assert isinstance(found, Stored)
+            assert found.state is not None
+            return found.state.offset
+
+        return run(lambda: background().run(work(), 60), self.fail_points.environment)
 
     def _fence_all(self, plan: Plan) -> None:
         async def fence() -> None:

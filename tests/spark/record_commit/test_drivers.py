@@ -107,6 +107,15 @@ def test_one_process_plans_batch_after_batch_in_one_generation(
     visible(0, 1, 2, 3)
 
 
+def test_what_is_being_decided_is_waited_for(query: Query) -> None:
+    """Kafka answers a commit before its marker is in the log: until then it is not there to read.
+    Without waiting a commit would take its own driver for an older one."""
+    query.run([0])
+    plan = query.plan()
+    offset = query.looks_while_open(plan)
+    assert offset == 7
+
+
 def test_a_worker_whose_task_was_fenced_writes_the_next_batch(
     query: Query, visible: Callable[..., None]
 ) -> None:

@@ -42,6 +42,17 @@ def fence(query: Query, *lost: TransactionMember) -> None:
     asyncio.run(abort())
 
 
+def initialise(query: Query, *before: TransactionMember) -> None:
+    """What the next task does that takes the ids."""
+
+    async def take() -> None:
+        async with Admin(query.bootstrap) as admin:
+            for one in before:
+                await admin.init_producer(one.transactional_id)
+
+    asyncio.run(take())
+
+
 def wait_until_timed_out(query: Query, *lost: TransactionMember) -> None:
     ids = [one.transactional_id for one in lost]
 
@@ -103,7 +114,7 @@ def test_a_driver_that_was_fenced_meanwhile_does_not_take_its_members_for_lost(
     commit = query.start_commit(messages, 0)
     query.fail_points.wait_for("commit.end-members.before")
     query.run([0])
-    fence(query, *members(messages))
+    initialise(query, *members(messages))
     query.fail_points.resume("commit.end-members.before")
     with pytest.raises(SinkError) as refused:
         commit.result()
