@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
+import pyarrow
 import pytest
 
 from oncelog_client import Admin, TransactionGroup
+from oncelog_client.spark.sink import task_writer
+from oncelog_client.spark.sink.attempts import Attempt
 from oncelog_client.spark.sink.messages import TaskMessage
 from oncelog_client.spark.sink.refusals import Reason, SinkError
 from oncelog_client.spark.sink.state import SINK_PARTITION
@@ -42,6 +46,13 @@ def open_now(broker: Oncelog, query: Query) -> list[str]:
             return [one.transactional_id for one in listed]
 
     return asyncio.run(list_open())
+
+
+def wait_until_nothing_is_open(broker: Oncelog, query: Query) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while open_now(broker, query):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def fence(broker: Oncelog, message: TaskMessage) -> None:
@@ -225,10 +236,7 @@ def test_a_batch_longer_than_the_timeout_says_so(
 ) -> None:
     hasty = query.having(kafka_transaction_timeout_ms="300")
     messages = hasty.write(hasty.plan(), 0)
-    deadline = time.monotonic() + DEADLINE_S
-    while open_now(broker, query):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until_nothing_is_open(broker, query)
     with pytest.raises(
         SinkError, match=r"kafka\.transaction\.timeout\.ms must be longer"
     ) as refused:
@@ -236,6 +244,20 @@ def test_a_batch_longer_than_the_timeout_says_so(
     assert refused.value.reason is Reason.MEMBER_GONE
     query.run([0])
     assert visible(topics, query) == expected(0)
+
+
+def test_a_task_longer_than_the_timeout_says_so(query: Query, broker: Oncelog) -> None:
+    hasty = query.having(kafka_transaction_timeout_ms="300")
+
+    def rows() -> Iterator[pyarrow.RecordBatch]:
+        yield pyarrow.RecordBatch.from_pylist([{"value": "first"}])
+        wait_until_nothing_is_open(broker, query)
+        yield pyarrow.RecordBatch.from_pylist([{"value": "second"}])
+
+    plan = hasty.plan()
+    with pytest.raises(SinkError, match="timed out after 300 ms, its task took") as refused:
+        task_writer.write(plan, hasty.options, Attempt(0, "q-1", 0), rows())
+    assert refused.value.reason is Reason.MEMBER_GONE
 
 
 def test_what_is_written_is_not_seen_before_it_is_decided(query: Query, topics: Topics) -> None:

@@ -4,6 +4,7 @@ stands between it and the broker."""
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,6 +101,26 @@ def test_at_steady_state_a_batch_of_many_tasks_takes_five_round_trips_of_the_dri
     renewed, ended = [ApiKey.INIT_PRODUCER_ID], [ApiKey.END_TXN]
     assert micro.batch(2) == [look, renewed, look, staged, ended]
     proxy.always(lambda frame: None)
+
+
+def test_at_steady_state_tasks_open_no_connection_and_ask_for_their_id_alone(
+    proxied: tuple[Proxy, Oncelog], name: str
+) -> None:
+    proxy, broker = proxied
+    Topics(broker.address).create(name)
+    micro = Micro(proxy, name)
+    for batch_id in range(2):
+        micro.batch(batch_id)
+    begun = len(proxy.frames)
+    micro.batch(2)
+    frames = [one for one in proxy.frames[begun:] if one.direction is Direction.REQUEST]
+    connections = {one.connection for one in proxy.frames[:begun]}
+    assert {one.connection for one in frames} <= connections
+    asked = Counter(one.api for one in frames)
+    # One of them is the driver's.
+    assert asked[ApiKey.INIT_PRODUCER_ID] == TASKS + 1
+    assert asked[ApiKey.PRODUCE] == TASKS
+    assert not asked.keys() & {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.API_VERSIONS}
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,10 @@ the two apart.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import pyarrow
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.taskcontext import TaskContext
 
 from tests.broker import Oncelog
@@ -34,14 +33,14 @@ class Sabotage:
         self._shuffles = shuffles
         self._notes = notes
 
-    def __call__(self, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    def __call__(self, rows: Iterable[Row]) -> Iterator[Row]:
         context = TaskContext.get()
         assert context is not None
         partition = context.partitionId()
         mine = self._notes / f"{partition}.{context.taskAttemptId()}"
         is_first = not any(self._notes.glob(f"{partition}.*"))
         mine.write_text(str(context.attemptNumber()))
-        yield from batches
+        yield from rows
         if is_first and partition == 0:
             self._wait_for("1.*", 1)
             for file in self._shuffles.glob("**/shuffle_*"):
@@ -71,11 +70,11 @@ def test_of_two_attempts_of_a_stage_each_row_is_written_by_one(
     topics.create(name)
     notes = tmp_path / "notes"
     notes.mkdir()
+    shuffled = spark.range(0, ROWS, 1, 2).repartition(PARTITIONS)
+    rows = shuffled.selectExpr("cast(id as string) as value").rdd
+    sabotaged = rows.mapPartitions(Sabotage(spark_driver.directory / "local", notes))
     (
-        spark.range(0, ROWS, 1, 2)
-        .repartition(PARTITIONS)
-        .selectExpr("cast(id as string) as value")
-        .mapInArrow(Sabotage(spark_driver.directory / "local", notes), "value string")
+        spark.createDataFrame(sabotaged, "value string")
         .write.format("oncelog")
         .mode("append")
         .option("kafka.bootstrap.servers", broker.address)

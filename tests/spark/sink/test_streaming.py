@@ -150,7 +150,7 @@ def test_without_a_sink_id_it_is_made_of_the_querys(
     copy.more = {}
     copy.run()
     query_id = json.loads(Path(checkpoint, "metadata").read_text())["id"]
-    assert copy.state(f"spark-{query_id}")[0] == 1
+    assert copy.state(f"spark-{query_id}")[1]["queryId"] == query_id
     # Where it cannot be learnt it has to be given.
     spark.conf.set("spark.sql.streaming.checkpointLocation", f"{checkpoint}-2")
     try:

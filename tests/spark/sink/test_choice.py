@@ -1,0 +1,48 @@
+"""How a sink commits: by what the broker announces, unless the option says otherwise."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from oncelog_client.spark.options import Options
+from oncelog_client.spark.sink import driver
+from oncelog_client.spark.sink.messages import CommitKind, Intent
+from oncelog_client.spark.sink.refusals import SinkError
+from oncelog_client.spark.sink.sink_options import SinkOptions, sink_options
+from tests.broker import Oncelog
+from tests.spark.conftest import QUICK
+
+
+def options(broker: Oncelog, protocol: str, name: str = "orders") -> SinkOptions:
+    given = {
+        "kafka.bootstrap.servers": broker.address,
+        "sinkId": name,
+        "topic": "t",
+        "sinkProtocol": protocol,
+        "sinkID2": "?",
+    }
+    return sink_options(Options(given), streaming=True)
+
+
+def test_oncelog_decides_for_the_group_and_the_log_says_so(
+    broker: Oncelog, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = options(broker, "auto", name)
+    assert driver.commit_kind(found) is CommitKind.GROUP
+    assert driver.commit_kind(options(broker, "record")) is CommitKind.RECORD
+    with caplog.at_level(logging.INFO):
+        driver.plan(found, Intent(name, CommitKind.GROUP, query_id="q"))
+        driver.plan(found, Intent(name, CommitKind.GROUP, query_id="q"))
+    assert caplog.messages.count(f"sink {name} commits by group") == 1
+    assert any("there is no option 'sinkid2'" in said for said in caplog.messages)
+
+
+def test_a_broker_that_does_not_announce_it_gets_records(tmp_path: Path) -> None:
+    settings = {**QUICK, "group.transactions.enable": "false"}
+    with Oncelog(tmp_path, settings) as broker:
+        assert driver.commit_kind(options(broker, "auto")) is CommitKind.RECORD
+        with pytest.raises(SinkError, match=r"does not announce oncelog\.group\.transactions"):
+            driver.commit_kind(options(broker, "group"))
