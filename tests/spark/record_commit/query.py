@@ -117,16 +117,16 @@ class Query:
     def fenced_while_it_writes(self, batch_id: int) -> None:
         """A task is fenced between two of its rows; then its process does the next batch."""
 
-        def rows(plan: Plan) -> Iterator[pyarrow.RecordBatch]:
+        def rows() -> Iterator[pyarrow.RecordBatch]:
             yield pyarrow.RecordBatch.from_pylist([{"value": "first"}])
-            self._fence_all(plan)
+            self._fence_all()
             yield pyarrow.RecordBatch.from_pylist([{"value": "second"}])
 
         def work() -> None:
             plan = self.planned()
             attempt = Attempt(1, self.query_id, batch_id)
             with suppress(KafkaError, SinkError):
-                task_writer.write(plan, self.options, attempt, rows(plan))
+                task_writer.write(plan, self.options, attempt, rows())
                 raise AssertionError("it was not fenced")
             # As it is planned when the batch is done: ids begin anew.
             plan = replace(plan, done=batch_id + 1)
@@ -168,13 +168,24 @@ class Query:
 
         return run(lambda: background().run(work(), 60), self.fail_points.environment)
 
-    def _fence_all(self, plan: Plan) -> None:
+    def open_ids(self) -> list[str]:
+        """The transactions of its tasks that are open."""
+
+        async def listed() -> list[str]:
+            async with Admin(self.bootstrap) as admin:
+                found = await admin.list_transactions(
+                    states=["Ongoing"], transactional_id_pattern=f"{self.sink_id}/.*"
+                )
+                return [one.transactional_id for one in found]
+
+        return asyncio.run(listed())
+
+    def _fence_all(self) -> None:
+        ids = self.open_ids()
+
         async def fence() -> None:
             async with Admin(self.bootstrap) as admin:
-                listed = await admin.list_transactions(
-                    states=["Ongoing"], transactional_id_pattern=f"{plan.sink_id}/.*"
-                )
-                await admin.fence_producers([one.transactional_id for one in listed])
+                await admin.fence_producers(ids)
 
         asyncio.run(fence())
 

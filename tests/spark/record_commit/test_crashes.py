@@ -47,3 +47,20 @@ def test_dead_again_while_it_rolls_forward(
     query.fail_points.kill(second)
     assert query.run(range(2)) == 2
     visible(0, 1)
+
+
+@pytest.mark.parametrize("point", ["commit.decide.after", "commit.end-members.after"])
+def test_what_was_decided_is_not_aborted_by_spark(
+    query: Query, visible: Callable[..., None], point: str
+) -> None:
+    query.fail_points.kill(point)
+    assert query.run([0], aborts=True) == 1
+    visible(0)
+
+
+def test_what_was_not_decided_is_aborted_at_once(query: Query) -> None:
+    """Readers do not wait for the next batch, nor for a time-out."""
+    messages = query.write(query.plan(), 0)
+    assert query.open_ids()
+    query.abort(messages, 0)
+    assert query.open_ids() == []

@@ -267,11 +267,12 @@ def test_a_state_topic_that_forgets_is_refused(
             Query(broker.address, name, name, points).plan()
 
 
-def test_a_sink_that_was_written_by_group_commit_is_not_begun_anew(
-    broker: Oncelog, points: FailPoints, name: str
+@pytest.mark.parametrize(("before", "after"), [("group", "record"), ("record", "group")])
+def test_a_sink_does_not_change_its_protocol_and_begin_anew(
+    broker: Oncelog, points: FailPoints, name: str, before: str, after: str
 ) -> None:
     Topics(broker.address).create(name)
     query = Query(broker.address, name, name, points)
-    query.having(sinkProtocol="group").run([0])
-    with pytest.raises(SinkError, match="sinkProtocol=group"):
-        query.plan()
+    query.having(sinkProtocol=before).run([0])
+    with pytest.raises(SinkError, match=f"sinkProtocol={before}"):
+        query.having(sinkProtocol=after).plan()

@@ -24,7 +24,8 @@ from oncelog_client.spark.client_settings import ClientSetup
 from oncelog_client.values import TransactionGroup, TransactionMember
 
 from .messages import CommitKind, Plan
-from .refusals import timed_out
+from .record_log import STATE_PARTITION
+from .refusals import SinkError, timed_out, written_by_another
 from .state import SINK_PARTITION, SinkState, decode, encode
 from .steps import (
     AbortOpen,
@@ -87,7 +88,9 @@ class GroupCommit:
 
     async def _look(self, admin: Admin, look: Look) -> Stored:
         offsets, open_now = await asyncio.gather(
-            admin.list_group_offsets(self._sink_id, [SINK_PARTITION], require_stable=look.stable),
+            admin.list_group_offsets(
+                self._sink_id, [SINK_PARTITION, STATE_PARTITION], require_stable=look.stable
+            ),
             admin.list_transactions(
                 states=["Ongoing"],
                 transactional_id_pattern=f"{re.escape(self._sink_id)}/.*",
@@ -95,6 +98,8 @@ class GroupCommit:
             ),
         )
         found = offsets.get(SINK_PARTITION)
+        if found is None and STATE_PARTITION in offsets:
+            raise SinkError(written_by_another(self._sink_id, CommitKind.RECORD))
         state: SinkState | None = None if found is None else decode(found, self._sink_id)
         return Stored(state, tuple(one.transactional_id for one in open_now))
 

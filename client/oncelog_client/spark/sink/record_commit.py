@@ -41,7 +41,7 @@ from .record_log import STATE_PARTITION, STATE_TOPIC_CONFIGS, RecordLog, read_on
 from .record_state import Entry
 from .record_state import encode as encode_entry
 from .record_steps import Append, Check, CheckParent, DecidedMemberLost, EndMembers
-from .refusals import Reason, SinkError, decided_member_lost
+from .refusals import Reason, SinkError, decided_member_lost, written_by_another
 from .state import SINK_PARTITION, encode
 from .steps import (
     AbortOpen,
@@ -202,10 +202,7 @@ class RecordCommit:
         here."""
         offsets = await admin.list_group_offsets(self._sink_id, [SINK_PARTITION])
         if SINK_PARTITION in offsets:
-            raise SinkError(
-                f"sink {self._sink_id} was written with sinkProtocol=group, and its state is kept"
-                " there: go on with it, or give this query another sinkId"
-            )
+            raise SinkError(written_by_another(self._sink_id, CommitKind.GROUP))
 
     # -- a generation
 

@@ -63,6 +63,14 @@ def new_checkpoint(
     )
 
 
+def written_by_another(sink_id: str, kind: str) -> str:
+    """The state is kept where a commit of another kind has it: batches would be counted anew."""
+    return (
+        f"sink {sink_id} was written with sinkProtocol={kind}, and its state is kept there: go on"
+        f" with sinkProtocol={kind}, or give this query another sinkId"
+    )
+
+
 def unknown_query(sink_id: str) -> Refusal:
     return Refusal(
         Reason.UNKNOWN_QUERY,
