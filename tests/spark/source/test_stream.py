@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from oncelog_client.values import TopicPartition
+from tests.spark.session import Spark
 from tests.spark.source.changing import committed, open_transaction
 from tests.spark.source.reading import Stream, stop, wait_until
 from tests.spark.topics import Row, Topics
@@ -210,6 +211,18 @@ def latest(query: Any) -> int | None:
     found = query.lastProgress
     offsets = found and json.loads(found.json)["sources"][0]["latestOffset"]
     return next(iter(offsets.values()))["0"] if offsets else None
+
+
+def test_options_without_effect_are_remarked_whenever_a_query_starts(
+    spark: SparkSession, topics: Topics, name: str, checkpoint: str, spark_driver: Spark
+) -> None:
+    topics.create(name)
+    misspelt = {f"maxOffsetPerTrigger{name[2:5]}": "1"}
+    stream = Stream(spark, topics, checkpoint, subscribe=name, **misspelt)
+    for starts in (1, 2):
+        stream.run()
+        log = spark_driver.log.read_text(errors="replace")
+        assert log.count(f"there is no option '{next(iter(misspelt)).lower()}'") == starts
 
 
 def test_positions_are_committed_for_a_group_one_batch_late(

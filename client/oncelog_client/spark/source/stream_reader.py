@@ -64,16 +64,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- where from
 
     def initialOffset(self) -> dict[str, Any]:
-        for remark in self._options.remarks:
-            _log.warning("%s", remark)
         return start_symbol(self._options.start)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._ends = logs.ask(self._options, self._latest)
+        self._target = logs.ask(self._options, self._latest)
 
     # -- where to
 
     def getDefaultReadLimit(self) -> ReadLimit:
+        # Asked for once whenever a query starts: what the user should know is said here.
+        for remark in self._options.remarks:
+            _log.warning("%s", remark)
         # Never ReadAllAvailable: so that it is known when Spark itself says it (`Trigger.Once`).
         return ReadMaxRows(self._options.max_offsets or _NO_LIMIT)
 
@@ -100,11 +101,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
         if not ranges:
             return []
-        # An end that this process has not found itself is that of a batch begun by an earlier one.
-        repeated = end != self._planned
-        kept, losses = logs.ask(
-            self._options, lambda catalogue: _check(catalogue, ranges, repeated)
-        )
+        # Of a batch that an earlier process has begun, or as it was when the query started.
+        is_old = end != self._planned or self._target is not None
+        kept, losses = logs.ask(self._options, lambda catalogue: _check(catalogue, ranges, is_old))
         logs.report(losses, fail=self._options.fail_on_data_loss)
         return input_partitions(kept, self._options)
 
@@ -129,7 +128,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
 
         async def begin(catalogue: Catalogue) -> tuple[Offsets, Offsets]:
-            ends = self._target or await logs.first_ends(catalogue, options)
+            ends = await logs.first_ends(catalogue, options)
+            if self._target is not None:
+                ends = {one: end for one, end in self._target.items() if one in ends}
             self._remember(catalogue, ends)
             return await resolve(catalogue, options.start, ends, options, starting=True), ends
 
@@ -177,6 +178,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = await catalogue.ends(
                 read_committed=options.read_committed, max_age_ms=max_age_ms
             )
+            if ends != self._ends:
+                # An answer has no id of the topic. If it is still the same now, it was so then.
+                there = await catalogue.partitions()
+                ends = {one: end for one, end in ends.items() if one in there}
         ids = catalogue.topic_ids()
         recreated = frozenset(
             topic for topic, old in self._topic_ids.items() if ids.get(topic, old) != old
@@ -195,16 +200,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._topic_ids = {one.topic: ids[one.topic] for one in ends if one.topic in ids}
 
     async def _latest(self, catalogue: Catalogue) -> dict[TopicPartition, int]:
-        return await catalogue.ends(read_committed=self._options.read_committed)
+        ends = await catalogue.ends(read_committed=self._options.read_committed)
+        self._remember(catalogue, ends)
+        return ends
 
 
 async def _check(
-    catalogue: Catalogue, ranges: list[OffsetRange], repeated: bool
+    catalogue: Catalogue, ranges: list[OffsetRange], is_old: bool
 ) -> tuple[list[OffsetRange], list[str]]:
     """Whether what was decided is there: see `readable`."""
     partitions = frozenset(one.partition for one in ranges)
     firsts, ends = await catalogue.firsts(partitions), None
-    if repeated:
+    if is_old:
         ends = await catalogue.high_watermarks(partitions)
         firsts = {one: first for one, first in firsts.items() if one in ends}
     return readable(ranges, firsts, ends)

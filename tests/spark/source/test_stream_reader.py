@@ -1,0 +1,102 @@
+"""The reader of a stream, called as Spark calls it, without Spark: what takes exact timing."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import Any
+
+import pytest
+from pyspark.sql.types import StructType
+
+from oncelog_client import KafkaError
+from oncelog_client.spark.options import Options
+from oncelog_client.spark.source.data_loss import DataLossError
+from oncelog_client.spark.source.readers import stream_reader
+from oncelog_client.spark.source.stream_reader import StreamReader
+from tests.broker import Oncelog
+from tests.spark.source.changing import delete
+from tests.spark.source.reading import PATIENCE
+from tests.spark.topics import Topics
+
+VALUES = StructType().add("value", "binary")
+
+
+def reader_of(log: Topics, topic: str, **more: str) -> StreamReader:
+    options = {"kafka.bootstrap.servers": log.bootstrap, "subscribe": topic, **PATIENCE, **more}
+    return stream_reader(Options({"startingOffsets": "earliest", **options}), VALUES)
+
+
+def next_end(reader: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
+    """Through JSON, as Spark does it."""
+    end = reader.latestOffset(json.loads(json.dumps(start)), reader.getDefaultReadLimit())
+    found: dict[str, Any] = json.loads(json.dumps(end))
+    return found
+
+
+def read_to_the_end(reader: StreamReader) -> dict[str, Any]:
+    start = next_end(reader, reader.initialOffset())
+    while (end := next_end(reader, start)) != start:
+        start = end
+    return end
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_a_topic_that_is_created_again_at_once_is_noticed(
+    topics: Topics, name: str, fails: str
+) -> None:
+    topics.create(name, partitions=1)
+    topics.append(name, [b"a", b"b"])
+    reader = reader_of(topics, name, failOnDataLoss=fails)
+    position = read_to_the_end(reader)
+    delete(topics, name)
+    topics.create(name, partitions=1)
+    # By its offsets the new topic could be the old one.
+    topics.append(name, [b"c", b"d", b"e"])
+    if fails == "true":
+        message = f"topic {name}, partition 0 was deleted and created again: the old one was read"
+        with pytest.raises(DataLossError, match=f"{message} up to offset 2, the new one ends at"):
+            next_end(reader, position)
+        return
+    assert next_end(reader, position) == {name: {"0": 0}}
+    assert next_end(reader, {name: {"0": 0}}) == {name: {"0": 3}}
+    (partition,) = reader.partitions({name: {"0": 0}}, {name: {"0": 3}})
+    rows = [row for batch in reader.read(partition) for row in batch.column(0).to_pylist()]
+    assert rows == [b"c", b"d", b"e"]
+
+
+def test_a_target_of_available_now_that_is_gone_is_not_waited_for(
+    topics: Topics, name: str
+) -> None:
+    topics.create(name, partitions=1)
+    topics.append(name, [b"a", b"b"])
+    reader = reader_of(topics, name)
+    reader.prepareForTriggerAvailableNow()
+    start = next_end(reader, reader.initialOffset())
+    end = next_end(reader, start)
+    delete(topics, name)
+    topics.create(name, partitions=1)
+    with pytest.raises(DataLossError, match=f"topic {name}, partition 0 was to be read up to"):
+        reader.partitions(start, end)
+
+
+def test_a_broker_that_comes_back_in_time_is_waited_for_and_one_that_does_not_is_an_error(
+    fresh_broker: Oncelog, name: str
+) -> None:
+    topics = Topics(fresh_broker.address)
+    topics.create(name, partitions=1)
+    reader = reader_of(topics, name)
+    position = read_to_the_end(reader)
+    quick = {"kafka.default.api.timeout.ms": "200", "kafka.request.timeout.ms": "200"}
+    impatient = reader_of(topics, name, **quick)
+    assert read_to_the_end(impatient) == position
+    fresh_broker.kill()
+    begun = time.monotonic()
+    with pytest.raises(KafkaError):
+        next_end(impatient, position)
+    assert time.monotonic() - begun < 10
+    back = threading.Thread(target=fresh_broker.start)
+    back.start()
+    assert next_end(reader, position) == position
+    back.join()
