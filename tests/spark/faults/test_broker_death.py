@@ -1,0 +1,86 @@
+"""A broker that is killed while tasks write, and at every step of a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.broker import Oncelog
+from tests.spark.conftest import QUICK
+from tests.spark.fail_points import FailPoints
+from tests.spark.faults.conftest import LIMIT
+from tests.spark.faults.running import append_purchases, audited, run
+from tests.spark.pipeline import Pipeline
+
+# Of the members' transactions, decided together: their PREPARE, then a marker for each partition.
+POINTS = (
+    "before-prepare",
+    "torn-prepare",
+    "after-prepare",
+    "before-marker",
+    "after-marker",
+    "after-marker:3",
+    "before-complete",
+    "after-complete",
+    "answer-end-txn",
+)
+WRITING = "task.produce.after"
+DECIDING = "commit.decide.before"
+
+
+@pytest.fixture(scope="module")
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
+    """A broker that may be killed, and is left running."""
+    with Oncelog(tmp_path_factory.mktemp("mortal"), QUICK) as running:
+        yield running
+
+
+@pytest.fixture
+def pipeline(mortal: Oncelog, name: str, checkpoint: str) -> Pipeline:
+    return Pipeline(mortal.address, name, checkpoint, source_options=LIMIT)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_decision_that_the_broker_does_not_survive_is_taken_once(
+    spark: SparkSession,
+    mortal: Oncelog,
+    pipeline: Pipeline,
+    fail_points: FailPoints,
+    point: str,
+) -> None:
+    with audited(pipeline) as audit:
+        append_purchases(pipeline, 2)
+        assert run(pipeline, spark) is None
+        append_purchases(pipeline, 12)
+        fail_points.pause(DECIDING)
+        query = pipeline.start(spark)
+        fail_points.wait_for(DECIDING)
+        # What it decides first from here on is the batch, with all that its tasks have written.
+        mortal.kill()
+        mortal.fail_at(point)
+        mortal.start()
+        fail_points.resume(DECIDING)
+        mortal.wait_for_death(60)
+        mortal.fail_at(None)
+        mortal.start()
+        query.awaitTermination(60)
+        assert run(pipeline, spark) is None
+        audit.assert_exactly_once(14)
+
+
+def test_a_broker_killed_between_a_tasks_writes(
+    spark: SparkSession, mortal: Oncelog, pipeline: Pipeline, fail_points: FailPoints
+) -> None:
+    with audited(pipeline) as audit:
+        append_purchases(pipeline, 12)
+        fail_points.pause(WRITING)
+        query = pipeline.start(spark)
+        fail_points.wait_for(WRITING)
+        mortal.kill()
+        mortal.start()
+        fail_points.resume(WRITING)
+        query.awaitTermination(60)
+        assert run(pipeline, spark) is None
+        audit.assert_exactly_once(12)
