@@ -15,6 +15,8 @@ import pyarrow
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.taskcontext import TaskContext
 
+from oncelog_client.spark.worker_socket import PromptWorker
+
 from . import driver, task_writer
 from .messages import Intent, Plan
 from .sink_options import SinkOptions
@@ -29,6 +31,7 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
         self._plan: Plan | None = None
+        self._worker = PromptWorker()
 
     def __getstate__(self) -> dict[str, Any]:
         if self._plan is None:

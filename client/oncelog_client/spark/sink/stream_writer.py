@@ -15,6 +15,8 @@ import pyarrow
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.taskcontext import TaskContext
 
+from oncelog_client.spark.worker_socket import PromptWorker
+
 from . import driver, task_writer
 from .attempts import Attempt
 from .checkpoint import noted_batch, query_id, source_end
@@ -37,6 +39,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
         self._plan: Plan | None = None
+        self._worker = PromptWorker()
 
     def __getstate__(self) -> dict[str, Any]:
         """Step 0. Spark pickles a writer twice in a row: the plan is the same."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
+
+from oncelog_client.spark.worker_socket import PromptWorker
 
 from . import data_loss
 from .range_reader import DataLost, ReadSettings, read_range
@@ -24,6 +26,7 @@ class PartitionReads:
     settings: ReadSettings
     columns: tuple[str, ...]
     fail_on_data_loss: bool
+    worker: PromptWorker = field(default_factory=PromptWorker, compare=False, repr=False)
 
     @staticmethod
     def of(options: SourceOptions, columns: tuple[str, ...]) -> PartitionReads:

@@ -1,0 +1,27 @@
+"""A worker acknowledges what Spark's JVM sends at once."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import sys
+
+import pytest
+
+from oncelog_client.spark.worker_socket import PromptWorker
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="an option of Linux")
+
+
+def test_a_task_that_arrives_makes_the_connections_of_its_process_acknowledge_at_once() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as jvm,
+        server.accept()[0] as worker,
+    ):
+        for connection in (jvm, worker):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+        assert isinstance(pickle.loads(pickle.dumps(PromptWorker())), PromptWorker)
+        assert worker.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK) == 1
+        worker.sendall(b"still open")
+        assert jvm.recv(100) == b"still open"
