@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from oncelog_client.spark.sink.messages import CommitKind
-from oncelog_client.spark.sink.steps import Step, fail_points
+from oncelog_client.spark.sink.steps import STEPS, Step
 from tests.spark.record_commit.query import Query
 
 # What has to have happened before for a step to come about at all.
@@ -15,27 +15,29 @@ BEFORE: dict[str, str] = {
     Step.PLAN_ROLL_FORWARD: f"{Step.COMMIT_DECIDE}.after",
     Step.PLAN_JANITOR: f"{Step.COMMIT_DECIDE}.before",
     Step.COMMIT_LOSERS: f"{Step.TASK_HAND_OVER}.after",
+    # Only where the driver's JVM outlives its worker.
+    **dict.fromkeys([one for one in Step if one.startswith("abort.")], "commit.decide.before"),
 }
-# Only where the driver's JVM outlives its worker, and a task that fails without dying.
-OF_ABORT = ("abort.",)
-UNREACHED = ("task.abort",)
-POINTS = [one for one in fail_points(CommitKind.RECORD) if not one.startswith(UNREACHED)]
+# Where a task fails without dying: `test_drivers`.
+UNREACHED = {Step.TASK_ABORT}
+REACHED = [
+    one for one, kinds in STEPS.items() if CommitKind.RECORD in kinds and one not in UNREACHED
+]
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("step", REACHED)
 def test_whoever_dies_at_a_step_leaves_nothing_twice_and_nothing_lost(
-    query: Query, visible: Callable[..., None], point: str
+    query: Query, visible: Callable[..., None], step: Step
 ) -> None:
-    step = point.rpartition(".")[0]
-    aborts = point.startswith(OF_ABORT)
-    if aborts:
-        query.fail_points.kill(f"{Step.COMMIT_DECIDE}.before")
-    elif step in BEFORE:
-        query.fail_points.kill(BEFORE[step])
-    query.fail_points.kill(point)
-    query.run(range(2), aborts=aborts)
-    assert query.fail_points.reached(point), "nobody came there"
-    visible(0, 1)
+    for batch_id, side in enumerate(("before", "after")):
+        point = f"{step}.{side}"
+        if step in BEFORE:
+            query.fail_points.kill(BEFORE[step])
+        query.fail_points.kill(point)
+        query.run([batch_id], aborts=step.startswith("abort."))
+        assert query.fail_points.reached(point), f"nobody came to {point}"
+    query.run([2])
+    visible(0, 1, 2)
 
 
 @pytest.mark.parametrize("first", ["commit.decide.after", "commit.end-members.after"])
