@@ -7,7 +7,7 @@ clients, and picklable, for the way to the executors.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple, get_type_hints
+from typing import Any, Final, Literal, NamedTuple, cast, get_type_hints
 
 from oncelog_client.config import (
     AdminSettings,
@@ -178,11 +178,11 @@ def _check(kind: Kind, servers: str, values: Mapping[str, Any], given: Mapping[s
     """By the rules of the client itself, naming the option instead of the client's setting."""
     try:
         if kind == "admin":
-            admin_config(servers, AdminSettings(**values))  # type: ignore[typeddict-item]
+            admin_config(servers, cast(AdminSettings, values))
         elif kind == "consumer":
-            consumer_config(servers, ConsumerSettings(**values))  # type: ignore[typeddict-item]
+            consumer_config(servers, cast(ConsumerSettings, values))
         else:
-            producer_config(servers, ProducerSettings(**values))  # type: ignore[typeddict-item]
+            producer_config(servers, cast(ProducerSettings, values))
     except ConfigError as error:
         for name, text in given.items():
             if name.replace(".", "_") in error.message:

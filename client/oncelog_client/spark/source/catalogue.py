@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
 from oncelog_client.clock import monotonic_ms
 from oncelog_client.cluster import Cluster
-from oncelog_client.config import AdminConfig, admin_config
+from oncelog_client.config import AdminConfig, AdminSettings, admin_config
 from oncelog_client.errors import RetriableError, check
 from oncelog_client.group_offsets import commit_offsets
 from oncelog_client.log_offsets import EARLIEST, LATEST, list_offsets
@@ -180,4 +180,4 @@ class Catalogue:
 
 
 def _admin_config(setup: ClientSetup) -> AdminConfig:
-    return admin_config(setup.bootstrap_servers, setup.keywords)  # type: ignore[arg-type]
+    return admin_config(setup.bootstrap_servers, cast(AdminSettings, setup.keywords))

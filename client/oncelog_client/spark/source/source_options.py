@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
-from oncelog_client.config import ConsumerConfig, consumer_config
+from oncelog_client.config import ConsumerConfig, ConsumerSettings, consumer_config
 from oncelog_client.spark.client_settings import ClientSetup, client_setup, remarks
 from oncelog_client.spark.options import OptionError, Options
 
@@ -82,7 +82,9 @@ def source_options(options: Options, *, streaming: bool) -> SourceOptions:
     consumer = client_setup(options, "source", "consumer")
     return SourceOptions(
         admin=client_setup(options, "source", "admin"),
-        consumer=consumer_config(consumer.bootstrap_servers, consumer.keywords),  # type: ignore[arg-type]
+        consumer=consumer_config(
+            consumer.bootstrap_servers, cast(ConsumerSettings, consumer.keywords)
+        ),
         subscription=read_subscription(options),
         start=start,
         end=end,
