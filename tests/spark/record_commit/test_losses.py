@@ -250,6 +250,22 @@ def test_whatever_answer_is_lost_each_row_is_there_once(
     assert proxy.lost >= len(losses)
 
 
+def test_broker_and_driver_die_between_the_decision_and_its_end(
+    fresh_broker: Oncelog, points: FailPoints, name: str
+) -> None:
+    Topics(fresh_broker.address).create(name)
+    query = Query(fresh_broker.address, name, name, points)
+    query.run([0])
+    decided(query, 1)
+    check_visible(query, 0)
+    fresh_broker.kill()
+    fresh_broker.start()
+    query.plan()
+    check_visible(query, 0, 1)
+    query.run([1, 2])
+    check_visible(query, 0, 1, 2)
+
+
 # -- surroundings that would lose the state
 
 
