@@ -88,10 +88,10 @@ class Driver:
             self._end()
 
     def stop(self) -> None:
-        """End it as a user would; killed when it takes too long."""
+        """End it as a user would; killed when it takes too long. Nobody of its stays paused."""
+        self.fail_points.clear()
         if self._process is None:
             return
-        self.fail_points.clear()
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:

@@ -17,12 +17,9 @@ from tests.spark.pipeline import Pipeline
 # Of the members' transactions, decided together: their PREPARE, then a marker for each partition.
 POINTS = (
     "before-prepare",
-    "torn-prepare",
     "after-prepare",
     "before-marker",
-    "after-marker",
     "after-marker:3",
-    "before-complete",
     "after-complete",
     "answer-end-txn",
 )

@@ -71,7 +71,7 @@ def test_the_slower_of_two_copies_wakes_after_its_batch_was_committed(
         audit.assert_exactly_once(16)
 
 
-@pytest.mark.parametrize("point", [FIRST, WRITING, WRITTEN])
+@pytest.mark.parametrize("point", [WRITING, WRITTEN])
 def test_a_lost_executor_is_replaced_and_what_it_still_writes_is_nobodys(
     cluster: Standalone, driver: Driver, pipeline: Pipeline, point: str
 ) -> None:
