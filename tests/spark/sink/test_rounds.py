@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow
 import pytest
@@ -39,11 +38,11 @@ class Late(Fate):
         await link.forward(frame.data)
 
 
-@pytest.fixture
-def proxied(tmp_path: Path) -> Iterator[tuple[Proxy, Oncelog]]:
+@pytest.fixture(scope="module")
+def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Proxy, Oncelog]]:
     with Proxy() as proxy:
         settings = {**QUICK, "advertised.listeners": f"PLAINTEXT://{proxy.address}"}
-        with Oncelog(tmp_path, settings) as broker:
+        with Oncelog(tmp_path_factory.mktemp("proxied"), settings) as broker:
             proxy.target = broker.address
             yield proxy, broker
 
@@ -51,10 +50,10 @@ def proxied(tmp_path: Path) -> Iterator[tuple[Proxy, Oncelog]]:
 class Micro:
     """Batches of one query, planned and committed by this process."""
 
-    def __init__(self, proxy: Proxy, name: str) -> None:
+    def __init__(self, proxy: Proxy, name: str, **more: str) -> None:
         self.proxy = proxy
         given = {"kafka.bootstrap.servers": proxy.address, "sinkId": name, "topic": name}
-        self.options = sink_options(Options(given), streaming=True)
+        self.options = sink_options(Options({**given, **more}), streaming=True)
         self.intent = Intent(name, CommitKind.GROUP, query_id="q")
 
     def batch(self, batch_id: int) -> list[list[ApiKey]]:
@@ -150,4 +149,23 @@ def test_a_connection_that_breaks_at_a_request_or_its_answer_changes_nothing(
     micro.batch(1)
     broken.wait()
     micro.batch(2)
+    assert len(topics.values(name)) == 3 * TASKS
+
+
+def test_a_decision_whose_answer_never_comes_is_asked_about_until_it_is_known(
+    proxied: tuple[Proxy, Oncelog], name: str
+) -> None:
+    """Longer than the client's own patience."""
+    proxy, broker = proxied
+    topics = Topics(broker.address)
+    topics.create(name)
+    Micro(proxy, name).batch(0)
+    patience = {"kafka.default.api.timeout.ms": "1500", "kafka.request.timeout.ms": "1000"}
+    micro = Micro(proxy, name, **patience)
+    micro.batch(1)
+    silent = [Drop(cut=False), Drop(cut=False)]
+    for nth, one in enumerate(silent, 1):
+        proxy.on(ApiKey.END_TXN, one, direction=Direction.ANSWER, nth=nth)
+    micro.batch(2)
+    assert all(one.there.is_set() for one in silent)
     assert len(topics.values(name)) == 3 * TASKS

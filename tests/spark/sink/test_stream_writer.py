@@ -1,0 +1,85 @@
+"""The writer as Spark uses it: made twice a batch, pickled by the planner alone."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.taskcontext import TaskContext
+
+from oncelog_client.spark.options import Options
+from oncelog_client.spark.sink.attempts import Attempt
+from oncelog_client.spark.sink.refusals import Reason, SinkError
+from oncelog_client.spark.sink.sink_options import sink_options
+from oncelog_client.spark.sink.stream_writer import StreamWriter, attempt_of
+from tests.broker import Oncelog
+from tests.spark.record_commit.query import Query
+
+
+def writer(broker: Oncelog, name: str, checkpoint: Path, **more: str) -> StreamWriter:
+    given = {
+        "kafka.bootstrap.servers": broker.address,
+        "sinkId": name,
+        "topic": name,
+        "checkpointLocation": str(checkpoint),
+        **more,
+    }
+    return StreamWriter(sink_options(Options(given), streaming=True))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The checkpoint of query q-9, at batch 3."""
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "metadata").write_text('{"id":"q-9"}')
+    (tmp_path / "offsets" / "3").write_text("v1\n{}\n{}")
+    return tmp_path
+
+
+def test_only_who_is_pickled_plans_and_once(broker: Oncelog, name: str, folder: Path) -> None:
+    planned = writer(broker, name, folder)
+    plans = [pickle.loads(pickle.dumps(planned))._plan for _ in range(2)]
+    # The one that commits is made now: it must not fence the one that has planned.
+    fresh = writer(broker, name, folder)
+    assert fresh._plan is None
+    assert plans[0] == plans[1]
+    assert (plans[0].generation, plans[0].query_id, plans[0].batch_id) == (1, "q-9", None)
+
+
+def test_the_checkpoint_tells_whether_a_query_is_new(
+    broker: Oncelog, query: Query, folder: Path
+) -> None:
+    assert query.batch(0)
+    heir = writer(broker, query.sink_id, folder, onNewCheckpoint="adopt")
+    with pytest.raises(SinkError, match="q-9 is at batch 3, so it is not new") as refused:
+        pickle.dumps(heir)
+    assert refused.value.reason is Reason.NEW_CHECKPOINT
+    (folder / "offsets" / "3").rename(folder / "offsets" / "0")
+    assert pickle.loads(pickle.dumps(heir))._plan.owner == "q-9"
+
+
+class Context(TaskContext):
+    """What Spark tells a task."""
+
+    def __new__(cls, **properties: str) -> Context:
+        return object.__new__(cls)
+
+    def __init__(self, **properties: str) -> None:
+        self._partitionId = 5
+        self._localProperties: Any = properties
+
+
+@pytest.mark.parametrize(
+    ("properties", "attempt"),
+    [
+        ({"sql.streaming.queryId": "q", "streaming.sql.batchId": "7"}, Attempt(5, "q", 7)),
+        ({"sql.streaming.queryId": "q"}, Attempt(5, "q", None)),
+        ({"streaming.sql.batchId": "seven"}, Attempt(5, None, None)),
+        ({}, Attempt(5)),
+    ],
+)
+def test_what_spark_may_not_tell_is_not_known(properties: dict[str, str], attempt: Attempt) -> None:
+    assert attempt_of(Context(**properties)) == attempt
+    assert attempt_of(None) == Attempt(-1)
