@@ -67,8 +67,10 @@ async def give_back(taken: Taken, plan: Plan) -> None:
         await _close(taken.producer)
 
 
-async def drop(taken: Taken) -> None:
+async def drop(taken: Taken, plan: Plan) -> None:
     """It has failed: what it has in hand is given up."""
+    if not plan.is_kept:
+        _sinks.pop(taken.key, None)
     await _close(taken.producer)
 
 
