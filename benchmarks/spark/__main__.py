@@ -28,7 +28,7 @@ from benchmarks.spark.parts import (
     requests,
     sink_parts,
 )
-from benchmarks.spark.rows import ROWS
+from benchmarks.spark.rows import MS_FIGURE, ROWS
 from benchmarks.table import Figures, Result, cells, results
 from tests.broker import Oncelog
 from tests.kafka.kafka import free_ports
@@ -98,9 +98,14 @@ def run(
                 figures = LOADS[name](bench)
                 if number:
                     found[bench.name].append(figures)
-                say(f"{name}: {bench.name}: {next(iter(figures.items()))}")
+                say(f"{name}: {bench.name}: {_said(figures)}")
         measured[name] = found
     return measured
+
+
+def _said(figures: Figures) -> str:
+    rate = f"{figures['rows_per_s']:,.0f} rows/s"
+    return f"{figures[MS_FIGURE]:,.0f} ms, {rate}" if MS_FIGURE in figures else rate
 
 
 def fill(bench: Bench, say: Callable[[str], None]) -> None:
