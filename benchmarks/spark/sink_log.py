@@ -26,8 +26,8 @@ def sink_figures(log: str, counted: int) -> dict[str, float]:
     committed = list(_COMMITTED.finditer(log))[-counted:]
     if not planned or not committed:
         return {}
-    tasks = [max(map(int, match["tasks"].split("+"))) for match in committed]
-    values = (
+    tasks = [float(max(map(int, match["tasks"].split("+")))) for match in committed]
+    values: tuple[list[float], ...] = (
         [float(match["ms"]) for match in planned],
         [float(match["round_trips"]) for match in planned],
         tasks,
