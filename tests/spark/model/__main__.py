@@ -1,0 +1,44 @@
+"""`make explore`: the sink in every order of events, the large configurations."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ProcessPoolExecutor
+
+import click
+
+from .configurations import LARGE, SMALL, Configuration, search
+from .search import Search
+from .world import World
+
+
+def look(configuration: Configuration, most_states: int) -> Search[World]:
+    found = search(configuration, most_states)
+    # Neither of them can go to another process.
+    found.successors, found.check = _nothing, _nothing
+    return found
+
+
+def _nothing(world: World) -> tuple[()]:
+    return ()
+
+
+@click.command(help=__doc__)
+@click.option("--states", default=2_000_000, show_default=True, help="At most, per configuration.")
+@click.option("--jobs", default=2, show_default=True)
+@click.option("--small", is_flag=True, help="Those of each test run instead.")
+@click.option("--only", default="", help="Those whose name has this in it.")
+def main(states: int, jobs: int, small: bool, only: str) -> None:
+    total = 0
+    wanted = [one for one in (SMALL if small else LARGE) if only in str(one)]
+    with ProcessPoolExecutor(jobs, max_tasks_per_child=1) as pool:
+        for one, found in zip(wanted, pool.map(look, wanted, [states] * len(wanted)), strict=True):
+            total += found.states
+            click.echo(f"{one!s:60} {found}")
+            if found.violation is not None:
+                sys.exit(1)
+    click.echo(f"{total:,} states, no violation")
+
+
+if __name__ == "__main__":
+    main()

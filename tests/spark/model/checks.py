@@ -1,0 +1,85 @@
+"""What must hold in every world that can be reached, and that there is a way on from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .events import Events
+from .faults import successor
+from .requests import Row
+from .sinks import Sink
+from .world import Budget, Phase, Size, World
+
+# More steps than any query needs that nothing disturbs.
+MOST_STEPS_TO_THE_END = 400
+
+
+class Checks:
+    """Of worlds of one size with one sink. Remembers from where the end was reached."""
+
+    def __init__(self, sink: Sink, size: Size) -> None:
+        self._sink = sink
+        self._size = size
+        self._events = Events(sink, size)
+        self._ends_well: set[World] = set()
+
+    def __call__(self, world: World) -> Iterator[str]:
+        yield from self._rows(world)
+        yield from self._ending(world)
+
+    def _rows(self, world: World) -> Iterator[str]:
+        visible = world.broker.visible
+        seen = set(visible)
+        if len(seen) < len(visible):
+            yield f"{next(row for row in visible if visible.count(row) > 1)} is there twice"
+        size, checkpoint = self._size, world.checkpoint
+        decided = self._sink.decided(world.broker)
+        for batch_id in range(size.batches):
+            rows = [
+                Row(checkpoint.query_id, batch_id, partition)
+                for partition in range(size.partitions)
+                if (batch_id, partition) not in size.empty
+            ]
+            there = sum(row in seen for row in rows)
+            if batch_id <= checkpoint.committed and there < len(rows):
+                yield f"batch {batch_id} is done for Spark, and {there} of its rows are visible"
+            if there and batch_id >= decided:
+                yield f"{there} rows of batch {batch_id} are visible, and it is not decided"
+            if 0 < there < len(rows) and not self._sink.shows_parts:
+                yield f"{there} rows of batch {batch_id} are visible"
+
+    def _ending(self, world: World) -> Iterator[str]:
+        """Where nothing more goes wrong, the query comes to its end."""
+        calm = _alone(world._replace(budget=Budget(), held=()))
+        way: list[World] = []
+        while calm not in self._ends_well:
+            way.append(calm)
+            if len(way) > MOST_STEPS_TO_THE_END:
+                yield "the query comes to no end"
+                return
+            if calm.drivers[0].phase is Phase.FINISHED:
+                break
+            calm = self._step(calm)
+            wrong = next(self._rows(calm), None)
+            if wrong is not None:
+                yield f"{wrong}, on the way to the end"
+                return
+        self._ends_well.update(way)
+
+    def _step(self, world: World) -> World:
+        """One of the current driver or its tasks; an operator restarts it as often as it takes,
+        in the session where its Python processes still live."""
+        (driver,) = world.drivers
+        if driver.phase is Phase.FAILED:
+            return _alone(successor(world._replace(drivers=()), self._size, heir_of=driver))
+        for _, after in self._events(world):
+            return _alone(after)
+        raise AssertionError(f"nothing can happen in {world}")
+
+
+def _alone(world: World) -> World:
+    """Without whom nobody waits for."""
+    (current,) = (one for one in world.drivers if one.is_current)
+    mine = (current.number, current.batch_id)
+    tasks = tuple(one for one in world.tasks if one[:2] == mine)
+    return world._replace(drivers=(current,), tasks=tasks)

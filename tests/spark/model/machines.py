@@ -1,0 +1,152 @@
+"""The sink's machines as they are, driven: what both back-ends have in common in the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, NamedTuple
+
+from oncelog_client.spark.sink import aborting, attempts, committing, planning
+from oncelog_client.spark.sink.attempts import Attempt
+from oncelog_client.spark.sink.messages import CommitKind, Intent, Plan, TaskMessage
+from oncelog_client.spark.sink.refusals import Reason, Refusal
+from oncelog_client.spark.sink.steps import (
+    Answer,
+    Command,
+    Generation,
+    Planned,
+    Raised,
+    Returned,
+)
+from oncelog_client.values import TransactionMember
+
+from .broker import Broker
+from .requests import Done, EndTxn, InitProducerId, Produce, Reply, Row
+from .sinks import Asks, Turn, Written
+
+SINK_ID: Final = "S"
+# Where the client gives up, and nobody knows more than that.
+FAILED: Final = Raised(Refusal(Reason.OUTCOME_UNKNOWN, "no answer"))
+
+_STEPS: Final[dict[str, Callable[[Any, Answer], tuple[Any, Any]]]] = {
+    "planning": planning.step,
+    "committing": committing.step,
+    "aborting": aborting.step,
+}
+
+
+class Driving(NamedTuple):
+    """A machine of the driver that waits for its command; `inner`: how far the back-end is with
+    it. `seen`: what the back-end remembers of the last look."""
+
+    machine: str
+    state: Any
+    command: Command
+    inner: Any = None
+    seen: Any = None
+
+
+class Writing(NamedTuple):
+    """A task attempt. `failed`: it gives up what it has begun."""
+
+    plan: Plan
+    attempt: Attempt
+    query_id: str | None
+    rows: tuple[Row, ...]
+    member: TransactionMember | None = None
+    failed: bool = False
+
+
+@dataclass(frozen=True)
+class Machines:
+    """`knows_query`: whether the driver can read the query's id in the checkpoint."""
+
+    knows_query: bool = True
+    adopts: bool = False
+
+    kind: ClassVar[CommitKind]
+    shows_parts: ClassVar[bool]
+
+    # --- what Spark calls
+
+    def plan(self, query_id: str, begun: Generation | None) -> Turn:
+        known = query_id if self.knows_query else None
+        intent = Intent(SINK_ID, self.kind, known, adopts=self.adopts)
+        return self.drive("planning", planning.begin(intent, begun))
+
+    def write(
+        self, plan: Plan, attempt: Attempt, transactional_id: str, rows: tuple[Row, ...]
+    ) -> Turn:
+        begun = attempts.begin(plan, attempt)
+        if isinstance(begun, TaskMessage):
+            return Written(begun)
+        if not isinstance(begun, attempts.Write):
+            return Written(None)
+        if not rows:
+            return Written(TaskMessage(plan, begun.query_id, attempt.partition))
+        state = Writing(plan, attempt, begun.query_id, rows)
+        return Asks(state, (self.init_member(transactional_id, plan.generation),))
+
+    def commit(self, messages: tuple[TaskMessage | None, ...], batch_id: int) -> Turn:
+        return self.drive("committing", committing.begin(messages, batch_id))
+
+    def abort(self, messages: tuple[TaskMessage | None, ...], batch_id: int) -> Turn:
+        return self.drive("aborting", aborting.begin(messages, batch_id))
+
+    def resume(self, asks: Asks, replies: tuple[Reply, ...]) -> Turn:
+        if isinstance(asks.state, Writing):
+            return _write_on(asks.state, replies[-1])
+        assert isinstance(asks.state, Driving)
+        return self.perform_on(asks.state, asks, replies)
+
+    # --- driving
+
+    def drive(self, machine: str, following: tuple[Any, Any], seen: Any = None) -> Turn:
+        state, command = following
+        if isinstance(command, Planned | Returned | Raised):
+            return command
+        return self.perform(Driving(machine, state, command, seen=seen))
+
+    def answered(self, driving: Driving, answer: Answer) -> Turn:
+        """On with the machine."""
+        following = _STEPS[driving.machine](driving.state, answer)
+        return self.drive(driving.machine, following, driving.seen)
+
+    def failed(self, driving: Driving) -> Turn:
+        """A KafkaError ends the call; what abort() raises, nobody hears."""
+        return Returned(committed=False) if driving.machine == "aborting" else FAILED
+
+    # --- the back-end's
+
+    def init_member(self, transactional_id: str, generation: int) -> InitProducerId:
+        """How a task begins."""
+        raise NotImplementedError
+
+    def perform(self, driving: Driving) -> Turn:
+        """The command's first requests."""
+        raise NotImplementedError
+
+    def perform_on(self, driving: Driving, asks: Asks, replies: tuple[Reply, ...]) -> Turn:
+        """What follows from their answers."""
+        raise NotImplementedError
+
+    def decided(self, broker: Broker) -> int:
+        """The number of batches that are decided by what is durable."""
+        raise NotImplementedError
+
+
+def _write_on(state: Writing, reply: Reply) -> Turn:
+    """A task: initialise, write, hand over; abort what fails."""
+    if state.failed:
+        return Written(None)
+    if isinstance(reply, TransactionMember):
+        return Asks(state._replace(member=reply), (Produce(reply, state.rows),))
+    if isinstance(reply, Done):
+        message = TaskMessage(
+            state.plan, state.query_id, state.attempt.partition, state.member, len(state.rows)
+        )
+        return Written(message)
+    if state.member is None:
+        return Written(None)
+    abort = EndTxn(state.member, False, bumps_epoch=True)
+    return Asks(state._replace(failed=True), (abort,))

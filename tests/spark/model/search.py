@@ -1,0 +1,71 @@
+"""Breadth first over everything that can be reached, each state once: the first violation has one
+of the shortest traces."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+S = TypeVar("S", bound=Hashable)
+
+
+@dataclass
+class Search(Generic[S]):
+    """`successors` gives the steps from a state with their labels; `check` what is wrong in one.
+
+    `most_states`: give up there.
+    """
+
+    successors: Callable[[S], Iterable[tuple[tuple[object, ...], S]]]
+    check: Callable[[S], Iterable[str]]
+    most_states: int = 4_000_000
+    states: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+    violation: str | None = None
+    trace: tuple[str, ...] = ()
+    _before: dict[S, tuple[S, tuple[object, ...]] | None] = field(default_factory=dict)
+
+    @property
+    def is_exhaustive(self) -> bool:
+        return self.violation is None and self.states < self.most_states
+
+    def run(self, initial: S) -> Search[S]:
+        """Until all is seen, the first violation, or too many states."""
+        begun = time.process_time()
+        self._before = {initial: None}
+        waiting = deque([initial])
+        while waiting and self.states < self.most_states:
+            state = waiting.popleft()
+            self.states += 1
+            self.violation = next(iter(self.check(state)), None)
+            if self.violation is not None:
+                self.trace = self._trace(state)
+                break
+            for label, after in self.successors(state):
+                self.steps += 1
+                if after not in self._before:
+                    self._before[after] = (state, label)
+                    waiting.append(after)
+        self.seconds = time.process_time() - begun
+        self._before = {}
+        return self
+
+    def _trace(self, state: S) -> tuple[str, ...]:
+        labels = []
+        step = self._before[state]
+        while step is not None:
+            state, label = step
+            labels.append(" ".join(map(str, label)))
+            step = self._before[state]
+        return tuple(reversed(labels))
+
+    def __str__(self) -> str:
+        whole = "all" if self.is_exhaustive else "the first"
+        found = [f"{whole} {self.states:,} states, {self.steps:,} steps, {self.seconds:.0f} s"]
+        if self.violation is not None:
+            found = [f"{self.violation}, after {self.states:,} states", *self.trace]
+        return "\n    ".join(found)

@@ -1,0 +1,61 @@
+"""The sink's machines in every order of events of small worlds: no duplicate, nothing known as done
+and not visible, nothing visible that is not decided, no partial batch with A-group, and always a
+way on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.spark.model.configurations import (
+    GROUP,
+    ONE_BY_ONE,
+    RECORD,
+    SMALL,
+    TWO_BATCHES,
+    Configuration,
+    search,
+)
+from tests.spark.model.record_sink import RecordSink
+from tests.spark.model.world import Budget
+
+
+@pytest.mark.parametrize("configuration", SMALL, ids=str)
+def test_no_order_of_events_breaks_a_promise(configuration: Configuration) -> None:
+    found = search(configuration)
+    print(found)  # noqa: T201 - the trace, for whoever has broken it
+    assert found.violation is None, str(found)
+    assert found.is_exhaustive
+
+
+def test_without_faults_there_is_little_choice() -> None:
+    """Nothing goes wrong: one way through, and the query ends."""
+    found = search(Configuration(GROUP, TWO_BATCHES, Budget()))
+    assert found.violation is None
+    assert found.states < 50
+
+
+# What A-record cannot promise, and A-group can. The query then stops with DECIDED_MEMBER_LOST, or
+# goes on where an operator says so; it never goes on by itself with a part of a batch.
+
+
+@pytest.mark.parametrize(
+    ("sink", "budget"),
+    [
+        pytest.param(RecordSink(two_phase=False), Budget(timeouts=1), id="times-out-once-decided"),
+        pytest.param(RECORD, Budget(copies=1), id="initialised-late-once-decided"),
+        pytest.param(
+            RECORD, Budget(crashes=1, rests=1), id="its-id-expires-between-its-end-and-DONE"
+        ),
+    ],
+)
+def test_known_exposure_a_record_loses_a_decided_member(sink: RecordSink, budget: Budget) -> None:
+    found = search(Configuration(sink, ONE_BY_ONE, budget))
+    assert found.violation == "the query comes to no end", str(found)
+
+
+@pytest.mark.parametrize(
+    "budget", [Budget(timeouts=1), Budget(copies=1), Budget(crashes=1, rests=1)]
+)
+def test_a_group_has_none_of_these_exposures(budget: Budget) -> None:
+    found = search(Configuration(GROUP, ONE_BY_ONE, budget))
+    assert found.violation is None, str(found)

@@ -1,0 +1,160 @@
+"""A small Spark beside a model broker: what is on disk, who lives, what is under way."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from oncelog_client.spark.sink.ids import ProcessIds
+from oncelog_client.spark.sink.messages import Plan, TaskMessage
+from oncelog_client.spark.sink.steps import Generation
+
+from .broker import Broker
+from .requests import Reply, Request
+from .sinks import Asks
+
+
+class Phase(Enum):
+    """Where a query stands within a micro-batch."""
+
+    BEGIN = "begin"
+    PLAN = "plan"
+    RUN = "run"
+    COMMIT = "commit"
+    LOG = "log"
+    ABORT = "abort"
+    FAILED = "failed"
+    FINISHED = "finished"
+
+    # Enum's own goes by the name.
+    __hash__ = object.__hash__
+
+
+class Call(NamedTuple):
+    """A machine of the sink with what it has heard so far."""
+
+    asks: Asks
+    replies: tuple[Reply, ...] = ()
+
+    @property
+    def request(self) -> Request:
+        return self.asks.requests[len(self.replies)]
+
+
+class Driver(NamedTuple):
+    """A run of the query. `process` plans, of those of its `session`; `begun` is what it remembered
+    when it began to. Not `is_current`: nobody knows that it still lives."""
+
+    number: int
+    query_id: str
+    batch_id: int
+    phase: Phase = Phase.BEGIN
+    is_current: bool = True
+    session: int = 0
+    process: int = 0
+    begun: Generation | None = None
+    call: Call | None = None
+    plan: Plan | None = None
+    messages: tuple[TaskMessage | None, ...] = ()
+
+    def __str__(self) -> str:
+        zombie = "" if self.is_current else " (zombie)"
+        return f"driver {self.number}{zombie}, batch {self.batch_id}"
+
+
+class Task(NamedTuple):
+    """One attempt: `call` while it works, then its `message`."""
+
+    driver: int
+    batch_id: int
+    partition: int
+    attempt: int
+    process: int
+    call: Call | None = None
+    message: TaskMessage | None = None
+
+    def __str__(self) -> str:
+        which = f"{self.driver}/{self.batch_id}.{self.partition}.{self.attempt}"
+        return f"task {which} in process {self.process}"
+
+
+class Budget(NamedTuple):
+    """How often what makes the number of orders explode may still happen.
+
+    `crashes`: the driver is killed, or cut off and replaced. `attempts`: of tasks, beside the
+    first. `losses`: of a request or its answer. `copies`: a request that the network brings a
+    second time, later. `timeouts`: of a transaction. `rests`: the query stands still for longer
+    than anything that rests is kept. `switches`: planning goes to another Python process, or to
+    one that was there before. `restarts`: an operator starts the query again after it has failed.
+    `heirs`: of those that come after another, who have its Python processes, as they are in the
+    same session. `checkpoints`: lost.
+    """
+
+    crashes: int = 0
+    attempts: int = 0
+    losses: int = 0
+    copies: int = 0
+    timeouts: int = 0
+    rests: int = 0
+    switches: int = 0
+    restarts: int = 0
+    heirs: int = 0
+    checkpoints: int = 0
+
+
+class Checkpoint(NamedTuple):
+    """Spark's, on disk. `planned` and `committed`: the last batch in its `offsets` and in its
+    `commits`, -1 for none."""
+
+    query_id: str
+    planned: int = -1
+    committed: int = -1
+
+
+Session = tuple[Generation | None, ...]
+
+
+class World(NamedTuple):
+    """`sessions`: what the driver's Python processes in each of them have begun. `held`: requests
+    that the network will bring once more. `processes`: those of the executors."""
+
+    broker: Broker
+    checkpoint: Checkpoint
+    drivers: tuple[Driver, ...]
+    budget: Budget
+    sessions: tuple[Session, ...]
+    tasks: tuple[Task, ...] = ()
+    held: tuple[Request, ...] = ()
+    processes: tuple[ProcessIds, ...] = ()
+
+    def having(self, before: Driver, after: Driver) -> World:
+        """With a driver that has moved on."""
+        drivers = tuple(after if one is before else one for one in self.drivers)
+        return self._replace(drivers=drivers)
+
+    def remembering(self, driver: Driver, begun: Generation | None) -> World:
+        """With that in the memory of the process in which the driver plans."""
+        session = list(self.sessions[driver.session])
+        session[driver.process] = begun
+        sessions = list(self.sessions)
+        sessions[driver.session] = tuple(session)
+        return self._replace(sessions=tuple(sessions))
+
+    def without(self, driver: Driver) -> World:
+        return self._replace(drivers=tuple(one for one in self.drivers if one is not driver))
+
+
+class Size(NamedTuple):
+    """How much is to be done: `batches` of so many `partitions` each, of which `empty` have no
+    rows; by drivers with so many Python `processes`."""
+
+    batches: int
+    partitions: int
+    processes: int = 1
+    empty: frozenset[tuple[int, int]] = frozenset()
+
+
+def beginning(budget: Budget, size: Size) -> World:
+    """A query with a new checkpoint."""
+    sessions = ((None,) * size.processes,)
+    return World(Broker(), Checkpoint("q0", planned=0), (Driver(0, "q0", 0),), budget, sessions)
