@@ -21,5 +21,5 @@ def test_the_patch_can_be_applied_once_and_is_python(mutant: Mutant) -> None:
 
 
 def test_every_mutant_that_one_broker_can_have_is_there() -> None:
-    names = {mutant.name.rstrip("abc") for mutant in MUTANTS}
+    names = {mutant.name.rstrip("abc") for mutant in MUTANTS if mutant.name.startswith("M")}
     assert names == {f"M{number}" for number in range(1, 31)} - ELSEWHERE

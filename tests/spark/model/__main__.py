@@ -31,7 +31,7 @@ def _nothing(world: World) -> tuple[()]:
 def main(states: int, jobs: int, small: bool, only: str) -> None:
     total = 0
     wanted = [one for one in (SMALL if small else LARGE) if only in str(one)]
-    with ProcessPoolExecutor(jobs, max_tasks_per_child=1) as pool:
+    with ProcessPoolExecutor(jobs) as pool:
         for one, found in zip(wanted, pool.map(look, wanted, [states] * len(wanted)), strict=True):
             total += found.states
             click.echo(f"{one!s:60} {found}")

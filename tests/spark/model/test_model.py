@@ -6,6 +6,20 @@ from __future__ import annotations
 
 import pytest
 
+from oncelog_client.spark.sink import planning
+from oncelog_client.spark.sink.messages import CommitKind, Intent
+from oncelog_client.spark.sink.steps import (
+    Answer,
+    Done,
+    Fence,
+    Fenced,
+    Open,
+    Outdated,
+    Planned,
+    Raised,
+    Stored,
+)
+from oncelog_client.values import TransactionMember
 from tests.spark.model.configurations import (
     GROUP,
     ONE_BY_ONE,
@@ -59,3 +73,32 @@ def test_known_exposure_a_record_loses_a_decided_member(sink: RecordSink, budget
 def test_a_group_has_none_of_these_exposures(budget: Budget) -> None:
     found = search(Configuration(GROUP, ONE_BY_ONE, budget))
     assert found.violation is None, str(found)
+
+
+def test_generations_grow_slowly_where_two_drivers_begin_at_once_and_a_lost_state_is_found() -> (
+    None
+):
+    """They have 31 bits for the sink's whole life."""
+    assert _fences(refused_below=0, overtaken=planning.MOST_TAKEOVERS // 2) < 100
+    assert _fences(refused_below=1 << 20, overtaken=0) < 1 << 22
+
+
+def _fences(*, refused_below: int, overtaken: int) -> int:
+    """The generation with which a planning ends that was refused all those below a number, and
+    overtaken at OPEN so often."""
+    nothing, parent = Stored(None), TransactionMember("S", 1, 0)
+    state, command = planning.begin(Intent("S", CommitKind.GROUP), None)
+    while not isinstance(command, Planned):
+        answer: Answer = nothing
+        match command:
+            case Fence(_, generation):
+                answer = Fenced(parent) if generation >= refused_below else Outdated()
+                newest = generation
+            case Open():
+                answer = Outdated() if overtaken else Done()
+                # The other one has not opened its generation yet.
+                refused_below = newest + 1 if overtaken else refused_below
+                overtaken -= 1
+        state, command = planning.step(state, answer)
+        assert not isinstance(command, Raised)
+    return newest

@@ -1,0 +1,128 @@
+"""Named defects of the Spark sink's machines: each breaks one thing that the protocol's proof rests
+on. The model of `tests/spark/model` finds them, and prints a shortest trace."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_SINK: Final = "client/oncelog_client/spark/sink"
+_MODEL: Final = ("tests/spark/model/test_model.py",)
+
+SINK_MUTANTS: Final = (
+    Mutant(
+        "S1",
+        "ids of task attempts are the same in every generation",
+        f"{_SINK}/ids.py",
+        '    return f"{plan.sink_id}/{plan.generation}/{name}"\n',
+        '    return f"{plan.sink_id}/0/{name}"\n',
+        _MODEL,
+    ),
+    Mutant(
+        "S2",
+        "a COMMIT record without DONE counts as done",
+        f"{_SINK}/planning.py",
+        "    unfinished = answer.unfinished\n    if unfinished is not None:\n",
+        "    unfinished = answer.unfinished\n"
+        "    if unfinished is not None:\n"
+        "        settled = unfinished.state\n"
+        "        return _open(replace(state, stored=settled, done=settled.offset))\n"
+        "    if unfinished is not None:\n",
+        _MODEL,
+    ),
+    Mutant(
+        "S3",
+        "the state that counts is read before the fence",
+        f"{_SINK}/planning.py",
+        "    return _fence(state, max(newest + 1, state.number + (1 << state.refused) - 1))\n"
+        "\n\n"
+        "def _fence(state: Planning, number: int) -> Next:\n"
+        "    state = replace(state, phase=Phase.FENCE, number=number, begun=None)\n"
+        "    return state, Fence(Step.PLAN_FENCE, number)\n"
+        "\n\n"
+        "def _fenced(state: Planning, answer: Fenced) -> Next:\n",
+        "    state = replace(state, stored=stored, open_ids=answer.open_ids, done=done)\n"
+        "    return _fence(state, max(newest + 1, state.number + (1 << state.refused) - 1))\n"
+        "\n\n"
+        "def _fence(state: Planning, number: int) -> Next:\n"
+        "    state = replace(state, phase=Phase.FENCE, number=number, begun=None)\n"
+        "    return state, Fence(Step.PLAN_FENCE, number)\n"
+        "\n\n"
+        "def _fenced(state: Planning, answer: Fenced) -> Next:\n"
+        "    return _open(replace(state, parent=answer.parent, refused=0))\n",
+        _MODEL,
+    ),
+    Mutant(
+        "S4",
+        "a driver that is fenced goes on",
+        f"{_SINK}/committing.py",
+        "    (Phase.DECIDE, Outdated): _fenced,\n",
+        "    (Phase.DECIDE, Outdated): _decided,\n",
+        _MODEL,
+    ),
+    Mutant(
+        "S5",
+        "Python processes share their ids",
+        f"{_SINK}/ids.py",
+        '        return taken, member_id(plan, f"{self.process}.{used}")\n',
+        '        return taken, member_id(plan, f"p.{used}")\n',
+        _MODEL,
+    ),
+    Mutant(
+        "S6",
+        "abort gives up what was decided too",
+        f"{_SINK}/aborting.py",
+        "    stored = answer.state\n    return (\n",
+        "    stored = answer.state\n    return False and (\n",
+        _MODEL,
+    ),
+    Mutant(
+        "S7",
+        "batches that are done are not known",
+        f"{_SINK}/admission.py",
+        "        return stored.offset\n",
+        "        return 0\n",
+        _MODEL,
+    ),
+    Mutant(
+        "S8",
+        "the parent keeps its epoch from one batch to the next",
+        f"{_SINK}/planning.py",
+        "    if state.intent.kind is CommitKind.GROUP:\n        return replace(state, phase=",
+        "    if False:\n        return replace(state, phase=",
+        _MODEL,
+    ),
+    Mutant(
+        "S9",
+        "another attempt of a task has the same id",
+        f"{_SINK}/ids.py",
+        "        taken = ProcessIds(self.process, *batch, used + 1, self.late)\n",
+        "        taken = ProcessIds(self.process, *batch, used, self.late)\n",
+        _MODEL,
+    ),
+    Mutant(
+        "S10",
+        "the janitor ends transactions of newer generations too",
+        f"{_SINK}/planning.py",
+        "        and number <= state.number\n",
+        "        and number >= 0\n",
+        _MODEL,
+    ),
+    Mutant(
+        "S11",
+        "a member that is gone counts as decided",
+        f"{_SINK}/committing.py",
+        "    (Phase.DECIDE, MemberGone): _gone,\n",
+        "    (Phase.DECIDE, MemberGone): _decided,\n",
+        _MODEL,
+    ),
+    Mutant(
+        "S12",
+        "a generation that is refused doubles the next one",
+        f"{_SINK}/planning.py",
+        "    return _fence(state, max(newest + 1, state.number + (1 << state.refused) - 1))\n",
+        "    return _fence(state, max(newest + 1, 2 * state.number))\n",
+        _MODEL,
+    ),
+)
