@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Iterable, Iterator
 from itertools import pairwise
+from typing import cast
 
 import pyarrow as pa
 import pytest
@@ -56,7 +57,7 @@ async def partition(address: str) -> AsyncIterator[TopicPartition]:
 
 
 def settings(address: str, poll_timeout_ms: int = TIMEOUT_MS, **more: object) -> ReadSettings:
-    given: ConsumerSettings = {"isolation_level": "read_committed", **more}  # type: ignore[typeddict-item]
+    given = cast(ConsumerSettings, {"isolation_level": "read_committed", **more})
     return ReadSettings(consumer=consumer_config(address, given), poll_timeout_ms=poll_timeout_ms)
 
 

@@ -48,9 +48,8 @@ async def test_rows_of_many_batches_and_partitions_are_all_there_and_in_order_by
         for start in range(0, 20_000, 1_000):
             await sender.send(rows(start, start + 1_000))
         await producer.commit_transaction()
-    values = await read_values(address, topic, committed=True)
-    assert len(values) == 20_000
-    assert sorted(values, key=bytes) == [b"%050d" % number for number in range(20_000)]  # type: ignore[arg-type]
+    values = [value or b"" for value in await read_values(address, topic, committed=True)]
+    assert sorted(values) == [b"%050d" % number for number in range(20_000)]
 
 
 async def test_topics_of_a_column_are_each_asked_for_once(address: str) -> None:
