@@ -1,0 +1,43 @@
+"""Headers of many records at once."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncelog_client.spark.source.header_column import HEADERS, headers_column, plain_headers
+from oncelog_client.spark.source.record_columns import Body, Unusual, find
+from oncelog_protocol.records.record import EncodedRecords, NewRecord
+
+VALUES = st.none() | st.binary(max_size=100)
+ROWS = st.lists(st.lists(st.tuples(st.text(max_size=5), VALUES), max_size=5), min_size=1)
+
+
+def column_of(rows: list[list[tuple[str, bytes | None]]]) -> list[object]:
+    body = bytes(EncodedRecords.of([NewRecord(0, None, None, row) for row in rows]).body)
+    column = headers_column(body, find(body, [Body(0, len(body), len(rows))]))
+    column.validate(full=True)
+    assert column.type == HEADERS
+    return column.to_pylist()  # type: ignore[no-any-return]
+
+
+@given(ROWS)
+def test_a_row_has_its_headers_in_their_order_or_null(
+    rows: list[list[tuple[str, bytes | None]]],
+) -> None:
+    assert column_of(rows) == [plain_headers(row) for row in rows]
+
+
+def test_what_is_left_to_the_ordinary_decoder() -> None:
+    with pytest.raises(Unusual, match="not UTF-8"):
+        column_of([[("\udcff", b"a key of any bytes")]])
+    with pytest.raises(Unusual, match="count"):
+        column_of([[("h", None)] * 100])
+
+
+def test_a_key_that_is_not_utf8_has_the_replacement_character() -> None:
+    assert plain_headers([("a\udcffb", None)]) == [
+        {"key": "a\N{REPLACEMENT CHARACTER}b", "value": None}
+    ]
+    assert plain_headers([]) is None
