@@ -8,12 +8,14 @@ import sys
 
 import pytest
 
+from oncelog_client.spark.data_source import OncelogDataSource
 from oncelog_client.spark.worker_socket import PromptWorker
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="an option of Linux")
 
 
-def test_a_task_that_arrives_makes_the_connections_of_its_process_acknowledge_at_once() -> None:
+@pytest.mark.parametrize("arriving", [PromptWorker(), OncelogDataSource({})], ids=["task", "plan"])
+def test_what_arrives_makes_the_connections_of_its_process_prompt(arriving: object) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()) as jvm,
@@ -21,7 +23,8 @@ def test_a_task_that_arrives_makes_the_connections_of_its_process_acknowledge_at
     ):
         for connection in (jvm, worker):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
-        assert isinstance(pickle.loads(pickle.dumps(PromptWorker())), PromptWorker)
+        assert isinstance(pickle.loads(pickle.dumps(arriving)), type(arriving))
         assert worker.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK) == 1
+        assert worker.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
         worker.sendall(b"still open")
         assert jvm.recv(100) == b"still open"

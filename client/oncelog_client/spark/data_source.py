@@ -8,6 +8,7 @@ from pyspark.sql.datasource import DataSource
 
 from .options import Options
 from .requirements import check_pyspark
+from .worker_socket import PromptWorker
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -32,6 +33,8 @@ class OncelogDataSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         check_pyspark()
         super().__init__(options)
+        # Spark pickles it for the processes that plan and commit.
+        self._worker = PromptWorker()
 
     @classmethod
     def name(cls) -> str:
