@@ -15,6 +15,7 @@ from oncelog_client import (
     Producer,
     TopicPartition,
 )
+from oncelog_client.config import IsolationLevel
 
 DEADLINE_S: Final = 30.0
 
@@ -83,8 +84,8 @@ class Topics:
         """All records that can be read now, by topic, partition and offset."""
 
         async def read() -> list[ConsumerRecord]:
-            level = "read_committed" if committed else "read_uncommitted"
-            async with Consumer(self.bootstrap, isolation_level=level) as consumer:  # type: ignore[arg-type]
+            level: IsolationLevel = "read_committed" if committed else "read_uncommitted"
+            async with Consumer(self.bootstrap, isolation_level=level) as consumer:
                 partitions = [
                     TopicPartition(topic, row.partition)
                     for topic in topics
@@ -109,8 +110,8 @@ class Topics:
         """By partition: the last stable offset, or else the high watermark."""
 
         async def ends() -> dict[int, int]:
-            level = "read_committed" if committed else "read_uncommitted"
-            async with Consumer(self.bootstrap, isolation_level=level) as consumer:  # type: ignore[arg-type]
+            level: IsolationLevel = "read_committed" if committed else "read_uncommitted"
+            async with Consumer(self.bootstrap, isolation_level=level) as consumer:
                 rows = await consumer.partitions_for(topic)
                 found = await consumer.end_offsets(
                     [TopicPartition(topic, row.partition) for row in rows]

@@ -242,7 +242,7 @@ class _Draft:
 
     def _partitions_of(self, topic_id: bytes) -> dict[int, PartitionImage]:
         if self._partitions is None:
-            self._partitions = dict(self._old._partitions)  # type: ignore[arg-type]  # dict of Mapping
+            self._partitions = dict(self._old._partitions)  # type: ignore[arg-type]  # a copy
         if topic_id not in self._own:
             self._own.add(topic_id)
             self._partitions[topic_id] = dict(self._partitions.get(topic_id, _EMPTY))
