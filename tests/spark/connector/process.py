@@ -67,9 +67,12 @@ class SparkProcess:
 
     def call(self, operation: str, *, timeout_s: float = CALL_TIMEOUT_S, **fields: Any) -> Any:
         """What the operation returns. Raises SparkError, SparkHangs."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"operation": operation, "fields": fields}) + "\n")
-        self._process.stdin.flush()
+        stdin = self._process.stdin
+        assert stdin is not None
+        if stdin.closed:
+            raise SparkHangs(f"{operation}: Spark was ended as it did not answer before")
+        stdin.write(json.dumps({"operation": operation, "fields": fields}) + "\n")
+        stdin.flush()
         try:
             line = self._answers.get(timeout=timeout_s)
         except queue.Empty:
