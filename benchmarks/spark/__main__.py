@@ -61,7 +61,7 @@ def main() -> int:
             benches = [
                 Bench(name, party, broker, port, pace, TOPICS) for name, party in parties.items()
             ]
-            fill(benches[0], say)
+            fill(benches[0], args.rows, say)
             measured = run(benches, args.rows, rounds, say)
     except ConnectorUnavailable as reason:
         print(f"the bench cannot run: {reason}", file=sys.stderr)
@@ -108,10 +108,12 @@ def _said(figures: Figures) -> str:
     return f"{figures[MS_FIGURE]:,.0f} ms, {rate}" if MS_FIGURE in figures else rate
 
 
-def fill(bench: Bench, say: Callable[[str], None]) -> None:
-    """The topics that all sources read, written by the first party's sink."""
+def fill(bench: Bench, names: list[str], say: Callable[[str], None]) -> None:
+    """The topics that these loads read, written by the first party's sink."""
     rows = bench.pace.rows
     for size, topic in bench.topics.items():
+        if size != KB and "read100" not in names:
+            continue
         options = bench.sink() | {"topic": topic}
         bench.call("batch_write", rows=rows, bytes=size, options=options)
         say(f"{topic}: {rows:,} rows")

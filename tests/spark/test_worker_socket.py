@@ -24,7 +24,8 @@ def test_what_arrives_makes_the_connections_of_its_process_prompt(arriving: obje
         for connection in (jvm, worker):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
         assert isinstance(pickle.loads(pickle.dumps(arriving)), type(arriving))
-        assert worker.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK) == 1
+        for option in (socket.TCP_QUICKACK, socket.TCP_NODELAY):
+            assert worker.getsockopt(socket.IPPROTO_TCP, option) == 1
         assert worker.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
         worker.sendall(b"still open")
         assert jvm.recv(100) == b"still open"

@@ -51,6 +51,7 @@ def _is_prompt(file: int, option: int) -> bool:
                 return False
             connection.setsockopt(socket.IPPROTO_TCP, option, 1)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError:
         # Closed meanwhile.
         return False
