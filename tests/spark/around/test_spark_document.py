@@ -66,23 +66,33 @@ def test_columns_are_those_of_the_code() -> None:
     } == types
 
 
+def programs() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", DOCUMENT, flags=re.DOTALL)
+
+
+def with_other(program: str, *replacements: tuple[str, str]) -> str:
+    """The program with names of the test's own in the place of those in the document."""
+    for stands, here in replacements:
+        assert stands in program
+        program = program.replace(stands, here)
+    return program
+
+
 def test_the_first_program_runs_as_it_stands(
     spark: SparkSession, topics: Topics, name: str, checkpoint: str
 ) -> None:
-    (program, *_) = re.findall(r"```python\n(.*?)```", DOCUMENT, flags=re.DOTALL)
     lengths = f"lengths-of-{name}"
     topics.create_all([name, lengths])
     topics.append(name, [b"every", b"word", b"once"])
-    for stands, here in (
+    program = with_other(
+        programs()[0],
         ("localhost:9092", topics.bootstrap),
         ('"words"', f'"{name}"'),
         ('"lengths"', f'"{lengths}"'),
         ("/tmp/checkpoints/lengths", checkpoint),
         ("query.awaitTermination()", "query.processAllAvailable()"),
         ("addListener(ProgressListener())", "addListener(listener := ProgressListener())"),
-    ):
-        assert stands in program
-        program = program.replace(stands, here)
+    )
     names: dict[str, Any] = {}
     try:
         exec(compile(program, "docs/spark.md", "exec"), names)
@@ -90,3 +100,32 @@ def test_the_first_program_runs_as_it_stands(
         spark.streams.removeListener(names["listener"])
     read = sorted((record.key, record.value) for record in topics.read(lengths))
     assert read == [(b"every", b"5"), (b"once", b"4"), (b"word", b"4")]
+
+
+def test_update_mode_works_as_it_is_written(
+    spark: SparkSession, topics: Topics, name: str, checkpoint: str
+) -> None:
+    totals = f"totals-of-{name}"
+    topics.create_all([name, totals], partitions=1)
+    words = (
+        spark.readStream.format("oncelog")
+        .option("kafka.bootstrap.servers", topics.bootstrap)
+        .option("subscribe", name)
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+    counts = words.groupBy(words.value.alias("key")).count()
+    names = {"totals": counts.select("key", counts["count"].cast("string").alias("value"))}
+    program = with_other(
+        next(one for one in programs() if "foreachBatch" in one),
+        ("localhost:9092", topics.bootstrap),
+        ('"totals"', f'"{totals}"'),
+        ("/tmp/checkpoints/totals", checkpoint),
+    )
+    exec(compile(program, "docs/spark.md", "exec"), names)
+    query: Any = names["query"]
+    for word in (b"once", b"twice", b"twice"):
+        topics.append(name, [word])
+        query.processAllAvailable()
+    read = [(record.key, record.value) for record in topics.read(totals)]
+    assert read == [(b"once", b"1"), (b"twice", b"1"), (b"twice", b"2")]
