@@ -61,23 +61,16 @@ torture: $(READY)  ## ROUNDS=2, or until KILLS=200 of the broker, of a copy loop
 simulate: $(READY)  ## SEEDS=1000 worlds with faults drawn from their number, or one SEED=7 again
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --processes 2)
 
-mutants: $(READY)  ## 28 named defects, one at a time, and which test finds each; ONLY="M3 M7"
+mutants: $(READY)  ## 41 named defects, one at a time, and which test finds each; ONLY="M3 M7"
 	$(BIN)/python -m tests.mutants $(if $(ONLY),--only "$(ONLY)")
 
-explore: $(READY)  ## every order of the steps of two producers and a coordinator: two million states, 6 min
+explore: $(READY)  ## every order of the steps of small worlds, 30 min; WORLD=broker (6 min) or WORLD=spark
+ifneq ($(WORLD),spark)
 	$(BIN)/python -m tests.exploration
-
-test-connector: $(READY) $(CONNECTOR)  ## Spark's own Kafka connector against oncelog (Java 17, Maven)
-	$(BIN)/python -m pytest tests/spark/connector
-
-test-pyspark: $(READY)  ## our Spark format with another PySpark, V=4.2.1 unless said (Java 17)
-	mkdir -p build
-	echo pyspark==$(V) > build/pyspark-$(V).txt
-	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/pyspark-$(V)
-	VIRTUAL_ENV=build/pyspark-$(V) $(BIN)/uv pip install --quiet --no-verify-hashes \
-	    -r requirements/dev.txt --override build/pyspark-$(V).txt
-	VIRTUAL_ENV=build/pyspark-$(V) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
-	build/pyspark-$(V)/bin/python -m pytest tests/spark/source tests/spark/sink tests/spark/around
+endif
+ifneq ($(WORLD),broker)
+	$(BIN)/python -m tests.spark.model
+endif
 
 image-test: $(READY)  ## build the image, run it with podman-compose, kill it, count what is left
 	$(BIN)/python -m tests.image
