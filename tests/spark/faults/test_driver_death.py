@@ -1,0 +1,101 @@
+"""Drivers that are killed while they commit, and drivers that only seem to be dead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.driver import Driver
+from tests.spark.faults.conftest import RECORD
+from tests.spark.faults.running import append_purchases, audited, run
+from tests.spark.pipeline import Pipeline
+from tests.spark.processes import kill, orphan
+
+BEFORE_DECISION = "commit.decide.before"
+# What is decided is visible; Spark's own log does not know of it.
+AFTER_DECISION = "commit.decide.after"
+
+
+@pytest.fixture
+def driver(has_java: None, tmp_path: Path) -> Iterator[Driver]:
+    """A driver of the test's own. Its pipeline has run once: the next batch is an ordinary one."""
+    with Driver(tmp_path / "driver") as running:
+        yield running
+
+
+@pytest.mark.parametrize("point", [BEFORE_DECISION, AFTER_DECISION])
+def test_a_driver_killed_inside_commit_is_succeeded_by_another(
+    spark: SparkSession, pipeline: Pipeline, driver: Driver, point: str
+) -> None:
+    with audited(pipeline) as audit:
+        append_purchases(pipeline, 2)
+        assert driver.run(pipeline) is None
+        append_purchases(pipeline, 12)
+        driver.fail_points.pause(point)
+        driver.begin(pipeline)
+        committing = driver.fail_points.wait_for(point)
+        driver.kill()
+        kill(committing)
+        assert run(pipeline, spark) is None
+        audit.assert_exactly_once(14)
+
+
+@pytest.mark.parametrize("point", ["commit.decide.after", "commit.done.after"])
+def test_so_is_one_that_decides_by_a_record(
+    spark: SparkSession, pipeline: Pipeline, driver: Driver, point: str
+) -> None:
+    record = pipeline._replace(options=RECORD)
+    with audited(record) as audit:
+        append_purchases(record, 2)
+        assert driver.run(record) is None
+        append_purchases(record, 12)
+        driver.fail_points.pause(point)
+        driver.begin(record)
+        committing = driver.fail_points.wait_for(point)
+        driver.kill()
+        kill(committing)
+        assert run(record, spark) is None
+        audit.assert_exactly_once(14, atomic=False)
+
+
+@pytest.mark.parametrize("point", [BEFORE_DECISION, AFTER_DECISION])
+def test_what_a_dead_driver_was_about_to_do_comes_too_late(
+    spark: SparkSession, pipeline: Pipeline, driver: Driver, point: str
+) -> None:
+    """The JVM is gone, its process that commits was only paused, and goes on once the successor is
+    far ahead."""
+    with audited(pipeline) as audit:
+        append_purchases(pipeline, 2)
+        assert driver.run(pipeline) is None
+        append_purchases(pipeline, 12)
+        driver.fail_points.pause(point)
+        driver.begin(pipeline)
+        orphan(driver.fail_points.wait_for(point))
+        driver.kill()
+        assert run(pipeline, spark) is None
+        driver.fail_points.resume(point)
+        append_purchases(pipeline, 4)
+        assert run(pipeline, spark) is None
+        audit.assert_exactly_once(18)
+
+
+def test_of_two_drivers_on_one_checkpoint_the_newer_goes_on(
+    spark: SparkSession, pipeline: Pipeline, driver: Driver
+) -> None:
+    with audited(pipeline) as audit:
+        append_purchases(pipeline, 2)
+        assert driver.run(pipeline) is None
+        append_purchases(pipeline, 12)
+        driver.fail_points.pause(BEFORE_DECISION)
+        driver.begin(pipeline)
+        driver.fail_points.wait_for(BEFORE_DECISION)
+        assert run(pipeline, spark) is None
+        driver.fail_points.resume(BEFORE_DECISION)
+        error = driver.outcome()
+        assert error is not None
+        append_purchases(pipeline, 4)
+        assert run(pipeline, spark) is None
+        audit.assert_exactly_once(18)
