@@ -1,0 +1,19 @@
+"""Sinks on Apache Kafka, whose batches are decided by a record: a process dies before and after
+every step of the protocol, and the query is started again from its checkpoint."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_client.spark.sink.messages import CommitKind
+from oncelog_client.spark.sink.steps import STEPS, Step
+from tests.spark.faults.line import Line
+
+pytestmark = pytest.mark.parametrize("lines", ["kafka"], indirect=True)
+
+
+@pytest.mark.parametrize("step", [step for step in STEPS if CommitKind.RECORD in STEPS[step]])
+def test_killed_before_and_after_a_step_every_row_is_there_once(line: Line, step: Step) -> None:
+    line.kill_at(step, "before")
+    line.kill_at(step, "after")
+    line.go_on()

@@ -1,0 +1,23 @@
+"""Sinks on oncelog whose batches are decided by a record, as on any other broker: a process dies
+before and after the steps that these have beside or instead of those of a decision for all."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_client.spark.sink.messages import CommitKind
+from oncelog_client.spark.sink.steps import STEPS, Step
+from tests.spark.faults.line import Line
+
+pytestmark = pytest.mark.parametrize("lines", ["record"], indirect=True)
+
+# Where to decide means something else; all other steps are shared, and killed at by their names in
+# test_group_steps.py (oncelog) and test_kafka_steps.py (by a record).
+OWN = [step for step in STEPS if STEPS[step] == {CommitKind.RECORD} or step is Step.COMMIT_DECIDE]
+
+
+@pytest.mark.parametrize("step", OWN)
+def test_killed_before_and_after_a_step_every_row_is_there_once(line: Line, step: Step) -> None:
+    line.kill_at(step, "before")
+    line.kill_at(step, "after")
+    line.go_on()
