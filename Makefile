@@ -72,6 +72,18 @@ ifneq ($(WORLD),broker)
 	$(BIN)/python -m tests.spark.model
 endif
 
+test-connector: $(READY) $(CONNECTOR)  ## Spark's own Kafka connector against oncelog (Java 17, Maven)
+	$(BIN)/python -m pytest tests/spark/connector
+
+test-pyspark: $(READY)  ## our Spark format with another PySpark, V=4.2.1 unless said (Java 17)
+	mkdir -p build
+	echo pyspark==$(V) > build/pyspark-$(V).txt
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/pyspark-$(V)
+	VIRTUAL_ENV=build/pyspark-$(V) $(BIN)/uv pip install --quiet --no-verify-hashes \
+	    -r requirements/dev.txt --override build/pyspark-$(V).txt
+	VIRTUAL_ENV=build/pyspark-$(V) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	build/pyspark-$(V)/bin/python -m pytest tests/spark/source tests/spark/sink tests/spark/around
+
 image-test: $(READY)  ## build the image, run it with podman-compose, kill it, count what is left
 	$(BIN)/python -m tests.image
 
