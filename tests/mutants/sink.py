@@ -103,14 +103,6 @@ SINK_MUTANTS: Final = (
     ),
     Mutant(
         "S10",
-        "the janitor ends transactions of newer generations too",
-        f"{_SINK}/planning.py",
-        "        and number <= state.number\n",
-        "        and number >= 0\n",
-        _MODEL,
-    ),
-    Mutant(
-        "S11",
         "a member that is gone counts as decided",
         f"{_SINK}/committing.py",
         "    (Phase.DECIDE, MemberGone): _gone,\n",
@@ -118,7 +110,7 @@ SINK_MUTANTS: Final = (
         _MODEL,
     ),
     Mutant(
-        "S12",
+        "S11",
         "a generation that is refused doubles the next one",
         f"{_SINK}/planning.py",
         "    return _fence(state, max(newest + 1, state.number + (1 << state.refused) - 1))\n",

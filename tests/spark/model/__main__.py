@@ -24,7 +24,7 @@ def _nothing(world: World) -> tuple[()]:
 
 
 @click.command(help=__doc__)
-@click.option("--states", default=2_000_000, show_default=True, help="At most, per configuration.")
+@click.option("--states", default=1_000_000, show_default=True, help="At most, per configuration.")
 @click.option("--jobs", default=2, show_default=True)
 @click.option("--small", is_flag=True, help="Those of each test run instead.")
 @click.option("--only", default="", help="Those whose name has this in it.")
