@@ -1,7 +1,8 @@
 """A broker as the sink meets it: transactions of a group, the group's offset, the sink's log, and
 the rows that a read_committed reader sees. Linearizable: a request is one step.
 
-Whether it answers as the real coordinator does is a test of its own.
+Written from the KIPs. That the real coordinator answers likewise is
+not compared here: `tests/spark/sink`, `record_commit` and `faults` run the machines against it.
 """
 
 from __future__ import annotations
