@@ -1,4 +1,4 @@
-"""What the documents say of the tests is true: every test that they name is there."""
+"""What the documents and the Makefile say is true: what they name is there."""
 
 from __future__ import annotations
 
@@ -39,3 +39,10 @@ def test_the_promises_name_their_tests() -> None:
 
 def _has(path: Path, name: str) -> bool:
     return path.is_file() and re.search(rf"def {name}\b", path.read_text()) is not None
+
+
+def test_every_target_that_is_no_file_has_a_rule() -> None:
+    """Without one, make says that nothing is to be done, and CI goes on."""
+    makefile = (TESTS.parent / "Makefile").read_text(encoding="utf-8")
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    assert set(phony.split()) == set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE))
