@@ -126,9 +126,13 @@ class Copier:
                     place.offset = max(place.offset, 0)
                     self._consumer.seek(place)
                 return
-            except KafkaException:
-                # The broker is away, or a rebalance took the partition: what is left is rewound.
-                self._consumer.poll(0)
+            except KafkaException as error:
+                if error.args[0].fatal():
+                    raise
+                # The broker is away, or a rebalance took the partition: what is left is rewound. A
+                # fatal error is told once, to whoever polls.
+                message = self._consumer.poll(0)
+                self._look_for_fatal([] if message is None else [message])
                 assigned = self._consumer.assignment()
 
 
