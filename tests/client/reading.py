@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from oncelog_client import Consumer, ConsumerRecord, Producer, TopicPartition
+from oncelog_client.config import IsolationLevel
 
 DEADLINE_S = 20.0
 
@@ -30,8 +31,8 @@ async def read(consumer: Consumer, count: int) -> list[ConsumerRecord]:
 
 async def read_values(bootstrap: str, topic: str, *, committed: bool) -> list[bytes | None]:
     """All values of a topic that can be read now, partition by partition."""
-    level = "read_committed" if committed else "read_uncommitted"
-    async with Consumer(bootstrap, isolation_level=level) as consumer:  # type: ignore[arg-type]
+    level: IsolationLevel = "read_committed" if committed else "read_uncommitted"
+    async with Consumer(bootstrap, isolation_level=level) as consumer:
         partitions = await partitions_of(consumer, topic)
         ends = await consumer.end_offsets(partitions)
         await consumer.assign(partitions)

@@ -20,13 +20,7 @@ from oncelog_client import (
 from oncelog_client.admin import ConfigSource
 from oncelog_protocol.errors import ErrorCode
 from tests.client.reading import eventually, poll_until
-
-
-async def refused(call: object) -> ErrorCode:
-    """The error code of a call that has to fail."""
-    with pytest.raises(KafkaError) as caught:
-        await call  # type: ignore[misc]
-    return caught.value.code
+from tests.client.refusing import refused
 
 
 async def test_topics_are_created_listed_described_and_deleted(admin: Admin, name: str) -> None:

@@ -18,6 +18,7 @@ from oncelog_client import (
 from oncelog_client.admin import AbortTransactionSpec
 from oncelog_protocol.errors import ErrorCode
 from tests.client.reading import eventually
+from tests.client.refusing import refused
 
 
 async def test_an_open_transaction_is_described_and_listed(
@@ -97,20 +98,15 @@ async def test_a_fenced_producer_does_not_wait_for_what_it_cannot_send(
 async def test_what_cannot_be_done_is_refused_with_kafkas_codes(
     admin: Admin, name: str, topic: str
 ) -> None:
-    async def code_of(call: object) -> ErrorCode:
-        with pytest.raises(KafkaError) as caught:
-            await call  # type: ignore[misc]
-        return caught.value.code
-
     unknown = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-    assert await code_of(admin.describe_transactions([f"{name}-none"])) is unknown
+    assert await refused(admin.describe_transactions([f"{name}-none"])) is unknown
     pattern = admin.list_transactions(transactional_id_pattern="(")
-    assert await code_of(pattern) is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert await refused(pattern) is ErrorCode.INVALID_REGULAR_EXPRESSION
     states = admin.list_transactions(states=["Nothing"])
-    assert await code_of(states) is ErrorCode.INVALID_REQUEST
+    assert await refused(states) is ErrorCode.INVALID_REQUEST
     place = TopicPartition(topic, 0)
     nobody = admin.describe_producers([place], broker_id=77)
-    assert await code_of(nobody) is ErrorCode.BROKER_NOT_AVAILABLE
+    assert await refused(nobody) is ErrorCode.BROKER_NOT_AVAILABLE
 
 
 async def test_a_marker_needs_the_producers_epoch(admin: Admin, bootstrap: str, topic: str) -> None:

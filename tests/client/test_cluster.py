@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from types import SimpleNamespace
-from typing import Any
+
+import pytest
 
 from oncelog_client.cluster import Cluster
 from oncelog_client.config import producer_config
+from oncelog_client.metadata import Metadata
+from oncelog_client.values import Node
 from oncelog_protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
 
 DEADLINE_S = 5.0
@@ -24,8 +26,7 @@ async def test_a_failed_opening_by_another_is_told_as_well() -> None:
     """A sender that was not told stood still after the broker's restart."""
     port = _closed_port()
     cluster = Cluster(producer_config(f"127.0.0.1:{port}", {}), auto_create=False)
-    node: Any = SimpleNamespace(host="127.0.0.1", port=port)
-    cluster.metadata = SimpleNamespace(brokers={1: node})  # type: ignore[assignment]
+    cluster.metadata = Metadata(brokers={1: Node(1, "127.0.0.1", port)})
     lock = cluster._connecting.setdefault((("127.0.0.1", port), ""), asyncio.Lock())
     told = asyncio.Event()
     async with lock:  # another call is opening the connection
@@ -35,7 +36,9 @@ async def test_a_failed_opening_by_another_is_told_as_well() -> None:
     await cluster.close()
 
 
-async def test_metadata_that_stay_wrong_are_not_asked_for_in_a_loop() -> None:
+async def test_metadata_that_stay_wrong_are_not_asked_for_in_a_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A partition without a leader had the sender refresh as fast as the broker could answer."""
     cluster = Cluster(
         producer_config("127.0.0.1:9", {"retry_backoff_ms": 60_000}), auto_create=False
@@ -47,7 +50,7 @@ async def test_metadata_that_stay_wrong_are_not_asked_for_in_a_loop() -> None:
         asked += 1
         return MetadataResponse(brokers=[MetadataResponseBroker(1, "127.0.0.1", 9)])
 
-    cluster.call_any = answer  # type: ignore[assignment]
+    monkeypatch.setattr(cluster, "call_any", answer)
     cluster.on_metadata.append(cluster.refresh_soon)
     cluster.refresh_soon()
     for _ in range(100):
@@ -60,8 +63,7 @@ async def test_a_closed_client_opens_nothing_more() -> None:
     """An answer that failed while a consumer was closing had it try again for ever, without a
     pause: each attempt was refused at once, and told so."""
     cluster = Cluster(producer_config("127.0.0.1:9", {}), auto_create=False)
-    node: Any = SimpleNamespace(host="127.0.0.1", port=9)
-    cluster.metadata = SimpleNamespace(brokers={1: node})  # type: ignore[assignment]
+    cluster.metadata = Metadata(brokers={1: Node(1, "127.0.0.1", 9)})
     await cluster.close()
     told = 0
 

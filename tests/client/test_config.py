@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 import pytest
 
@@ -23,11 +23,11 @@ from oncelog_protocol.records.compression import Compression
 
 
 def producer(**settings: Any) -> ProducerConfig:
-    return producer_config("localhost:9092", settings)  # type: ignore[arg-type]
+    return producer_config("localhost:9092", cast(ProducerSettings, settings))
 
 
 def consumer(**settings: Any) -> ConsumerConfig:
-    return consumer_config("localhost:9092", settings)  # type: ignore[arg-type]
+    return consumer_config("localhost:9092", cast(ConsumerSettings, settings))
 
 
 @pytest.mark.parametrize(

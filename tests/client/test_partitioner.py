@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -19,6 +20,12 @@ JAVA_HASHES = {
     b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971 & 0xFFFFFFFF,
     b"abc": 479470107,
 }
+
+
+def drawing(*numbers: int) -> Callable[[int], int]:
+    """Chance that gives these numbers."""
+    draws = iter(numbers)
+    return lambda _: next(draws)
 
 
 @pytest.mark.parametrize("key", JAVA_HASHES)
@@ -64,8 +71,7 @@ def test_a_partition_with_a_long_queue_is_chosen_less_often() -> None:
     # Weights 1, 5, 5: the longest queue keeps one chance, so that it is never forgotten.
     seen: Counter[int] = Counter()
     for chance in range(11):
-        draws = iter([0, chance])
-        partitioner = Partitioner(1, lambda n, draws=draws: next(draws))  # type: ignore[misc]
+        partitioner = Partitioner(1, drawing(0, chance))
         give(partitioner, 2, {0: 4}, closed=True)
         seen[partitioner.partition("t", None, 3)] += 1
     assert seen == {0: 1, 1: 5, 2: 5}

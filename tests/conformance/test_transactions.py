@@ -33,6 +33,10 @@ def latest(admin: Any, topic: str, partition: int, *, committed: bool) -> int:
     return int(answer[place].result().offset)
 
 
+def is_stable_up_to(offset: int, admin: Any, topic: str, partition: int) -> bool:
+    return latest(admin, topic, partition, committed=True) == offset
+
+
 def test_readers_see_committed_records_alone_or_all(
     target: Target, client: Client, admin: Any, topic: str
 ) -> None:
@@ -182,5 +186,4 @@ def test_many_short_transactions_of_one_producer_in_a_row(
     reader.close()
     for partition in range(3):
         assert latest(admin, topic, partition, committed=False) == 20
-        end = partial(latest, admin, topic, partition, committed=True)
-        wait_until(lambda end=end: end() == 20, "LSO = HW")  # type: ignore[misc]
+        wait_until(partial(is_stable_up_to, 20, admin, topic, partition), "LSO = HW")

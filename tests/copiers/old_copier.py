@@ -21,7 +21,7 @@ from tests.copiers.work import (
 )
 
 
-class Tasks(ConsumerRebalanceListener):  # type: ignore[misc]
+class Tasks(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
     """A producer for each assigned partition: initialising one fences whoever had the partition."""
 
     def __init__(self, work: Work) -> None:

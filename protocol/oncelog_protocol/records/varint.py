@@ -29,7 +29,7 @@ SMALL: Final = [encode_varint(number) for number in range(SMALL_LIMIT)]
 NULL: Final = encode_varint(-1)
 
 
-def read_zigzag(data: bytes, position: int, bits: int) -> tuple[int, int]:
+def read_zigzag(data: bytes | bytearray | memoryview, position: int, bits: int) -> tuple[int, int]:
     """The still zigzagged number at `position` and the position after it.
 
     `bits` is 32 or 64. Raises CorruptRecords for a number longer than that, IndexError at the end

@@ -139,8 +139,9 @@ class _Draft:
         self._brokers: dict[int, BrokerImage] | None = None
         self._topics: dict[str, TopicImage] | None = None
         self._names: dict[bytes, str] | None = None
-        self._partitions: dict[bytes, dict[int, PartitionImage]] | None = None
-        self._own: set[bytes] = set()
+        self._partitions: dict[bytes, Mapping[int, PartitionImage]] | None = None
+        # Those of them that are this draft's own, not the old image's.
+        self._own: dict[bytes, dict[int, PartitionImage]] = {}
         # Topics to put together again, by id; their record is as good as `_headers` knows.
         self._touched: set[bytes] = set()
         self._headers: dict[bytes, tuple[TopicImage, int]] = {}
@@ -225,7 +226,7 @@ class _Draft:
             by_number.pop(partition, None)
             if not by_number and self._partitions is not None:
                 del self._partitions[topic_id]
-                self._own.discard(topic_id)
+                self._own.pop(topic_id, None)
             return
         record = records.decode(PartitionRecord, entry.value)
         by_number[partition] = PartitionImage(
@@ -242,11 +243,11 @@ class _Draft:
 
     def _partitions_of(self, topic_id: bytes) -> dict[int, PartitionImage]:
         if self._partitions is None:
-            self._partitions = dict(self._old._partitions)  # type: ignore[arg-type]  # a copy
+            self._partitions = dict(self._old._partitions)
         if topic_id not in self._own:
-            self._own.add(topic_id)
-            self._partitions[topic_id] = dict(self._partitions.get(topic_id, _EMPTY))
-        return self._partitions[topic_id]
+            own = dict(self._partitions.get(topic_id, _EMPTY))
+            self._partitions[topic_id] = self._own[topic_id] = own
+        return self._own[topic_id]
 
     def _assemble(self, topic_id: bytes) -> None:
         """Put a topic together of its record and those of its partitions that it counts."""

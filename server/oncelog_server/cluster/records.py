@@ -109,7 +109,8 @@ def encode(record: Any) -> bytes:
 
 def decode(record: type[R], value: bytes) -> R:
     """Raises ValueError if the value is no such record. Fields it does not know are skipped."""
-    return _DECODERS[record].decode(value)  # type: ignore[no-any-return]  # typed by key
+    decoder: msgspec.json.Decoder[R] = _DECODERS[record]
+    return decoder.decode(value)
 
 
 _ENCODER = msgspec.json.Encoder()

@@ -98,7 +98,12 @@ class Outbox:
         """Write what waits for the end of the turn."""
         if self._held and not self._closed:
             held, self._held = self._held, []
-            self._write(held[0] if len(held) == 1 else b"".join(held))
+            try:
+                self._write(held[0] if len(held) == 1 else b"".join(held))
+            except Exception:
+                # The peer would take the answers behind the lost ones for these.
+                self._transport.abort()
+                raise
 
     def _write(self, data: bytes) -> None:
         """Hand it to the system now if it takes it; uvloop alone would wait for the end of the
@@ -210,11 +215,13 @@ class Outbox:
         try:
             if self._sending is not None and not self._continue_file():
                 return
+            if self._queue:
+                self._pump()
         except (StorageError, OSError):
             self._transport.abort()
-            return
-        if self._queue:
-            self._pump()
+        except Exception:
+            self._transport.abort()
+            raise
 
 
 def _is_range(part: Part) -> bool:

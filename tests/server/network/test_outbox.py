@@ -9,6 +9,9 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
+
+import pytest
 
 from oncelog_server.log.results import FileRange
 from oncelog_server.network.outbox import SENDFILE_BYTES, Outbox, Part
@@ -29,7 +32,8 @@ class Sender(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         loop = asyncio.get_running_loop()
-        self.outbox = Outbox(transport, loop, Turn(loop), Writables(loop))  # type: ignore[arg-type]
+        # uvloop's transports are no subclasses of asyncio's.
+        self.outbox = Outbox(cast(asyncio.Transport, transport), loop, Turn(loop), Writables(loop))
         self.ready.set()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -86,6 +90,35 @@ async def test_parts_of_both_kinds_arrive_in_order(tmp_path: Path) -> None:
         async with asyncio.timeout(DEADLINE_S):
             for piece in expected:
                 assert await reader.readexactly(len(piece)) == piece
+
+
+class Unwritable(asyncio.Transport):
+    """A transport with a defect of its own: no error of the system."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.aborted = False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def write(self, data: object) -> None:
+        raise RuntimeError("broken")
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+async def test_answers_that_cannot_be_written_at_the_end_of_a_turn_end_the_connection() -> None:
+    """The peer would take those behind them for them."""
+    loop = asyncio.get_running_loop()
+    transport, turn = Unwritable(), Turn(loop)
+    outbox = Outbox(transport, loop, turn, Writables(loop))
+    turn.may_write()
+    outbox.send([b"held"])
+    with pytest.raises(RuntimeError, match="broken"):
+        outbox.flush()
+    assert transport.aborted
 
 
 async def test_a_range_that_cannot_be_read_ends_the_connection(tmp_path: Path) -> None:

@@ -30,6 +30,20 @@ def driver(has_java: None, tmp_path: Path) -> Iterator[Driver]:
 def test_a_driver_killed_inside_commit_is_succeeded_by_another(
     spark: SparkSession, pipeline: Pipeline, driver: Driver, point: str
 ) -> None:
+    succeed(driver, pipeline, spark, point, atomic=True)
+
+
+@pytest.mark.parametrize("point", ["commit.decide.after", "commit.done.after"])
+def test_so_is_one_that_decides_by_a_record(
+    spark: SparkSession, pipeline: Pipeline, driver: Driver, point: str
+) -> None:
+    succeed(driver, pipeline._replace(options=RECORD), spark, point, atomic=False)
+
+
+def succeed(
+    driver: Driver, pipeline: Pipeline, spark: SparkSession, point: str, *, atomic: bool
+) -> None:
+    """`driver` dies at `point` of its second batch; the one of this process goes on."""
     with audited(pipeline) as audit:
         append_purchases(pipeline, 2)
         assert driver.run(pipeline) is None
@@ -40,25 +54,7 @@ def test_a_driver_killed_inside_commit_is_succeeded_by_another(
         driver.kill()
         kill(committing)
         assert run(pipeline, spark) is None
-        audit.assert_exactly_once(14)
-
-
-@pytest.mark.parametrize("point", ["commit.decide.after", "commit.done.after"])
-def test_so_is_one_that_decides_by_a_record(
-    spark: SparkSession, pipeline: Pipeline, driver: Driver, point: str
-) -> None:
-    record = pipeline._replace(options=RECORD)
-    with audited(record) as audit:
-        append_purchases(record, 2)
-        assert driver.run(record) is None
-        append_purchases(record, 12)
-        driver.fail_points.pause(point)
-        driver.begin(record)
-        committing = driver.fail_points.wait_for(point)
-        driver.kill()
-        kill(committing)
-        assert run(record, spark) is None
-        audit.assert_exactly_once(14, atomic=False)
+        audit.assert_exactly_once(14, atomic=atomic)
 
 
 @pytest.mark.parametrize("point", [BEFORE_DECISION, AFTER_DECISION])

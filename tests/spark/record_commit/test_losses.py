@@ -4,12 +4,14 @@ what is said where it is not."""
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from oncelog_client import Admin, NewTopic, Producer, TransactionMember
+from oncelog_client.spark.sink import record_commit
 from oncelog_client.spark.sink.messages import TaskMessage
 from oncelog_client.spark.sink.record_log import STATE_PARTITION
 from oncelog_client.spark.sink.refusals import Reason, SinkError
@@ -20,12 +22,23 @@ from tests.kafka.kafka import Kafka, free_ports
 from tests.spark.conftest import QUICK
 from tests.spark.fail_points import FailPoints
 from tests.spark.record_commit.conftest import check_visible
-from tests.spark.record_commit.forked import Killed
+from tests.spark.record_commit.forked import Killed, run
 from tests.spark.record_commit.proxied import Proxied
 from tests.spark.record_commit.query import Query
 from tests.spark.topics import Topics
 
 SHORT_MS = "1500"
+
+
+class Heard(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
 
 
 def members(messages: list[TaskMessage]) -> list[TransactionMember]:
@@ -205,6 +218,23 @@ def test_without_it_a_long_outage_loses_rows_and_is_told(
     with pytest.raises(SinkError) as refused:
         query.plan()
     assert refused.value.reason is Reason.DECIDED_MEMBER_LOST
+
+
+def test_each_sink_of_a_process_is_told_once_that_outages_are_not_covered(
+    broker: Oncelog, points: FailPoints, name: str
+) -> None:
+    queries = [Query(broker.address, f"{name}-{number}", name, points) for number in range(2)]
+
+    def told() -> list[str]:
+        heard = Heard()
+        logging.getLogger(record_commit.__name__).addHandler(heard)
+        for one in [*queries, *queries]:
+            one.planned()
+        return heard.messages
+
+    heard = run(told, points.environment)
+    assert [one.split(":")[0] for one in heard] == [f"sink {one.sink_id}" for one in queries]
+    assert all("the broker has no two-phase commit" in one for one in heard)
 
 
 @pytest.fixture(params=["oncelog", "kafka"])

@@ -219,6 +219,7 @@ def _binary(rows: pa.RecordBatch, name: str) -> pa.Array:
     try:
         return pc.cast(_plain(column), pa.binary())
     except pa.ArrowNotImplementedError:
+        # What Arrow says names its kernels; the column is what the user knows.
         raise RowError(f"column {name} is {column.type}, not a string or binary") from None
 
 

@@ -67,10 +67,12 @@ _ASK_AGAIN_S: Final = 0.01
 
 _log = logging.getLogger(__name__)
 
-# Per process: how far each sink's log was read, and what a broker was found to have.
+# Per process: how far each sink's log was read, what a broker was found to have, and which sinks
+# were told.
 _logs: dict[tuple[ClientSetup, str], RecordLog] = {}
 _two_phase: dict[ClientSetup, bool] = {}
 _checked: set[tuple[ClientSetup, str]] = set()
+_told: set[tuple[ClientSetup, str]] = set()
 
 
 class RecordCommit:
@@ -216,9 +218,12 @@ class RecordCommit:
         return Fenced(await admin.init_producer(self._sink_id, transaction_timeout_ms=timeout_ms))
 
     async def _tell_what_is_not_covered(self, admin: Admin) -> None:
-        if self._setup in _two_phase:
+        key = (self._setup, self._sink_id)
+        if key in _told:
             return
-        await self._init_member(admin, f"{self._sink_id}/0/two-phase")
+        if self._setup not in _two_phase:
+            await self._init_member(admin, f"{self._sink_id}/0/two-phase")
+        _told.add(key)
         if not _two_phase[self._setup]:
             _log.warning(
                 "sink %s: the broker has no two-phase commit (KIP-939). If it or the driver is away"

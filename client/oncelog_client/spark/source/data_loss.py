@@ -21,6 +21,10 @@ class DataLossError(RuntimeError):
     """Records are gone that the query has not read."""
 
 
+def _named(partition: TopicPartition) -> str:
+    return f"topic {partition.topic}, partition {partition.partition}"
+
+
 def error(losses: Iterable[str]) -> DataLossError:
     """All losses in one error, a line each."""
     return DataLossError("\n".join([*losses, _ADVICE]))
@@ -30,7 +34,7 @@ def gone(partition: TopicPartition, start: int, last_end: int | None) -> str:
     """The topic was deleted (or another one, with fewer partitions, has its name)."""
     known = "an end that nobody knows any more" if last_end is None else f"offset {last_end}"
     return (
-        f"topic {partition.topic}, partition {partition.partition} is gone:"
+        f"{_named(partition)} is gone:"
         f" what was there from offset {start} to {known} may not have been read"
     )
 
@@ -38,7 +42,7 @@ def gone(partition: TopicPartition, start: int, last_end: int | None) -> str:
 def recreated(partition: TopicPartition, start: int, end: int) -> str:
     """The topic was deleted and made anew; nothing of the old one is left."""
     return (
-        f"topic {partition.topic}, partition {partition.partition} was deleted and created again:"
+        f"{_named(partition)} was deleted and created again:"
         f" the old one was read up to offset {start}, the new one ends at offset {end}"
     )
 
@@ -46,7 +50,7 @@ def recreated(partition: TopicPartition, start: int, end: int) -> str:
 def shrunk(partition: TopicPartition, start: int, end: int) -> str:
     """The log ends before the position: created again, or the broker has lost its end."""
     return (
-        f"topic {partition.topic}, partition {partition.partition} was read up to offset {start},"
+        f"{_named(partition)} was read up to offset {start},"
         f" but ends at offset {end}: was the topic created again?"
     )
 
@@ -54,7 +58,7 @@ def shrunk(partition: TopicPartition, start: int, end: int) -> str:
 def truncated(partition: TopicPartition, start: int, log_start: int) -> str:
     """Retention or DeleteRecords was faster than the query."""
     return (
-        f"topic {partition.topic}, partition {partition.partition}: offset {start} was next,"
+        f"{_named(partition)}: offset {start} was next,"
         f" but the log begins at offset {log_start} now, {log_start - start} offsets are gone"
     )
 
@@ -62,7 +66,7 @@ def truncated(partition: TopicPartition, start: int, log_start: int) -> str:
 def emptied(partition: TopicPartition, start: int, log_start: int) -> str:
     """The log has come to end before an offset that was there when the batch was planned."""
     return (
-        f"topic {partition.topic}, partition {partition.partition}: offset {start} was next,"
+        f"{_named(partition)}: offset {start} was next,"
         f" but the log, which begins at offset {log_start}, ends before it: was the topic created"
         " again?"
     )
@@ -71,14 +75,11 @@ def emptied(partition: TopicPartition, start: int, log_start: int) -> str:
 def begun_late(partition: TopicPartition, log_start: int) -> str:
     """A new partition of a topic that is being read, of which something is gone already."""
     return (
-        f"topic {partition.topic}, partition {partition.partition} is new and was to be read from"
+        f"{_named(partition)} is new and was to be read from"
         f" offset 0, but the log begins at offset {log_start}"
     )
 
 
 def ends_early(partition: TopicPartition, wanted: int, end: int) -> str:
     """A range that was decided, or given by an option, goes beyond the log."""
-    return (
-        f"topic {partition.topic}, partition {partition.partition} was to be read up to offset"
-        f" {wanted}, but ends at offset {end}"
-    )
+    return f"{_named(partition)} was to be read up to offset {wanted}, but ends at offset {end}"

@@ -100,7 +100,7 @@ def _walk(data: Bytes, position: int, count: int, append: Callable[[int], None])
             number += (high << 7) - 0x80
             position += 2
         else:
-            number, position = read_zigzag(data, position, 32)  # type: ignore[arg-type]
+            number, position = read_zigzag(data, position, 32)
         position += number >> 1
         append(position)
     return position
