@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from oncelog_client.spark.data_source import OncelogDataSource
-from oncelog_client.spark.worker_socket import PromptWorker
+from oncelog_client.spark.prompt_worker import PromptWorker
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="an option of Linux")
 

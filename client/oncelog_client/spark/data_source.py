@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from .options import Options
+from .prompt_worker import PromptWorker, be_prompt
 from .requirements import check_pyspark
-from .worker_socket import PromptWorker
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -35,6 +35,7 @@ class OncelogDataSource(DataSource):
         super().__init__(options)
         # Spark pickles it for the processes that plan and commit.
         self._worker = PromptWorker()
+        be_prompt()
 
     @classmethod
     def name(cls) -> str:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -21,19 +20,7 @@ _FILES: Final = Path("/proc/self/fd")
 _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 
 
-class PromptWorker:
-    """Part of what is pickled for a worker: the one that unpickles it does not wait."""
-
-    def __reduce__(self) -> tuple[Callable[[], PromptWorker], tuple[()]]:
-        return _arrived, ()
-
-
-def _arrived() -> PromptWorker:
-    be_prompt()
-    return PromptWorker()
-
-
-def be_prompt() -> int:
+def acknowledge_at_once() -> int:
     """For every TCP connection of this process, as Spark does not say which one is its own; how
     many there were. Does nothing where the system has no such option."""
     option = getattr(socket, "TCP_QUICKACK", None)
@@ -50,7 +37,6 @@ def _is_prompt(file: int, option: int) -> bool:
             if connection.family not in _FAMILIES or connection.type != socket.SOCK_STREAM:
                 return False
             connection.setsockopt(socket.IPPROTO_TCP, option, 1)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError:
         # Closed meanwhile.

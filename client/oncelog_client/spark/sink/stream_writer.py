@@ -15,7 +15,7 @@ import pyarrow
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.taskcontext import TaskContext
 
-from oncelog_client.spark.worker_socket import PromptWorker
+from oncelog_client.spark.prompt_worker import PromptWorker
 
 from . import driver, task_writer
 from .attempts import Attempt

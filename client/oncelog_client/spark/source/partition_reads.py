@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from oncelog_client.spark.worker_socket import PromptWorker
+from oncelog_client.spark.prompt_worker import PromptWorker
 
 from . import data_loss
 from .range_reader import DataLost, ReadSettings, read_range

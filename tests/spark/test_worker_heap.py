@@ -1,0 +1,47 @@
+"""A reused worker does not look through its modules for garbage after each use."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+# In a process of its own, as Spark's workers are: what arrives, or is made, at each of three uses.
+USES = """
+import gc, json, pickle
+from oncelog_client.spark.data_source import OncelogDataSource
+from oncelog_client.spark.prompt_worker import PromptWorker
+arriving = pickle.dumps(PromptWorker())
+frozen = []
+for _ in range(3):
+    {use}
+    frozen.append(gc.get_freeze_count())
+print(json.dumps(frozen))
+"""
+KINDS = ["pickle.loads(arriving)", "OncelogDataSource({})"]
+
+
+def frozen_after_each_use(use: str, environment: dict[str, str]) -> list[int]:
+    found = subprocess.run(
+        [sys.executable, "-c", USES.format(use=use)],
+        env=os.environ | environment,
+        capture_output=True,
+        check=True,
+    )
+    counts: list[int] = json.loads(found.stdout)
+    return counts
+
+
+@pytest.mark.parametrize("use", KINDS, ids=["task", "plan"])
+def test_a_reused_worker_is_settled_at_its_second_use_alone(use: str) -> None:
+    first, second, third = frozen_after_each_use(use, {"SPARK_REUSE_WORKER": "1"})
+    assert first == 0
+    assert second == third > 10_000
+
+
+@pytest.mark.parametrize("use", KINDS, ids=["task", "plan"])
+def test_any_other_process_is_left_as_it_is(use: str) -> None:
+    assert frozen_after_each_use(use, {}) == [0, 0, 0]
