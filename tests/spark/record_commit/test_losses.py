@@ -12,7 +12,7 @@ import pytest
 
 from oncelog_client import Admin, NewTopic, Producer, TransactionMember
 from oncelog_client.spark.sink import record_commit
-from oncelog_client.spark.sink.messages import TaskMessage
+from oncelog_client.spark.sink.messages import CommitKind, Plan, TaskMessage
 from oncelog_client.spark.sink.record_log import STATE_PARTITION
 from oncelog_client.spark.sink.refusals import Reason, SinkError
 from oncelog_protocol.apis import ApiKey
@@ -206,6 +206,15 @@ def test_with_two_phase_commit_attempts_that_nobody_commits_do_not_stay_open(
     two_phase.run([0])
     wait_until_timed_out(two_phase, *losers)
     check_visible(two_phase, 0)
+
+
+def test_a_write_that_nobody_plans_again_has_a_timeout_even_so(two_phase: Query) -> None:
+    """Its driver is gone before the commit: readers wait no longer than that."""
+    plan = Plan(f"spark-write-{two_phase.sink_id}", CommitKind.RECORD, 1, None, None, 0)
+    left = members(two_phase.write(plan, 0))
+    assert len(left) == 2
+    wait_until_timed_out(two_phase, *left)
+    check_visible(two_phase)
 
 
 def test_without_it_a_long_outage_loses_rows_and_is_told(

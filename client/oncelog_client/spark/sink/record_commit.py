@@ -96,13 +96,19 @@ class RecordCommit:
     async def begin(self, producer: Producer, plan: Plan) -> None:
         admin = await self._admin()
         assert producer.config.transactional_id is not None
-        member = await self._init_member(admin, producer.config.transactional_id)
+        # Without a timeout only where somebody will plan again: of a batch write that is used once
+        # nobody would ever end what a driver has left open.
+        member = await self._init_member(
+            admin, producer.config.transactional_id, two_phase=plan.is_kept
+        )
         await producer.adopt_transactions(member)
         await producer.begin_transaction()
 
-    async def _init_member(self, admin: Admin, transactional_id: str) -> TransactionMember:
-        """Without a timeout where the broker allows it."""
-        if _two_phase.get(self._setup, True):
+    async def _init_member(
+        self, admin: Admin, transactional_id: str, *, two_phase: bool = True
+    ) -> TransactionMember:
+        """`two_phase`: without a timeout where the broker allows it."""
+        if two_phase and _two_phase.get(self._setup, True):
             try:
                 member = await admin.init_producer(transactional_id, two_phase_commit=True)
             except (AuthorizationError, UnsupportedVersionError):
