@@ -220,6 +220,24 @@ def test_an_end_beyond_the_log_is_an_error_or_left_out(
     assert kept == b"00 01 02 03 04 10".split()
 
 
+def test_an_end_behind_an_open_transaction_is_not_decided_and_never_left_out(
+    spark: SparkSession, log: Topics, name: str
+) -> None:
+    log.create(name, partitions=1)
+    log.append(name, [b"a"])
+    given = {"subscribe": name, "endingOffsets": json.dumps({name: {"0": 2}})}
+    with open_transaction(log, name, [b"b", b"c"]):
+        for fails in ("true", "false"):
+            with pytest.raises(PySparkException) as caught:
+                frame(spark, log, failOnDataLoss=fails, **given).collect()
+            message = "partition 0 is not decided yet up to offset 2: its last stable offset is 1"
+            assert f"topic {name}, {message}" in str(caught.value)
+            assert f"oncelog transactions blocking {name}" in str(caught.value)
+            assert "failOnDataLoss" not in str(caught.value)
+        uncommitted = {"kafka__isolation__level": "read_uncommitted"}
+        assert values(frame(spark, log, **uncommitted, **given)) == [b"a", b"b"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -13,6 +13,7 @@ from .partition_reads import PartitionReads, input_partitions
 from .places import resolve
 from .planning import readable
 from .splits import OffsetRange
+from .undecided import beyond, check_decided
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +33,7 @@ class BatchReader(DataSourceReader):
         self._reads = PartitionReads.of(options, columns)
 
     def partitions(self) -> list[InputPartition]:
-        """Raises OptionError, DataLossError or KafkaError."""
+        """Raises OptionError, DataLossError, UndecidedError or KafkaError."""
         for remark in self._options.remarks:
             _log.warning("%s", remark)
         ranges, losses = logs.ask(self._options, self._plan)
@@ -47,6 +48,9 @@ class BatchReader(DataSourceReader):
         ends = await logs.first_ends(catalogue, options)
         start = await resolve(catalogue, options.start, ends, options, starting=True)
         end = await resolve(catalogue, options.end, ends, options, starting=False)
-        firsts = await catalogue.firsts(frozenset(start))
         ranges = [OffsetRange(one, start[one], end[one]) for one in sorted(start)]
+        if options.read_committed:
+            further = beyond(ranges, ends)
+            check_decided(ranges, ends, await catalogue.high_watermarks(further))
+        firsts = await catalogue.firsts(frozenset(start))
         return readable(ranges, firsts, ends)

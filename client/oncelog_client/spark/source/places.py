@@ -18,7 +18,7 @@ from .source_options import SourceOptions
 async def resolve(
     catalogue: Catalogue, place: Place, ends: Offsets, options: SourceOptions, *, starting: bool
 ) -> dict[TopicPartition, int]:
-    """An offset for each partition that is in `ends`.
+    """An offset for each partition that is in `ends`; one that is found by its time is no later.
 
     Raises OptionError where the option names other partitions, or a time that no record has
     reached (`startingOffsetsByTimestampStrategy`); NoSourceEnd; KafkaError.
@@ -46,7 +46,8 @@ async def resolve(
                 "error",
                 f"{one} has no record at or after timestamp {times_ms[one]}",
             )
-    return {one: found.get(one, end) for one, end in ends.items()}
+    # What came after `ends` was asked for is the next batch's.
+    return {one: min(found.get(one, end), end) for one, end in ends.items()}
 
 
 async def _at(catalogue: Catalogue, specs: Offsets, ends: Offsets) -> dict[TopicPartition, int]:
