@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from oncelog_client.logged_batches import LoggedBatch
+from oncelog_client.spark.state_topic import STATE_TOPIC
 from oncelog_client.values import TopicPartition, TransactionMember
 from oncelog_protocol.records.batch import add_to_sequence
 
 from .record_state import Entry, decode
 
-STATE_PARTITION: Final = TopicPartition("__spark_sink_state", 0)
+STATE_PARTITION: Final = TopicPartition(STATE_TOPIC, 0)
 STATE_TOPIC_CONFIGS: Final[Mapping[str, str | None]] = {
     "cleanup.policy": "compact",
     # Small segments: compaction keeps up with two records a batch, and reading takes no time.

@@ -13,6 +13,7 @@ from oncelog_client.errors import RetriableError, check
 from oncelog_client.group_offsets import commit_offsets
 from oncelog_client.log_offsets import EARLIEST, LATEST, list_offsets
 from oncelog_client.spark.client_settings import ClientSetup
+from oncelog_client.spark.state_topic import STATE_TOPIC
 from oncelog_client.values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog_protocol.errors import ErrorCode
 
@@ -149,7 +150,7 @@ class Catalogue:
         for name, info in self._cluster.metadata.topics.items():
             if not subscription.wants(name) or info.error in _NOT_THERE:
                 continue
-            if info.is_internal and subscription.pattern:
+            if subscription.pattern and (info.is_internal or name == STATE_TOPIC):
                 continue
             check(info.error, name)
             counts[name] = len(info.partitions)

@@ -1,0 +1,28 @@
+"""Which topics of a cluster a source takes."""
+
+from __future__ import annotations
+
+from oncelog_client.spark.options import Options
+from oncelog_client.spark.source import logs
+from oncelog_client.spark.source.source_options import source_options
+from oncelog_client.spark.state_topic import STATE_TOPIC
+from oncelog_client.values import TopicPartition
+from tests.broker import Oncelog
+from tests.spark.topics import Topics
+
+
+def partitions(topics: Topics, **subscription: str) -> frozenset[TopicPartition]:
+    given = {"kafka.bootstrap.servers": topics.bootstrap, **subscription}
+    options = source_options(Options(given), streaming=False)
+    return logs.ask(options, lambda catalogue: catalogue.partitions())
+
+
+def test_a_pattern_takes_no_topic_that_sinks_keep_their_state_in(
+    fresh_broker: Oncelog, name: str
+) -> None:
+    """It is ordinary to the broker, and a query that reads what its own sink writes never ends."""
+    topics = Topics(fresh_broker.address)
+    topics.create_all([name, STATE_TOPIC], partitions=1)
+    assert partitions(topics, subscribePattern=".*") == {TopicPartition(name, 0)}
+    # Who names it wants it.
+    assert partitions(topics, subscribe=STATE_TOPIC) == {TopicPartition(STATE_TOPIC, 0)}
