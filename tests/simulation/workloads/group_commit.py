@@ -16,6 +16,7 @@ from oncelog_client import (
     KafkaError,
     OffsetAndMetadata,
     Producer,
+    RetriableError,
     TopicPartition,
     TransactionGroup,
     TransactionMember,
@@ -23,6 +24,7 @@ from oncelog_client import (
 from tests.simulation.checking.history import Outcome
 from tests.simulation.recorder import Attempt
 from tests.simulation.workloads.client import BROKER
+from tests.simulation.workloads.operator import abort_hanging
 from tests.simulation.workloads.transactional import TransactionalClient
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 # The partition whose group offset counts batches; nobody reads it.
 COUNTED: Final = TopicPartition("in", 0)
+OFFSETS: Final = "__consumer_offsets"
 MEMBERS: Final = 3
 RIVAL_PROBABILITY: Final = 0.1
 ASKED_AGAIN: Final = 4
@@ -85,7 +88,14 @@ class GroupCommit(TransactionalClient):
 
     async def look(self, admin: Admin) -> None:
         """What became of the last batch. Only after the fence is it final."""
-        offsets = await admin.list_group_offsets(self.name, [COUNTED], require_stable=True)
+        try:
+            offsets = await admin.list_group_offsets(self.name, [COUNTED], require_stable=True)
+        except RetriableError:
+            if self.world.options.is_lossy:
+                # The coordinator of the transactions may have forgotten what the group's knows of.
+                numbers = range(self.world.options.offsets_partitions)
+                await abort_hanging(admin, [TopicPartition(OFFSETS, one) for one in numbers])
+            raise
         found = offsets[COUNTED].offset if COUNTED in offsets else 0
         if self.pending is not None:
             committed = found > self.pending.number

@@ -1,0 +1,29 @@
+"""What an operator does after a power loss that took back what had been acknowledged."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog_client import Admin, TopicPartition
+from oncelog_client.admin import AbortTransactionSpec
+
+UNDECIDED: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
+
+
+async def abort_hanging(admin: Admin, partitions: list[TopicPartition]) -> int:
+    """Abort what is open in these partitions and no coordinator knows of, as `kafka-transactions
+    find-hanging` and `abort` do (KIP-664); how many there were."""
+    producers = await admin.describe_producers(partitions)
+    known = {one.producer_id for one in await admin.list_transactions(states=UNDECIDED)}
+    hanging = [
+        AbortTransactionSpec(
+            place, one.producer_id, one.producer_epoch, -1 if epoch is None else epoch
+        )
+        for place, found in producers.items()
+        for one in found
+        if one.current_transaction_start_offset is not None and one.producer_id not in known
+        for epoch in [one.coordinator_epoch]
+    ]
+    for spec in hanging:
+        await admin.abort_transaction(spec)
+    return len(hanging)
