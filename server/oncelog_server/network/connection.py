@@ -84,7 +84,8 @@ class Connection(asyncio.BufferedProtocol):
         self._parked: Deferred[Parts] | None = None
         # Frames that arrived behind a parked request.
         self._backlog = bytearray()
-        self._write_paused = False
+        # How many of the transport and the outbox have more to write than they should.
+        self._write_paused = 0
         self._poll: select.poll | None = None
         self._reading = True
         self._draining = False
@@ -108,7 +109,7 @@ class Connection(asyncio.BufferedProtocol):
         address = f"/{name[0]}" if isinstance(name, tuple) else "/unknown"
         self.peer = Peer(ANONYMOUS, address, self._listener, self._has_hung_up)
         self._outbox = Outbox(
-            self._transport, self._loop, self._server.turn, self._server.writables
+            self._transport, self._loop, self._server.turn, self._server.writables, self
         )
         self.last_active_ms = self._server.monotonic_ms()
         if not self._server.connection_opened(self):
@@ -143,8 +144,7 @@ class Connection(asyncio.BufferedProtocol):
         """Close once what was answered has left."""
         if self._transport is not None:
             assert self._outbox is not None
-            self._outbox.flush()
-            self._transport.close()
+            self._outbox.finish()
 
     def _address(self) -> str:
         return self.peer.address if self.peer is not None else "unknown"
@@ -250,7 +250,10 @@ class Connection(asyncio.BufferedProtocol):
     def _is_held(self) -> bool:
         """Whether a request that arrives now has to wait; also behind those put aside before it."""
         return (
-            self._parked is not None or bool(self._backlog) or self._write_paused or self._draining
+            self._parked is not None
+            or self._write_paused > 0
+            or bool(self._backlog)
+            or self._draining
         )
 
     def _put_aside(self, frame: memoryview) -> None:
@@ -322,11 +325,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """The peer does not read: serve nothing more until it does (N4)."""
-        self._write_paused = True
+        self._write_paused += 1
         self._pause_reading()
 
     def resume_writing(self) -> None:
-        self._write_paused = False
+        self._write_paused -= 1
         self._resume()
 
 

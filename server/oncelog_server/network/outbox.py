@@ -15,7 +15,7 @@ import socket
 import sys
 from collections import deque
 from contextlib import suppress
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from oncelog_server.log.results import FileRange
 from oncelog_server.network.turn import Turn
@@ -29,13 +29,25 @@ HAS_SENDFILE: Final = sys.platform == "linux" and Writables.is_possible()
 HELD_BYTES: Final = 4 << 10
 # How long to look away when the transport is not drained yet and gives no event for it.
 LOOK_AGAIN_S: Final = 0.001
+# What may queue behind a file range before no more is served (N4), and what a part takes besides
+# its bytes: the ranges themselves stay in their files.
+QUEUED_BYTES: Final = 128 << 10
+PART_BYTES: Final = 128
 
 Part = Buffer | FileRange
 
 
+class Flow(Protocol):
+    """Whoever makes the answers, told by the outbox as by a transport, each in turn."""
+
+    def pause_writing(self) -> None: ...
+
+    def resume_writing(self) -> None: ...
+
+
 class Outbox:
-    """`resumed` is called when everything has been handed to the system after a time when it had
-    not."""
+    """`flow` is paused while more than QUEUED_BYTES wait here, of which the transport's own flow
+    control knows nothing, and resumed when nothing is queued any more."""
 
     def __init__(
         self,
@@ -43,14 +55,20 @@ class Outbox:
         loop: asyncio.AbstractEventLoop,
         turn: Turn,
         writables: Writables,
+        flow: Flow,
     ) -> None:
         self._transport = transport
         self._loop = loop
+        self._flow = flow
         self._turn = turn
         self._writables = writables
         # Answers that leave at the end of the turn.
         self._held: list[bytes] = []
         self._queue: deque[Part] = deque()
+        # What has come since the queue was empty: at least what is in it.
+        self._queued_bytes = 0
+        self._paused = False
+        self._finishing = False
         self._descriptor = -1
         self._sending: _Sending | None = None
         self._closed = False
@@ -62,11 +80,6 @@ class Outbox:
         )
         # The transport's own descriptor: valid as long as the transport is not closing.
         self._own = sock.fileno() if is_plain else -1
-
-    @property
-    def is_blocked(self) -> bool:
-        """Whether answers queue up here because the peer reads slowly."""
-        return bool(self._queue) or self._sending is not None
 
     def send(self, parts: list[Part]) -> None:
         if self._closed:
@@ -80,9 +93,32 @@ class Outbox:
                 self._write_in_turn(b"".join(cast("list[Buffer]", parts)))
                 return
             self.flush()
+        if not self._queue:
+            self._queued_bytes = 0
         self._queue.extend(parts)
         if self._sending is None:
             self._pump()
+        if self._queue or self._paused:
+            self._control_flow(parts)
+
+    def _control_flow(self, added: list[Part]) -> None:
+        """Tell `flow` when too much waits, and when nothing waits any more."""
+        if not self._queue:
+            if self._paused:
+                # Not from inside whoever makes the answers.
+                self._loop.call_soon(self._resume_flow)
+            if self._finishing and self._sending is None:
+                self._transport.close()
+        elif not self._paused:
+            self._queued_bytes += sum(map(_memory_of, added))
+            if self._queued_bytes > QUEUED_BYTES:
+                self._paused = True
+                self._flow.pause_writing()
+
+    def _resume_flow(self) -> None:
+        if self._paused and not self._queue and not self._closed:
+            self._paused = False
+            self._flow.resume_writing()
 
     def _write_in_turn(self, data: bytes) -> None:
         held = self._held
@@ -121,6 +157,14 @@ class Outbox:
                 return
             data = data[written:]
         transport.write(data)
+
+    def finish(self) -> None:
+        """Close the transport once all that was given has been handed to it, or to the system."""
+        self.flush()
+        if self._queue or self._sending is not None:
+            self._finishing = True
+        else:
+            self._transport.close()
 
     def close(self) -> None:
         """Forget what was not written and give the descriptor back."""
@@ -190,6 +234,7 @@ class Outbox:
     def _look_again(self) -> None:
         if not self._closed and self._sending is None:
             self._pump()
+            self._control_flow([])
 
     def _send_file(self) -> bool:
         """Start on the file range at the head of the queue; False if it is not finished yet."""
@@ -217,6 +262,7 @@ class Outbox:
                 return
             if self._queue:
                 self._pump()
+            self._control_flow([])
         except (StorageError, OSError):
             self._transport.abort()
         except Exception:
@@ -226,6 +272,10 @@ class Outbox:
 
 def _is_range(part: Part) -> bool:
     return type(part) is FileRange
+
+
+def _memory_of(part: Part) -> int:
+    return PART_BYTES if type(part) is FileRange else PART_BYTES + len(part)
 
 
 class _Sending:

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from oncelog_protocol.errors import ProtocolError
 from oncelog_server.deferred import Deferred
+from oncelog_server.log.results import FileRange
 from oncelog_server.network.connection import Answer, Connection, Parts
 from oncelog_server.network.frame_reader import SharedBuffer
+from oncelog_server.network.outbox import QUEUED_BYTES
 from oncelog_server.network.request_context import Peer
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
+from oncelog_server.storage.files import File
+from oncelog_server.storage.os_files import OsFiles
 
 DEADLINE_S = 10
+# More than the buffers of both sockets take.
+RANGE_BYTES = 32 << 20
 
 
 class Scripted:
     """A server that answers a frame by what it says: `now`, `later`, `ordered`, `none`, `bad`,
-    `bug`."""
+    `bug`, `range` (all of `file`)."""
+
+    file: File
 
     def __init__(self) -> None:
         self.shared_buffer = SharedBuffer()
@@ -50,6 +60,8 @@ class Scripted:
             answer: Deferred[Parts] = Deferred(ordered=kind == b"ordered")
             self.waiting.append(answer)
             return answer
+        if kind == b"range":
+            return [FileRange(self.file, 0, self.file.size)]
         return [text + b";"]
 
     def connection_opened(self, connection: Connection) -> bool:
@@ -197,6 +209,45 @@ async def test_n4_a_client_that_does_not_read_is_not_served(session: Session) ->
     await session.until(lambda: session.server.opened[0]._write_paused)
     assert len(session.server.served) < count
     await session.expect((big + b";") * count)
+
+
+@pytest.fixture
+async def file(tmp_path: Path) -> AsyncIterator[File]:
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(1) as executor:
+        files = OsFiles(str(tmp_path), executor=executor, call_on_loop=loop.call_soon_threadsafe)
+        file = files.open("segment", create=True)
+        file.append(bytes(RANGE_BYTES))
+        yield file
+        files.close()
+
+
+async def test_n4_answers_behind_a_range_nobody_reads_do_not_pile_up(
+    session: Session, file: File
+) -> None:
+    """The transport's flow control knows nothing of what waits for sendfile. What is served is
+    bounded, and all of it is answered, in order, once the client reads."""
+    session.server.file = file
+    small, count = b"now " + b"x" * 1000, 4000
+    session.send(b"range", *[small] * count)
+    await session.until(lambda: session.server.opened[0]._write_paused > 0)
+    for _ in range(200):
+        await asyncio.sleep(0)
+    # A turn that has begun is brought to its end.
+    assert len(session.server.served) * len(small) < 2 * QUEUED_BYTES
+    await session.expect(bytes(RANGE_BYTES) + (small + b";") * count)
+    assert not session.server.opened[0]._write_paused
+
+
+async def test_what_waits_behind_a_range_leaves_before_a_drained_connection_closes(
+    session: Session, file: File
+) -> None:
+    session.server.file = file
+    session.send(b"range", b"now")
+    await session.until(lambda: len(session.server.served) == 2)
+    session.server.opened[0].drain()
+    await session.expect(bytes(RANGE_BYTES) + b"now;")
+    await session.expect_end()
 
 
 async def test_the_peer_has_hung_up(session: Session) -> None:

@@ -33,7 +33,9 @@ class Sender(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         loop = asyncio.get_running_loop()
         # uvloop's transports are no subclasses of asyncio's.
-        self.outbox = Outbox(cast(asyncio.Transport, transport), loop, Turn(loop), Writables(loop))
+        self.outbox = Outbox(
+            cast(asyncio.Transport, transport), loop, Turn(loop), Writables(loop), self
+        )
         self.ready.set()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -113,7 +115,7 @@ async def test_answers_that_cannot_be_written_at_the_end_of_a_turn_end_the_conne
     """The peer would take those behind them for them."""
     loop = asyncio.get_running_loop()
     transport, turn = Unwritable(), Turn(loop)
-    outbox = Outbox(transport, loop, turn, Writables(loop))
+    outbox = Outbox(transport, loop, turn, Writables(loop), Sender())
     turn.may_write()
     outbox.send([b"held"])
     with pytest.raises(RuntimeError, match="broken"):
