@@ -84,6 +84,21 @@ def test_a_batch_has_the_official_columns(spark: SparkSession, log: Topics, name
     ]
 
 
+def test_a_timestamp_is_a_point_in_time_whatever_spark_takes_the_word_for(
+    spark: SparkSession, topics: Topics, name: str
+) -> None:
+    topics.create(name, 1, KEPT)
+    topics.append(name, [Row(b"a", timestamp_ms=T0)])
+    setting = "spark.sql.timestampType"
+    spark.conf.set(setting, "TIMESTAMP_NTZ")
+    try:
+        found = frame(spark, topics, subscribe=name)
+        assert found.schema == OFFICIAL
+        assert [row.timestamp for row in found.collect()] == [at(T0)]
+    finally:
+        spark.conf.unset(setting)
+
+
 def test_a_schema_is_a_projection(spark: SparkSession, topics: Topics, name: str) -> None:
     filled(topics, name)
     reader = spark.read.format("oncelog").option("subscribe", name)

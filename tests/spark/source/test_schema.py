@@ -10,7 +10,7 @@ from oncelog_client.spark.source.schema import COLUMNS, Column, SchemaError, ddl
 def test_the_columns_are_those_of_the_official_source_in_its_order() -> None:
     assert ddl(include_headers=False) == (
         "key binary, value binary, topic string, partition int, offset bigint,"
-        " timestamp timestamp, timestampType int"
+        " timestamp timestamp_ltz, timestampType int"
     )
     headers = ", headers array<struct<key:string,value:binary>>"
     assert ddl(include_headers=True) == ddl(include_headers=False) + headers
@@ -30,6 +30,10 @@ def test_what_is_asked_for_is_built_in_the_order_asked() -> None:
         ([Column("Timestamptype", "int")], "'Timestamptype': did you mean timestampType?"),
         ([Column("value", "string")], "column value is binary, not string: read it so, then cast"),
         ([Column("offset", "int")], "column offset is bigint, not int"),
+        (
+            [Column("timestamp", "timestamp_ntz")],
+            "column timestamp is timestamp_ltz, not timestamp_ntz",
+        ),
         ([Column("key", "binary", False)], "column key may be null: leave NOT NULL out"),
         ([Column("key", "binary"), Column("key", "binary")], "has key twice"),
     ],

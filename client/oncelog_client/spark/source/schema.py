@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 HEADERS: Final = "headers"
 
-# Name -> type, both as in Spark's DDL.
+# Name -> type, as `DataType.simpleString()` says it.
 COLUMNS: Final[Mapping[str, str]] = {
     "key": "binary",
     "value": "binary",
@@ -22,6 +22,9 @@ COLUMNS: Final[Mapping[str, str]] = {
     "timestampType": "int",
     HEADERS: "array<struct<key:string,value:binary>>",
 }
+
+# In DDL `timestamp` is whatever spark.sql.timestampType says.
+_IN_DDL: Final[Mapping[str, str]] = {"timestamp": "timestamp_ltz"}
 
 
 class SchemaError(ValueError):
@@ -38,9 +41,7 @@ class Column(NamedTuple):
 
 def ddl(*, include_headers: bool) -> str:
     """The schema without one from the user."""
-    return ", ".join(
-        f"{name} {kind}" for name, kind in COLUMNS.items() if include_headers or name != HEADERS
-    )
+    return ", ".join(_in_ddl(name) for name in COLUMNS if include_headers or name != HEADERS)
 
 
 def projection(schema: Sequence[Column]) -> tuple[str, ...]:
@@ -63,12 +64,18 @@ def _check(column: Column) -> None:
         hint = f"did you mean {near[0]}?" if near else f"there are {_listed()}"
         raise SchemaError(f"the source has no column {column.name!r}: {hint}")
     if column.type != known:
+        wanted = _IN_DDL.get(known, known)
         raise SchemaError(
-            f"column {column.name} is {known}, not {column.type}: read it so, then cast it"
+            f"column {column.name} is {wanted}, not {column.type}: read it so, then cast it"
         )
     if not column.nullable:
         raise SchemaError(f"column {column.name} may be null: leave NOT NULL out")
 
 
 def _listed() -> str:
-    return ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+    return ", ".join(map(_in_ddl, COLUMNS))
+
+
+def _in_ddl(name: str) -> str:
+    kind = COLUMNS[name]
+    return f"{name} {_IN_DDL.get(kind, kind)}"
