@@ -88,6 +88,18 @@ class TransactionSession:
         Raises TimedOutError (call again), or a FatalError.
         """
         self._core.apply(Event.INIT)
+        await self._take(keep_prepared=keep_prepared)
+
+    async def rejoin(self, *, keep_prepared: bool = False) -> None:
+        """InitProducerId of a producer in its group's generation (`core.rejoin` before): whoever
+        has one of its input partitions is fenced, and what he left open aborted.
+
+        Raises FencedInGroupError where a newer generation has come, TimedOutError (call again), or
+        a FatalError.
+        """
+        await self._take(keep_prepared=keep_prepared)
+
+    async def _take(self, *, keep_prepared: bool) -> None:
         response = await self._initialize(keep_prepared=keep_prepared)
         identity = ProducerIdentity(response.producer_id, response.producer_epoch)
         if not keep_prepared:
@@ -98,17 +110,7 @@ class TransactionSession:
         )
         self._core.kept(identity, ongoing, self.cluster_version)
 
-    async def rejoin(self) -> None:
-        """InitProducerId of a producer in its group's generation (`core.rejoin` before): whoever
-        has one of its input partitions is fenced, and what he left open aborted.
-
-        Raises FencedInGroupError where a newer generation has come, TimedOutError (call again), or
-        a FatalError.
-        """
-        response = await self._initialize()
-        self._core.initialized(ProducerIdentity(response.producer_id, response.producer_epoch))
-
-    async def _initialize(self, *, keep_prepared: bool = False) -> InitProducerIdResponse:
+    async def _initialize(self, *, keep_prepared: bool) -> InitProducerIdResponse:
         try:
             return await self._ask_for_producer_id(
                 NO_IDENTITY, self._deadline(), keep_prepared=keep_prepared

@@ -72,7 +72,12 @@ class Transactional(ABC):
 
     @overload
     async def init_transactions(
-        self, partitions: Iterable[TopicPartition], group_id: str, generation_id: int
+        self,
+        partitions: Iterable[TopicPartition],
+        group_id: str,
+        generation_id: int,
+        *,
+        keep_prepared_txn: bool = False,
     ) -> None: ...
 
     async def init_transactions(
@@ -87,7 +92,8 @@ class Transactional(ABC):
         been committed or aborted. Once, before the first transaction.
 
         With `keep_prepared_txn` what they left open stays open, to be ended by
-        `complete_transaction`, `commit_transaction` or `abort_transaction` (KIP-939).
+        `complete_transaction`, `commit_transaction` or `abort_transaction` (KIP-939). What was
+        begun with a group is only kept with that group: otherwise INVALID_TXN_STATE, a FatalError.
 
         With a consumer, offsets are sent in its name: `send_offsets_to_transaction(offsets)`
         (KIP-447, revised).
@@ -104,14 +110,15 @@ class Transactional(ABC):
         if partitions is None or isinstance(partitions, GroupConsumer):
             await session.init(keep_prepared=keep_prepared_txn)
             self._consumer = partitions
-        elif group_id is None or generation_id is None or keep_prepared_txn:
-            raise IllegalStateError("partitions come with group_id and generation_id, and no more")
+        elif group_id is None or generation_id is None:
+            raise IllegalStateError("partitions come with group_id and generation_id")
         else:
             session.check_group_transactions()
-            await self._rejoin(TransactionGroup(group_id, generation_id, frozenset(partitions)))
+            group = TransactionGroup(group_id, generation_id, frozenset(partitions))
+            await self._rejoin(group, keep_prepared=keep_prepared_txn)
         self._accumulator.adopt(core.identity)
 
-    async def _rejoin(self, group: TransactionGroup) -> None:
+    async def _rejoin(self, group: TransactionGroup, *, keep_prepared: bool) -> None:
         core, session = self._transactional()
         core.rejoin(group)
         try:
@@ -119,7 +126,7 @@ class Transactional(ABC):
         except BaseException:
             core.apply(Event.INIT_FAILED)
             raise
-        await session.rejoin()
+        await session.rejoin(keep_prepared=keep_prepared)
 
     async def adopt_transactions(
         self, member: TransactionMember, group: TransactionGroup | None = None

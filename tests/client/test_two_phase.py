@@ -21,6 +21,7 @@ from oncelog_client import (
     PreparedTxnState,
     Producer,
     ProducerFencedError,
+    TopicPartition,
     UnsupportedVersionError,
 )
 from oncelog_protocol.errors import ErrorCode
@@ -94,6 +95,26 @@ async def test_w2_prepared_it_outlives_producer_and_broker_and_is_completed(
             await second.send("t", b"after", partition=0)
     values = await read_values(broker.address, "t", committed=True)
     assert sorted(value or b"" for value in values) == sorted([*expected, b"after"])
+
+
+async def test_w2_prepared_in_a_group_it_is_kept_with_that_group_alone(broker: Oncelog) -> None:
+    joined = [TopicPartition("in", 0)], "group", 1
+    async with participant(broker) as producer:
+        await producer.init_transactions(*joined)
+        await producer.begin_transaction()
+        await producer.send("t", b"voted", partition=0)
+        state = await producer.prepare_transaction()
+    restart(broker)
+    async with participant(broker) as stranger:
+        with pytest.raises(FatalError) as caught:
+            await stranger.init_transactions(keep_prepared_txn=True)
+        assert caught.value.code == ErrorCode.INVALID_TXN_STATE
+    async with participant(broker) as producer:
+        await producer.init_transactions(*joined, keep_prepared_txn=True)
+        await producer.complete_transaction(state)
+        async with producer.transaction():
+            await producer.send("t", b"after", partition=0)
+    assert await read_values(broker.address, "t", committed=True) == [b"voted", b"after"]
 
 
 async def test_w1_open_far_beyond_the_longest_time_out_and_over_three_crashes(

@@ -28,8 +28,13 @@ from oncelog_server.transaction.group_restart import decide_start_over
 from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
 from oncelog_server.transaction.metadata import NO_PRODUCER_ID
-from oncelog_server.transaction.results import FENCED, SUCCESS, TransactionResult
-from oncelog_server.transaction.shard import TransactionShard
+from oncelog_server.transaction.results import (
+    FENCED,
+    INVALID_STATE,
+    SUCCESS,
+    TransactionResult,
+)
+from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
 from oncelog_server.transaction.states import State
 
 Answer = TransactionResult | Deferred[TransactionResult]
@@ -80,6 +85,10 @@ class GroupTransactions:
             and membership is not None
             and membership.generation_id < shard.groups.newest_generation(membership.group_id)
         ):
+            if command.keep_prepared and _is_open(shard.get(command.transactional_id)):
+                # Nobody else can end it, and the group has to wait for that. It stays a member of
+                # the group as it was.
+                return self._init_as_it_is(index, shard, command)
             decision, ids = decide_start_over(
                 shard, membership.group_id, command.caller, wall_ms=self._wall_ms()
             )
@@ -91,6 +100,12 @@ class GroupTransactions:
         ):
             # A producer of the time before the id moved away asks for its next epoch.
             return FENCED
+        if command.keep_prepared and any(
+            _is_open(one.get(command.transactional_id))
+            for _, one in self._elsewhere(command.transactional_id, index)
+        ):
+            # Only its own coordinator can keep it: of the group it was begun with, or of none.
+            return INVALID_STATE
         departed = self._depart(command, index)
 
         def go_on(result: TransactionResult) -> Answer:
@@ -107,11 +122,17 @@ class GroupTransactions:
         """By an operator, where the id lives: it stays in its group."""
         for index, shard in self._runtime.shards():
             if _is_here(shard, command.transactional_id):
-                decision = decide_init_producer_id(
-                    shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
-                )
-                return self._run(index, shard, decision, [command.transactional_id])
+                return self._init_as_it_is(index, shard, command)
         raise Refused(ErrorCode.NOT_COORDINATOR)
+
+    def _init_as_it_is(
+        self, index: int, shard: TransactionShard, command: InitProducerId
+    ) -> Answer:
+        """Whether it is in a group or not stays as it is."""
+        decision = decide_init_producer_id(
+            shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
+        )
+        return self._run(index, shard, decision, [command.transactional_id])
 
     def _depart(self, command: InitProducerId, to: int) -> Answer:
         """From every shard but the one it goes to."""
@@ -205,6 +226,11 @@ def _worst(results: list[TransactionResult]) -> TransactionResult:
     refused = [one for one in results if one.code is not ErrorCode.NONE]
     final = [one for one in refused if one.code is not ErrorCode.CONCURRENT_TRANSACTIONS]
     return next(iter((*final, *refused)), SUCCESS)
+
+
+def _is_open(live: LiveTransaction | None) -> bool:
+    """Whether a transaction is open and not being decided."""
+    return live is not None and live.pending is None and live.metadata.state is State.ONGOING
 
 
 def _is_here(shard: TransactionShard, transactional_id: str) -> bool:
