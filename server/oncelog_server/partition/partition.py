@@ -14,6 +14,7 @@ from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.producers import NONE
 from oncelog_server.log.results import Appended, FileRange, Origin
 from oncelog_server.log.txn_index import AbortedTransaction
+from oncelog_server.partition.refused_sequences import RefusedSequences
 from oncelog_server.partition.verification import VerificationGuard, VerificationGuards
 from oncelog_server.partition.waiting import CommitWaiters, ReadWaiters, Settled
 from oncelog_server.refusal import Refused
@@ -71,6 +72,7 @@ class Partition:
         "log",
         "offline",
         "read_waiters",
+        "refused_sequences",
         "replicas",
         "topic_id",
         "topic_partition",
@@ -100,6 +102,7 @@ class Partition:
         self.commit_waiters = CommitWaiters()
         self.read_waiters = ReadWaiters()
         self.guards = VerificationGuards()
+        self.refused_sequences = RefusedSequences()
         self.troubled = troubled
         self._request_flush = request_flush
         self._flush_on_ack = flush_on_ack
@@ -281,6 +284,7 @@ class Partition:
         except StorageError as error:
             raise self._refused(error) from error
         self.guards.clear(producer_id)
+        self.refused_sequences.forget(producer_id)
         self._appended()
         return appended
 

@@ -193,10 +193,11 @@ class Produce(msgspec.Struct, eq=False):
         if result.code is not NONE:
             errors = ADD_ERRORS if self.adds_partitions else VERIFICATION_ERRORS
             for one in unknown:
+                _remember_refused(one)
                 one.refuse(errors.get(result.code, result.code), result.message)
-        elif self.adds_partitions:
+        else:
             for one in unknown:
-                _check_begins(one)
+                _check_begins(one, adds_partitions=self.adds_partitions)
         return self._append_all()
 
     def _end_verification(self, unknown: list[PartitionAppend]) -> None:
@@ -240,16 +241,31 @@ class Produce(msgspec.Struct, eq=False):
             one.refuse(refused.code, refused.message)
 
 
-def _check_begins(one: PartitionAppend) -> None:
-    """A producer of KIP-890 part 2 has a new epoch in each transaction, so its first batch of one
-    begins at 0. Where the partition knows nothing of the producer, nobody else would notice that
-    the batches before were refused, or are still on their way (R11)."""
+def _remember_refused(one: PartitionAppend) -> None:
     assert one.partition is not None
     header = _header(one)
-    if header.base_sequence > 0 and one.partition.log.producers.entry(header.producer_id) is None:
+    one.partition.refused_sequences.refused(
+        header.producer_id, header.producer_epoch, header.base_sequence
+    )
+
+
+def _check_begins(one: PartitionAppend, *, adds_partitions: bool) -> None:
+    """Where the partition knows nothing of the producer, nobody else would notice that the batches
+    before were refused, or are still on their way (R11). A producer of KIP-890 part 2 has a new
+    epoch in each transaction, so its first batch of one begins at 0; before, it begins at least no
+    later than with what was refused."""
+    assert one.partition is not None
+    header = _header(one)
+    if one.partition.log.producers.entry(header.producer_id) is not None:
+        return
+    first: int | None = 0
+    if not adds_partitions:
+        refused = one.partition.refused_sequences
+        first = refused.lowest(header.producer_id, header.producer_epoch)
+    if first is not None and header.base_sequence > first:
         one.refuse(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"sequence {header.base_sequence} is the first of the transaction",
+            f"sequence {header.base_sequence} is the first here, and {first} is missing",
         )
 
 

@@ -220,17 +220,31 @@ def test_the_first_batch_of_a_transaction_asks_the_coordinator_and_no_other_does
     assert len(broker.partitions[0].guards) == 0
 
 
-def test_r11_a_batch_does_not_overtake_the_refused_first_one_of_its_producer() -> None:
+@pytest.mark.parametrize("adds_partitions", [True, False])
+def test_r11_a_batch_does_not_overtake_the_refused_first_one_of_its_producer(
+    adds_partitions: bool,
+) -> None:
     """In a partition that knows nothing of the producer, no sequence check would notice."""
     broker = Broker(answer=TransactionResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
-    first, _ = broker.produce(transactional())
+
+    def produce(sequence: int = 0) -> list[ErrorCode]:
+        appends, _ = broker.produce(
+            transactional(sequence=sequence), adds_partitions=adds_partitions
+        )
+        return codes(appends)
+
+    assert produce() == [ErrorCode.NOT_ENOUGH_REPLICAS]
     broker.answer = SUCCESS
-    second, _ = broker.produce(transactional(sequence=1))
-    assert codes(first) == [ErrorCode.NOT_ENOUGH_REPLICAS]
-    assert codes(second) == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
-    again, _ = broker.produce(transactional())
-    behind, _ = broker.produce(transactional(sequence=1))
-    assert codes(again + behind) == [NONE, NONE]
+    assert produce(1) == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    assert produce() == [NONE]
+    assert produce(1) == [NONE]
+
+
+def test_before_v12_a_producer_that_was_forgotten_begins_where_it_is() -> None:
+    """Its sequences go on over transactions, and the partition's memory is shorter."""
+    broker = Broker()
+    appends, _ = broker.produce(transactional(sequence=5), adds_partitions=False)
+    assert codes(appends) == [NONE]
 
 
 def test_before_v12_the_partition_is_looked_up_and_not_added() -> None:
