@@ -238,6 +238,17 @@ def test_a_partition_that_the_topic_has_not_is_named() -> None:
         encoded(rows)
 
 
+def test_topics_that_rows_know_more_partitions_of_are_told() -> None:
+    def outgrown(**columns: list[Any]) -> list[str]:
+        return encoder().outgrown(batch_of(columns), COUNTS)
+
+    assert outgrown(topic=["t"]) == outgrown(topic=["t"], partition=[None]) == []
+    assert outgrown(topic=["t", "u", "t"], partition=[2, None, -1]) == []
+    assert outgrown(topic=["t", "u", "t", ""], partition=[3, 0, None, 2]) == ["t", ""]
+    rows = batch_of({"value": [b"v"], "partition": [1]})
+    assert encoder("u").outgrown(rows, COUNTS) == ["u"]
+
+
 def test_rows_without_a_topic_are_refused_as_by_sparks_own_connector() -> None:
     with pytest.raises(RowError, match="topic option required when no 'topic' attribute"):
         encoder().topics(batch_of({"value": [b"v"]}))

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from oncelog_client import Admin, NewTopic, Producer
+from oncelog_client import Admin, NewTopic
 from oncelog_client.errors import KafkaError, RecordTooLargeError
+from oncelog_client.spark.sink.arrow_encode import RowError
 from oncelog_client.spark.sink.row_sender import RowSender
+from oncelog_client.spark.sink.task_producer import TaskProducer
 from tests.broker import Oncelog
 from tests.client.reading import read_values
 
@@ -41,7 +43,7 @@ async def test_rows_of_many_batches_and_partitions_are_all_there_and_in_order_by
     address: str,
 ) -> None:
     topic = await new_topic(address, 3)
-    async with Producer(address, transactional_id=topic, buffer_memory=100_000) as producer:
+    async with TaskProducer(address, transactional_id=topic, buffer_memory=100_000) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()
         sender = RowSender(producer, topic, 2_000)
@@ -54,7 +56,7 @@ async def test_rows_of_many_batches_and_partitions_are_all_there_and_in_order_by
 
 async def test_topics_of_a_column_are_each_asked_for_once(address: str) -> None:
     topics = [await new_topic(address), await new_topic(address, 2)]
-    async with Producer(address) as producer:
+    async with TaskProducer(address) as producer:
         sender = RowSender(producer)
         for number in range(3):
             batch = rows(number, number + 2).append_column("topic", pa.array(topics))
@@ -65,15 +67,34 @@ async def test_topics_of_a_column_are_each_asked_for_once(address: str) -> None:
         assert sorted(map(int, filter(None, found))) == [number, number + 1, number + 2]
 
 
+async def test_partitions_that_were_added_meanwhile_are_written_to(address: str) -> None:
+    topic = await new_topic(address)
+    given = [1, 0, None]
+    batch = rows(0, 3).append_column("partition", pa.array(given, pa.int32()))
+    async with TaskProducer(address) as producer:
+        await RowSender(producer, topic).send(rows(3, 4))
+        async with Admin(address) as admin:
+            await admin.create_partitions({topic: 2})
+        # The next task of the worker, with the same producer.
+        sender = RowSender(producer, topic)
+        await sender.send(batch)
+        await producer.flush()
+        other = await new_topic(address)
+        with pytest.raises(RowError, match=f"partition 1, but topic {other} has 1 partitions"):
+            await RowSender(producer, other).send(batch)
+    found = await read_values(address, topic, committed=True)
+    assert sorted(map(int, filter(None, found))) == [0, 1, 2, 3]
+
+
 async def test_a_row_too_large_for_any_request_is_refused(address: str) -> None:
     topic = await new_topic(address)
-    async with Producer(address, max_request_size=10_000) as producer:
+    async with TaskProducer(address, max_request_size=10_000) as producer:
         batch = pa.RecordBatch.from_pydict({"value": pa.array([b"small", bytes(20_000)])})
         with pytest.raises(RecordTooLargeError, match="max_request_size"):
             await RowSender(producer, topic).send(batch)
 
 
 async def test_a_name_no_topic_can_have_is_refused(address: str) -> None:
-    async with Producer(address) as producer:
+    async with TaskProducer(address) as producer:
         with pytest.raises(KafkaError, match="INVALID_TOPIC_EXCEPTION"):
             await RowSender(producer, "no topic!").send(rows(0, 1))

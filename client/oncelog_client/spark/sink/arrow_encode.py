@@ -50,8 +50,8 @@ class RowEncoder:
     bytes, and for how many bytes rows without a key stay with a partition; `draw(n)` gives a number
     in 0..n-1 for the choice of the next.
 
-    With a producer: `topics(rows)`, `partitions_for` those that are new, `encode(rows, ...)`, and
-    `send_encoded` of each.
+    With a producer: `topics(rows)`, `partitions_for` those that are new, `partitions_now` for those
+    that are `outgrown(rows, ...)`, `encode(rows, ...)`, and `send_encoded` of each.
     """
 
     def __init__(self, topic: str | None, batch_size: int, draw: Callable[[int], int]) -> None:
@@ -62,6 +62,17 @@ class RowEncoder:
     def topics(self, rows: pa.RecordBatch) -> list[str]:
         """The topics that these rows go to. Raises RowError for a row without one."""
         return self._topics_of(rows)[0] if rows.num_rows else []
+
+    def outgrown(self, rows: pa.RecordBatch, partition_counts: Mapping[str, int]) -> list[str]:
+        """The topics that rows give a partition beyond their count: they may have grown since that
+        was asked for."""
+        column = _column(rows, "partition")
+        if column is None or column.null_count == len(column):
+            return []
+        topics, codes = self._topics_of(rows)
+        counts = pc.take(pa.array([partition_counts[one] for one in topics], _INT64), codes)
+        beyond = pc.greater_equal(pc.cast(_plain(column), _INT64), counts)
+        return [topics[code] for code in codes.filter(beyond).unique().to_pylist()]
 
     def encode(
         self, rows: pa.RecordBatch, partition_counts: Mapping[str, int], timestamp_ms: int

@@ -14,11 +14,11 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from oncelog_client.errors import KafkaError
-from oncelog_client.producer import Producer
 from oncelog_client.spark.client_settings import ClientSetup
 
 from .ids import ProcessIds
 from .messages import Plan
+from .task_producer import TaskProducer
 
 Key = tuple[int, ClientSetup, str]
 
@@ -28,7 +28,7 @@ class Taken(NamedTuple):
 
     key: Key
     transactional_id: str
-    producer: Producer
+    producer: TaskProducer
 
 
 class _Sink:
@@ -36,7 +36,7 @@ class _Sink:
 
     def __init__(self) -> None:
         self.ids = ProcessIds(uuid.uuid4().hex[:12])
-        self.idle: dict[str, Producer] = {}
+        self.idle: dict[str, TaskProducer] = {}
 
 
 _sinks: Final[dict[Key, _Sink]] = {}
@@ -53,7 +53,7 @@ async def take(setup: ClientSetup, plan: Plan, settings: Mapping[str, Any]) -> T
     producer = sink.idle.pop(transactional_id, None)
     if producer is None:
         made = setup.having(transactional_id=transactional_id, **settings)
-        producer = Producer(made.bootstrap_servers, **made.keywords)
+        producer = TaskProducer(made.bootstrap_servers, **made.keywords)
         await producer.start()
     return Taken(key, transactional_id, producer)
 
@@ -74,6 +74,6 @@ async def drop(taken: Taken, plan: Plan) -> None:
     await _close(taken.producer)
 
 
-async def _close(producer: Producer) -> None:
+async def _close(producer: TaskProducer) -> None:
     with suppress(KafkaError):
         await producer.close(0)

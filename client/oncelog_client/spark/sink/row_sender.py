@@ -8,9 +8,9 @@ from typing import Final
 import pyarrow as pa
 
 from oncelog_client.clock import wall_ms
-from oncelog_client.producer import Producer
 
 from .arrow_encode import RowEncoder
+from .task_producer import TaskProducer
 
 # More than a producer's own default, as rows come by the thousand: few requests, few batches to
 # read again. Below max.message.bytes, as it is by default, with room for growth.
@@ -21,7 +21,7 @@ class RowSender:
     """`topic` overrides the column of that name; `batch_size` in bytes."""
 
     def __init__(
-        self, producer: Producer, topic: str | None = None, batch_size: int = BATCH_SIZE
+        self, producer: TaskProducer, topic: str | None = None, batch_size: int = BATCH_SIZE
     ) -> None:
         self._producer = producer
         size = min(batch_size, producer.config.max_request_size)
@@ -35,5 +35,7 @@ class RowSender:
             if topic not in self._partition_counts:
                 partitions = await self._producer.partitions_for(topic)
                 self._partition_counts[topic] = len(partitions)
+        for topic in self._encoder.outgrown(rows, self._partition_counts):
+            self._partition_counts[topic] = await self._producer.partitions_now(topic)
         for partition, records in self._encoder.encode(rows, self._partition_counts, wall_ms()):
             await self._producer.send_encoded(partition, records)
