@@ -294,10 +294,6 @@ class PartitionLog:
             return first
         return self.log_start_offset
 
-    def on_high_watermark(self, high_watermark: int) -> None:
-        """It is there and never goes back: decided transactions below are forgotten."""
-        self.producers.on_high_watermark(high_watermark)
-
     def aborted_transactions(
         self, first_offset: int, last_offset_exclusive: int
     ) -> list[AbortedTransaction]:
@@ -347,7 +343,7 @@ class PartitionLog:
         """What to sync, for a caller that syncs many logs at once and then calls `finish_flush`."""
         if now_ms is not None:
             self.last_flush_ms = now_ms
-        return Flush([*self.unsynced, self.active.log], self.log_end_offset)
+        return Flush(list(self.unsynced), self.log_end_offset, self.active.log)
 
     def finish_flush(self, flush: Flush, error: StorageError | None) -> None:
         if error is not None:
@@ -355,11 +351,10 @@ class PartitionLog:
             return
         if self.failure is None:
             self.recovery_point = max(self.recovery_point, flush.offset)
-            synced = set(map(id, flush.files))
+            synced = set(map(id, flush.closed))
             self.unsynced = [file for file in self.unsynced if id(file) not in synced]
-            for file in flush.files:
-                if file is not self.active.log:
-                    file.close()
+            for file in flush.closed:
+                file.close()
 
     # What goes.
 

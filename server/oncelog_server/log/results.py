@@ -59,10 +59,19 @@ class LogRead(msgspec.Struct, frozen=True):
 
 
 class Flush(NamedTuple):
-    """What is being made durable, and up to which offset the log then is."""
+    """What is being made durable, and up to which offset the log then is.
 
-    files: list[File]
+    Files that are `closed` do not change any more. `growing`, the log's end, may have got more
+    since, and may be closed by now: its next sync must come all the same.
+    """
+
+    closed: list[File]
     offset: int
+    growing: File | None = None
+
+    @property
+    def files(self) -> list[File]:
+        return self.closed if self.growing is None else [*self.closed, self.growing]
 
 
 class TimestampOffset(NamedTuple):

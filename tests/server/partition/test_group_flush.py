@@ -50,3 +50,26 @@ def test_after_a_failure_the_next_round_serves_those_who_came_later() -> None:
     files.settle()
     assert first.offline is not None
     assert (second.offline, second.high_watermark) == (None, 1)
+
+
+def test_what_a_round_did_not_cover_is_synced_by_the_next_one_though_its_segment_was_rolled() -> (
+    None
+):
+    """Syncs end in any order, and promise only what was written before they began."""
+    files = MemoryFiles()
+    one = partition(files, flush_on_ack=True)
+    one.append(batch(), now_ms=NOW_MS)
+    one.append(batch(), now_ms=NOW_MS)
+    first = files.pending.pop(0)
+    one.log.roll(NOW_MS)
+    roll = files.pending.pop(0)
+    one.append(batch(), now_ms=NOW_MS)
+    first()
+    assert one.high_watermark == 1
+    files.pending.pop(0)()
+    assert one.high_watermark == 3
+    for segment in one.log.segments:
+        node = files.nodes[segment.log.path]
+        assert node.durable == node.data, "acknowledged, and no sync has covered it"
+    roll()
+    assert one.log.unsynced == []

@@ -22,11 +22,14 @@ class Stopped(Exception):
 
 @dataclass(slots=True)
 class Node:
-    """One file: what is in it, and what of that survives a power loss."""
+    """One file: what is in it, and what of that survives a power loss. `changes` ever made, of
+    which the first `synced` are durable."""
 
     data: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
     entry_durable: bool = False
+    changes: int = 0
+    synced: int = 0
 
 
 @dataclass(slots=True)
@@ -59,6 +62,7 @@ class MemoryFile:
         node = self._node("append")
         self._files.before_append(node, self.path, data)
         node.data += data
+        node.changes += 1
         self.size += len(data)
 
     def read(self, position: int, size: int) -> bytes:
@@ -71,6 +75,7 @@ class MemoryFile:
         self._files.step("truncate", self.path)
         del node.data[size:]
         node.data.extend(bytes(size - len(node.data)))
+        node.changes += 1
         self.size = size
 
     def fileno(self) -> int:
@@ -122,7 +127,7 @@ class MemoryFiles:
         disk = MemoryFiles(capacity=self.capacity)
         disk.directories = set(self.directories)
         disk.nodes = {
-            path: Node(bytearray(node.data), node.durable, node.entry_durable)
+            path: Node(bytearray(node.data), node.durable, node.entry_durable, changes=1)
             for path, node in self.nodes.items()
         }
         return disk
@@ -220,17 +225,23 @@ class MemoryFiles:
         self.nodes[path] = Node(bytearray(data), data, entry_durable=True)
 
     def sync(self, files: Sequence[File], done: Done) -> None:
-        contents = [(file.path, self.nodes.get(file.path)) for file in files]
+        # As POSIX has it: what is written from here on may be left out.
+        begun = [
+            (node, node.changes, bytes(node.data))
+            for file in files
+            if (node := self.nodes.get(file.path)) is not None
+        ]
+        path = files[0].path if files else ""
 
         def end() -> None:
             if self.failing_syncs:
                 self.failing_syncs -= 1
-                done(StorageError("sync", contents[0][0] if contents else "", IO_ERROR))
+                done(StorageError("sync", path, IO_ERROR))
                 return
-            for _, node in contents:
-                if node is not None:
-                    node.durable = bytes(node.data)
-                    node.entry_durable = True
+            for node, changes, data in begun:
+                node.entry_durable = True
+                if changes > node.synced:
+                    node.durable, node.synced = data, changes
             done(None)
 
         self.pending.append(end)
