@@ -10,6 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self, Unpack
 
+from .auto_commit import AutoCommit
 from .clock import monotonic_ms
 from .cluster import Cluster
 from .config import ConsumerConfig, ConsumerSettings, OffsetReset, consumer_config
@@ -50,10 +51,9 @@ class Consumer:
         self._subscription = Subscription()
         self._fetcher = Fetcher(self._cluster, self.config, self._subscription, self._wake)
         self._positions = Positions(self._cluster, self.config, self._subscription)
+        self._auto_commit = AutoCommit(self._cluster, self.config, self._positions)
         self._group: GroupSession | None = None
         self._awake = asyncio.Event()
-        self._next_commit_ms = math.inf
-        self._committing: asyncio.Task[None] | None = None
         self._opened = False
         self._closed = False
 
@@ -70,13 +70,12 @@ class Consumer:
                 self.config,
                 self._subscription,
                 wake=self._wake,
-                commit=self._positions.commit_consumed,
+                commit=self._auto_commit.finish,
             )
             self._positions.membership = self._group.membership
             self._cluster.on_metadata.append(self._group.metadata_changed)
             self._cluster.spawn(self._group.heartbeats())
-        if self.config.enable_auto_commit:
-            self._next_commit_ms = monotonic_ms() + self.config.auto_commit_interval_ms
+        self._auto_commit.start()
 
     async def close(self, timeout_ms: float = 30_000) -> None:
         """Commit if that is automatic, give the partitions back, leave the group, disconnect."""
@@ -161,8 +160,8 @@ class Consumer:
     async def _leave(self, reason: str) -> None:
         if self._group is not None and self._subscription.uses_group:
             await self._group.leave(reason)
-        elif self._subscription.mode is Mode.MANUAL and self.config.enable_auto_commit:
-            await self._positions.commit_quietly()
+        elif self._subscription.mode is Mode.MANUAL:
+            await self._auto_commit.finish()
 
     def subscription(self) -> frozenset[str]:
         """The topics subscribed to."""
@@ -208,7 +207,7 @@ class Consumer:
             now_ms = monotonic_ms()
             if now_ms >= deadline_ms:
                 return []
-            wait_ms = min(deadline_ms, self._next_commit_ms) - now_ms
+            wait_ms = min(deadline_ms, self._auto_commit.due_ms) - now_ms
             with suppress(TimeoutError):
                 async with asyncio.timeout(None if wait_ms == math.inf else max(wait_ms, 0) / 1000):
                     await self._awake.wait()
@@ -219,8 +218,7 @@ class Consumer:
             self._group.membership.polled(now_ms)
             if self._group.needs_attention:
                 await self._group.poll()
-        if now_ms >= self._next_commit_ms:
-            self._commit_in_background(now_ms)
+        self._auto_commit.commit_if_due(now_ms)
         if any(self._subscription.without_position()):
             try:
                 await self._positions.find(max(deadline_ms - monotonic_ms(), 100))
@@ -236,7 +234,7 @@ class Consumer:
             group = self._group if self._subscription.uses_group else None
             quiet = (
                 (group is None or not group.needs_attention)
-                and monotonic_ms() < self._next_commit_ms
+                and monotonic_ms() < self._auto_commit.due_ms
                 and self._subscription.mode is not Mode.NONE
             )
             records = self._fetcher.records.take(1) if quiet else []
@@ -319,8 +317,9 @@ class Consumer:
         RetriableError after `default_api_timeout_ms`.
         """
         self._check_open()
+        self._auto_commit.give_way()
         if offsets is None:
-            await self._positions.commit_consumed()
+            await self._positions.commit(self._positions.consumed())
         else:
             await self._positions.commit(
                 {
@@ -328,11 +327,6 @@ class Consumer:
                     for partition, offset in offsets.items()
                 }
             )
-
-    def _commit_in_background(self, now_ms: float) -> None:
-        self._next_commit_ms = now_ms + self.config.auto_commit_interval_ms
-        if self._committing is None or self._committing.done():
-            self._committing = self._cluster.spawn(self._positions.commit_quietly())
 
     async def committed(
         self, *partitions: TopicPartition

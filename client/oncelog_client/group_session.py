@@ -113,8 +113,7 @@ class GroupSession:
 
     async def _prepare(self) -> None:
         subscription = self._subscription
-        if self._config.enable_auto_commit:
-            await self._commit_quietly()
+        await self._commit()
         owned = subscription.partitions
         given_up, lost = self.membership.leaving_behind(owned, subscription.topics)
         await self._give_up(given_up, lost=lost)
@@ -146,12 +145,6 @@ class GroupSession:
                 self.membership.require_rejoin("the subscription changed while joining")
             self._heartbeat.set()
             await self.listener.on_partitions_assigned(changes.added, self.membership.generation_id)
-
-    async def _commit_quietly(self) -> None:
-        try:
-            await self._commit()
-        except KafkaError as error:
-            log.warning("offsets could not be committed before a rebalance: %s", error)
 
     # -- between polls
 
@@ -316,8 +309,8 @@ class GroupSession:
             self._round = None
             if self.membership.state is not State.UNJOINED:
                 self.membership.start_over(keep_member_id=True)
-        if self._config.enable_auto_commit and self.membership.generation_id >= 0:
-            await self._commit_quietly()
+        if self.membership.generation_id >= 0:
+            await self._commit()
         try:
             lost = self.membership.state is not State.STABLE
             await self._give_up(tuple(sorted(self._subscription.partitions)), lost=lost)

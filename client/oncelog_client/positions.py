@@ -72,7 +72,8 @@ class Positions:
             if answer is not None and state.jumps == jumps[state]:
                 state.jump(answer.offset, -1)
 
-    def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Every position as it is now, to be committed."""
         return {
             partition: OffsetAndMetadata(
                 state.position, "", None if state.leader_epoch < 0 else state.leader_epoch
@@ -81,17 +82,16 @@ class Positions:
             if state.position is not None
         }
 
-    async def commit_consumed(self) -> None:
-        """Commit every position."""
-        await self.commit(self._consumed())
-
-    async def commit_quietly(self) -> None:
-        """The same where a failure is mended by the next interval, or the rebalance."""
+    async def commit_quietly(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commit where a failure is mended by the next interval, or the rebalance."""
         with suppress(KafkaError):
-            await self.commit_consumed()
+            await self.commit(offsets)
 
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit the offsets of the *next* records to read. Raises as `Consumer.commit`."""
+    async def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float | None = None
+    ) -> None:
+        """Commit the offsets of the *next* records to read, within `default_api_timeout_ms` unless
+        told otherwise. Raises as `Consumer.commit`."""
         membership = self.membership
         if membership is None:
             raise IllegalStateError("committing needs a group_id")
@@ -102,8 +102,10 @@ class Positions:
             group = ConsumerGroupMetadata(group.group_id)
         elif group.generation_id < 0:
             raise CommitFailedError("this consumer is not a member of its group (any more)")
+        if timeout_ms is None:
+            timeout_ms = self._config.default_api_timeout_ms
         try:
-            await commit_offsets(self._cluster, group, offsets, self._config.default_api_timeout_ms)
+            await commit_offsets(self._cluster, group, offsets, timeout_ms)
         except RebalanceInProgressError:
             membership.require_rejoin("a commit was refused during a rebalance")
             raise

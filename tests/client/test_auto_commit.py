@@ -1,0 +1,79 @@
+"""What is committed by itself has been worked on: a crash in between loses nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oncelog_client import Consumer, Producer, TopicPartition
+from tests.client.reading import DEADLINE_S
+
+COUNT = 6
+
+
+@pytest.fixture
+def settings(name: str) -> dict[str, Any]:
+    """Every poll is one at which the interval is over."""
+    return {
+        "group_id": name,
+        "auto_offset_reset": "earliest",
+        "auto_commit_interval_ms": 0,
+        "default_api_timeout_ms": DEADLINE_S * 1000,
+    }
+
+
+@pytest.fixture
+async def filled(producer: Producer, topic: str) -> TopicPartition:
+    """A partition with COUNT records."""
+    for number in range(COUNT):
+        await producer.send(topic, b"%d" % number, partition=0)
+    await producer.flush()
+    return TopicPartition(topic, 0)
+
+
+async def committed_now(consumer: Consumer, partition: TopicPartition) -> int:
+    """The committed offset once what the consumer sends in the background has been answered: it
+    goes out at the first turn of the loop, in the same connection as these questions."""
+    for _ in range(2):
+        found = await consumer.committed(partition)
+    offset = found[partition]
+    return 0 if offset is None else offset.offset
+
+
+async def test_a_poll_does_not_commit_what_it_gives(
+    bootstrap: str, filled: TopicPartition, settings: dict[str, Any]
+) -> None:
+    async with Consumer(bootstrap, **settings) as consumer:
+        await consumer.assign([filled])
+        done = 0
+        while done < COUNT:
+            given = await consumer.poll(DEADLINE_S * 1000, max_records=2)
+            assert await committed_now(consumer, filled) <= done
+            done = given[-1].offset + 1
+        await consumer.poll()
+        assert await committed_now(consumer, filled) == COUNT
+
+
+async def test_iterating_does_not_commit_the_record_at_hand(
+    bootstrap: str, filled: TopicPartition, settings: dict[str, Any]
+) -> None:
+    async with Consumer(bootstrap, **settings) as consumer:
+        await consumer.subscribe([filled.topic])
+        async for record in consumer:
+            assert await committed_now(consumer, filled) <= record.offset
+            if record.offset == COUNT - 1:
+                break
+
+
+async def test_a_commit_of_ones_own_is_the_last_one(
+    bootstrap: str, filled: TopicPartition, settings: dict[str, Any]
+) -> None:
+    """The poll before had one on its way, with older positions."""
+    async with Consumer(bootstrap, **settings) as consumer:
+        await consumer.assign([filled])
+        await consumer.poll(DEADLINE_S * 1000, max_records=2)
+        await committed_now(consumer, filled)
+        given = await consumer.poll(max_records=2)
+        await consumer.commit()
+        assert await committed_now(consumer, filled) == given[-1].offset + 1 == 4
