@@ -33,7 +33,7 @@ from oncelog_server.machine import Machine
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.network.listener import Limits, Listener
 from oncelog_server.node import Node
-from oncelog_server.observe.fences import logged_fences
+from oncelog_server.observe.fences import logged_fences, tell_stray_markers
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
@@ -228,6 +228,7 @@ class Broker:
             monotonic_ms=self._clock.monotonic_ms,
             max_timeout_ms=self.settings.transaction_max_timeout_ms,
             fences=logged_fences(),
+            on_stray_markers=tell_stray_markers,
         )
 
     def _new_node(self, local: LocalMarkers) -> Node:

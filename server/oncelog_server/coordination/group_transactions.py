@@ -4,7 +4,6 @@ fences across a group, many transactions decided at once (KIP-447, early draft; 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
@@ -216,10 +215,8 @@ class GroupTransactions:
             self._call_soon(lambda: self._finish_rest(index, shard, ids[FINISHED_PER_TURN:]))
 
     def _finish_rest(self, index: int, shard: TransactionShard, ids: Sequence[str]) -> None:
-        with suppress(Refused):
-            # Not where it has been given up or loaded anew meanwhile.
-            if self._runtime.shard(index) is shard:
-                self._finish_all(index, shard, ids)
+        if self._runtime.is_in_service(index, shard):
+            self._finish_all(index, shard, ids)
 
 
 def _worst(results: list[TransactionResult]) -> TransactionResult:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from oncelog_server.coordination.runtime import ShardRuntime
-from oncelog_server.refusal import Refused
 from oncelog_server.transaction.expiry import decide_expiry, is_expired
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
 
@@ -65,18 +64,12 @@ class IdExpiry:
             ids = list(shard.transactions.values())
             position = 0
             while position < len(ids):
-                if not self._in_service(index, shard):
+                if not self._runtime.is_in_service(index, shard):
                     break
                 expired, position = _slice(ids, position, before_ms)
                 if expired:
                     self._runtime.run(index, decide_expiry(shard, expired))
                 yield len(expired)
-
-    def _in_service(self, index: int, shard: TransactionShard) -> bool:
-        try:
-            return self._runtime.shard(index) is shard
-        except Refused:
-            return False
 
 
 def _slice(

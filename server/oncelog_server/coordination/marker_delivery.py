@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.coordination.routing import CONSUMER_OFFSETS
+from oncelog_server.coordination.routing import CONSUMER_OFFSETS, NEVER_IN_TRANSACTIONS
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
@@ -59,6 +59,9 @@ class LocalMarkers:
     def _write(
         self, work: MarkerWork, topic_partition: TopicPartition, settled: MarkerSettled
     ) -> None:
+        if topic_partition.topic in NEVER_IN_TRANSACTIONS:
+            settled(topic_partition, ErrorCode.INVALID_TOPIC_EXCEPTION)
+            return
         partition = self._find(topic_partition)
         if partition is None:
             settled(topic_partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

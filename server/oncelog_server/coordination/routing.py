@@ -12,6 +12,8 @@ TRANSACTION_STATE: Final = "__transaction_state"
 # never holds a record.
 SINKS: Final = "__oncelog_sink"
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SINKS})
+# No part of any transaction: nobody writes to them in one, and a marker there would end nothing.
+NEVER_IN_TRANSACTIONS: Final = INTERNAL_TOPICS - {CONSUMER_OFFSETS}
 
 
 @lru_cache(maxsize=16_384)

@@ -108,6 +108,11 @@ class ShardRuntime(Generic[S]):
             raise Refused(ErrorCode.NOT_COORDINATOR)
         return loaded.shard
 
+    def is_in_service(self, index: int, shard: S) -> bool:
+        """Whether that shard has been neither given up nor loaded anew meanwhile."""
+        loaded = self._shards.get(index)
+        return loaded is not None and loaded.shard is shard
+
     def shards(self) -> Iterator[tuple[int, S]]:
         """Every shard in service, in the order of its partition."""
         for index in sorted(self._shards):

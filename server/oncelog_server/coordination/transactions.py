@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.marker_delivery import MarkerSender
-from oncelog_server.coordination.routing import partition_for
+from oncelog_server.coordination.routing import NEVER_IN_TRANSACTIONS, partition_for
 from oncelog_server.coordination.runtime import ReplayAt, ShardRuntime
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.coordination.timers import Timers
@@ -58,7 +58,7 @@ class Leaders(Protocol):
 
 class TransactionCoordinator:
     """`partition_count` gives the number of partitions of `__transaction_state` (0 while it is not
-    created)."""
+    created); `on_stray_markers` is told of a partition's control records: they are passed over."""
 
     def __init__(
         self,
@@ -71,6 +71,7 @@ class TransactionCoordinator:
         monotonic_ms: Callable[[], int],
         max_timeout_ms: int,
         fences: Fences | None = None,
+        on_stray_markers: Callable[[int, int], None] = lambda index, count: None,
     ) -> None:
         self._partition_count = partition_count
         self._leaders = leaders
@@ -78,6 +79,7 @@ class TransactionCoordinator:
         self._timers = timers
         self._wall_ms = wall_ms
         self._monotonic_ms = monotonic_ms
+        self._on_stray_markers = on_stray_markers
         # Transactions with partitions that were aborted and committed since the start.
         self.decided = [0, 0]
         # Every transactional id here that is in a consumer group.
@@ -119,6 +121,8 @@ class TransactionCoordinator:
 
     def _on_loaded(self, index: int, shard: TransactionShard) -> None:
         shard.on_loaded(now_ms=self._monotonic_ms(), wall_ms=self._wall_ms())
+        if shard.stray_markers:
+            self._on_stray_markers(index, shard.stray_markers)
         for transactional_id in list(shard.prepared):
             # Not now: other partitions of this broker may not have been taken over yet.
             self._finish_later(index, shard, transactional_id, 0)
@@ -306,17 +310,10 @@ class TransactionCoordinator:
         delay_ms = min(RETRY_MS << min(attempt, 8), RETRY_MAX_MS) if attempt else 0
 
         def again() -> None:
-            if self._in_service(index, shard):
+            if self.runtime.is_in_service(index, shard):
                 self._finish(index, shard, transactional_id, attempt)
 
         self._timers.call_later(delay_ms, again)
-
-    def _in_service(self, index: int, shard: TransactionShard) -> bool:
-        """Whether that shard has not been dropped or reloaded meanwhile."""
-        try:
-            return self.runtime.shard(index) is shard
-        except Refused:
-            return False
 
 
 class _Finishing:
@@ -352,7 +349,10 @@ class _Finishing:
         if not all(sender is not None and sender.is_local for sender in senders):
             self.shard.release(self.work.transactional_id)
         for partition, sender in zip(self.work.partitions, senders, strict=True):
-            if sender is not None:
+            if partition.topic in NEVER_IN_TRANSACTIONS:
+                # In the log of an older release: nothing is owed there.
+                self._settled(partition, ErrorCode.NONE)
+            elif sender is not None:
                 sender.send(self.work, [partition], self._settled)
             elif leaders.is_gone(partition):
                 self._settled(partition, ErrorCode.NONE)
@@ -373,7 +373,7 @@ class _Finishing:
 
     def _all_settled(self) -> None:
         coordinator, transactional_id = self.coordinator, self.work.transactional_id
-        if not coordinator._in_service(self.index, self.shard):
+        if not coordinator.runtime.is_in_service(self.index, self.shard):
             return
         if self.retry:
             self._try_again()
@@ -388,7 +388,7 @@ class _Finishing:
                 coordinator.runtime.run(self.index, decision)
 
     def _not_complete(self) -> None:
-        if self.coordinator._in_service(self.index, self.shard):
+        if self.coordinator.runtime.is_in_service(self.index, self.shard):
             self._try_again()
 
     def _try_again(self) -> None:

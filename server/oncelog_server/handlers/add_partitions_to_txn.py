@@ -21,7 +21,7 @@ from oncelog_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from oncelog_server.coordination.error_versions import code_for_version
-from oncelog_server.coordination.routing import INTERNAL_TOPICS
+from oncelog_server.coordination.routing import INTERNAL_TOPICS, NEVER_IN_TRANSACTIONS
 from oncelog_server.deferred import Deferred, gather, then
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
@@ -130,13 +130,16 @@ def _refused(
     node: Node, context: RequestContext, partitions: frozenset[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:
     """Those that may not be written to, or are not there. Brokers ask for clients that have been
-    allowed to write."""
+    allowed to write, and for offsets."""
     refused = {}
     by_client = context.api_version < BROKERS_SINCE
     image = node.metadata.image
     for one in partitions:
         topic, index = one
-        if by_client and not _may_write(node, context, topic):
+        allowed = (
+            _may_write(node, context, topic) if by_client else topic not in NEVER_IN_TRANSACTIONS
+        )
+        if not allowed:
             refused[one] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif image.partition(topic, index) is None:
             refused[one] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,5 +1,6 @@
 """What the log of events says of producers that were cut off: one line for an abort against a
-producer's will, one for the first request that is refused for it; never one per request."""
+producer's will, one for the first request that is refused for it; never one per request. And of
+what a transaction coordinator passed over in its log."""
 
 from __future__ import annotations
 
@@ -18,6 +19,11 @@ def logged_fences() -> Fences:
         on_aborted=lambda fence: log.warning("transaction aborted", **_of(fence)),
         on_refused=lambda fence: log.warning("producer refused", **_of(fence)),
     )
+
+
+def tell_stray_markers(index: int, count: int) -> None:
+    """Of one partition of `__transaction_state`, when it is loaded."""
+    log.warning("markers in the transaction log passed over", partition=index, markers=count)
 
 
 def _of(fence: Fence) -> dict[str, Any]:

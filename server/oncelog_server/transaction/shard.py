@@ -104,6 +104,8 @@ class TransactionShard:
         # Ids in PREPARE_*: what a new coordinator has to finish, in the order they were decided.
         self.prepared: dict[str, LiveTransaction] = {}
         self.ongoing: dict[str, LiveTransaction] = {}
+        # How many control records the log had, where none belong.
+        self.stray_markers = 0
         # What the records say that were decided here and are not committed yet: replay need not
         # decode what was encoded a moment ago.
         self._decided: dict[CoordinatorRecord, TransactionMetadata] = {}
@@ -224,8 +226,9 @@ class TransactionShard:
         self._assign(from_value(transactional_id, decode_transaction_log_value(record.value)))
 
     def replay_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
-        """There are no transactions in the transaction log itself."""
-        raise ValueError("a control record in __transaction_state")
+        """There are no transactions in the transaction log itself: a marker says nothing. Skipped,
+        so that one which got there does not keep the shard from ever being served."""
+        self.stray_markers += 1
 
     def _assign(self, metadata: TransactionMetadata) -> None:
         transactional_id = metadata.transactional_id

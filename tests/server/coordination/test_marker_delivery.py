@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.coordination.routing import CONSUMER_OFFSETS, INTERNAL_TOPICS
 from oncelog_server.coordination.transactions import RETRY_MAX_MS
 from oncelog_server.refusal import Refused
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.states import State
 from tests.server.coordination.scenes import Remote, opened, outcomes, state
 from tests.server.coordination.world import A0, A1, B0, TXN_LOG, World, value_of
@@ -146,6 +149,46 @@ def test_I17_a_complete_record_whose_fsync_fails_leaves_nobody_waiting() -> None
     world.settle()
     assert value_of(answer).code is ErrorCode.NONE  # PREPARE is on disk
     assert world.partitions[TXN_LOG].offline is not None
+
+
+# --- where no marker belongs
+
+
+@pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS - {CONSUMER_OFFSETS}))
+def test_no_marker_is_written_to_an_internal_topic_that_no_transaction_writes_to(
+    topic: str,
+) -> None:
+    world = World()
+    log = TopicPartition(topic, 0)
+    before = world.oracle(TXN_LOG).end_offset
+    codes: list[ErrorCode] = []
+    work = MarkerWork("", 7, 0, False, 0, 0, (log,))
+    world.local.send(work, [log], lambda partition, code: codes.append(code))
+    assert codes == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+    assert world.oracle(TXN_LOG).end_offset == before
+
+
+def test_a_transaction_that_names_the_transaction_log_completes_without_a_marker_there() -> None:
+    """An older release let brokers add it."""
+    world = World()
+    producer = opened(world, A0)
+    world.add(producer, TXN_LOG)
+    assert value_of(world.end(producer, True)).code is ErrorCode.NONE
+    assert state(world) is State.COMPLETE_COMMIT
+    assert outcomes(world, A0) == [True]
+    assert world.oracle(TXN_LOG).completed == []
+
+
+def test_a_marker_in_the_transaction_log_does_not_keep_it_from_being_loaded() -> None:
+    world = World()
+    producer = opened(world, A0)
+    world.partitions[TXN_LOG].append_marker(
+        7, 0, committed=True, coordinator_epoch=0, transaction_version=0, now_ms=world.wall()
+    )
+    world = world.crash()
+    assert world.stray_markers == [(0, 1)]
+    assert value_of(world.end(producer, True)).code is ErrorCode.NONE
+    assert world.read(A0) == [b"v"]
 
 
 # --- another broker leads

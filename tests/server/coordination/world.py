@@ -123,6 +123,8 @@ class World:
         self.config = LogConfig(flush_messages=flush_messages)
         self.flush = GroupFlush(self.files)
         self.partitions: dict[TopicPartition, Partition] = {}
+        # What the transaction coordinator told of: (partition, how many).
+        self.stray_markers: list[tuple[int, int]] = []
         for name in (*DATA, OFFSETS, *self.transaction_logs):
             self.partitions[name] = self._open(name)
         self.groups = GroupCoordinator(
@@ -143,6 +145,7 @@ class World:
             wall_ms=self.wall,
             monotonic_ms=self.now,
             max_timeout_ms=900_000,
+            on_stray_markers=lambda index, count: self.stray_markers.append((index, count)),
         )
         if leads:
             self.lead()

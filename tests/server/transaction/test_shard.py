@@ -39,9 +39,13 @@ def test_S14_a_state_that_is_none_is_an_error() -> None:
         replay(TransactionShard(0, max_timeout_ms=1), record)
 
 
-def test_a_control_record_in_the_transaction_log_is_an_error() -> None:
-    with pytest.raises(ValueError, match="control record"):
-        TransactionShard(0, max_timeout_ms=1).replay_marker(1, 0, committed=True)
+def test_a_control_record_in_the_transaction_log_changes_nothing_and_is_counted() -> None:
+    driver = Driver(finishes=False)
+    driver.put(State.ONGOING)
+    before = driver.metadata
+    driver.shard.replay_marker(before.producer_id, before.producer_epoch, committed=True)
+    assert driver.metadata == before
+    assert driver.shard.stray_markers == 1
 
 
 @pytest.mark.parametrize("state", [State.ONGOING, State.PREPARE_ABORT, State.COMPLETE_COMMIT])

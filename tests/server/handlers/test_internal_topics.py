@@ -1,0 +1,52 @@
+"""Internal topics: what a request that names one is told, before anything is done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.coordination.routing import CONSUMER_OFFSETS, INTERNAL_TOPICS
+from oncelog_server.handlers import add_partitions_to_txn
+from oncelog_server.transaction.add_partitions import AddPartitions
+from oncelog_server.transaction.results import SUCCESS, TransactionResult
+from tests.server.handlers.nodes import ask, broker
+from tests.server.handlers.requests import add_by_broker, add_by_client
+
+
+class Adding:
+    """A coordinator that adds everything."""
+
+    def __init__(self) -> None:
+        self.added: list[AddPartitions] = []
+
+    def add_partitions(self, command: AddPartitions) -> TransactionResult:
+        self.added.append(command)
+        return SUCCESS
+
+
+@pytest.mark.parametrize("version", add_partitions_to_txn.VERSIONS)
+@pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS))
+async def test_none_but_the_offsets_is_added_to_a_transaction_and_these_by_brokers_alone(
+    topic: str, version: int
+) -> None:
+    by_broker = version >= add_partitions_to_txn.BROKERS_SINCE
+    async with broker() as node:
+        await node.metadata.create_missing_topic(topic)
+        adding: Any = Adding()
+        request = add_by_broker(topic) if by_broker else add_by_client(topic)
+        node = replace(node, transactions=adding)
+        answer = await ask(add_partitions_to_txn, node, request, version)
+        (named,) = (
+            answer.results_by_transaction[0].topic_results
+            if by_broker
+            else answer.results_by_topic_v3_and_below
+        )
+        (one,) = named.results_by_partition
+    if by_broker and topic == CONSUMER_OFFSETS:
+        assert (one.partition_error_code, len(adding.added)) == (ErrorCode.NONE, 1)
+    else:
+        assert one.partition_error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert not adding.added
