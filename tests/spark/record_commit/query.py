@@ -34,7 +34,8 @@ MOST_RESTARTS: Final = 6
 
 @dataclass(frozen=True)
 class Query:
-    """One query, and the checkpoint of its driver. `more`: options of the sink."""
+    """One query, and the checkpoint of its driver. `more`: options of the sink. `source_end`: of
+    its batches, as the checkpoint has it."""
 
     bootstrap: str
     sink_id: str
@@ -42,6 +43,7 @@ class Query:
     fail_points: FailPoints
     query_id: str = "q-1"
     more: Mapping[str, str] = field(default_factory=dict)
+    source_end: str | None = None
 
     @property
     def options(self) -> SinkOptions:
@@ -76,7 +78,7 @@ class Query:
         return task_writer.write(plan, self.options, attempt, iter(batches))
 
     def committed(self, messages: list[TaskMessage], batch_id: int) -> bool:
-        return driver.commit(self.options, messages, batch_id, None)
+        return driver.commit(self.options, messages, batch_id, self.source_end)
 
     def aborted(self, messages: list[TaskMessage], batch_id: int) -> None:
         driver.abort(self.options, [*messages], batch_id)

@@ -98,6 +98,27 @@ def test_a_batch_that_is_planned_again_after_it_was_done_is_skipped(
     visible(0, 1, 2)
 
 
+def test_a_checkpoint_that_has_gone_back_in_time_is_refused(
+    query: Query, visible: Callable[..., None]
+) -> None:
+    ended = replace(query, source_end='{"purchases":{"0":70}}')
+    ended.run([0, 1, 2])
+    plan = query.plan()
+    with pytest.raises(SinkError, match="committed batch 2 of query q-1") as refused:
+        query.write(plan, 1)
+    assert refused.value.reason is Reason.OLD_CHECKPOINT
+    # The last batch, planned anew with more rows.
+    messages = query.write(plan, 2)
+    assert all(one.skipped for one in messages)
+    with pytest.raises(SinkError, match=r'"0":70.*"0":90') as refused:
+        replace(query, source_end='{"purchases":{"0":90}}').commit(messages, 2)
+    assert refused.value.reason is Reason.OLD_CHECKPOINT
+    # As it was: Spark has only lost its own record of it.
+    assert not ended.commit(messages, 2)
+    ended.run([3])
+    visible(0, 1, 2, 3)
+
+
 def test_one_process_plans_batch_after_batch_in_one_generation(
     query: Query, visible: Callable[..., None]
 ) -> None:

@@ -15,11 +15,15 @@ STORED = SinkState("q", 4, 8, 5, '{"purchases":{"0":50}}')
     ("stored", "query_id", "batch_id", "adopts", "done"),
     [
         (None, "q", 3, False, 0),
-        (STORED, "q", 3, False, 8),
+        (STORED, "q", 8, False, 8),
+        # Spark repeats the last one, where it does not know that it is done.
+        (STORED, "q", 7, False, 8),
+        # The first batch after an adoption.
+        (SinkState("q", 4, 0), "q", 0, False, 0),
         # It is not known yet who asks.
         (STORED, None, None, False, 8),
         # An operator has set it, or nobody has committed yet.
-        (SinkState(None, 4, 8), "q", 3, False, 8),
+        (SinkState(None, 4, 8), "q", 7, False, 8),
         # Batch numbers of two queries are never compared.
         (STORED, "other", None, True, 0),
         (STORED, "other", 0, True, 0),
@@ -29,6 +33,22 @@ def test_batches_below_are_done(
     stored: SinkState | None, query_id: str | None, batch_id: int | None, adopts: bool, done: int
 ) -> None:
     assert admit("orders", stored, query_id, batch_id, adopts) == done
+
+
+@pytest.mark.parametrize("batch_id", [0, 6])
+@pytest.mark.parametrize("adopts", [False, True])
+def test_a_batch_before_the_last_is_none_that_a_stream_repeats(batch_id: int, adopts: bool) -> None:
+    """Its checkpoint has gone back in time: what it plans anew need not end where the batches did
+    that are committed."""
+    refusal = admit("orders", STORED, "q", batch_id, adopts)
+    assert isinstance(refusal, Refusal)
+    assert refusal.reason is Reason.OLD_CHECKPOINT
+    ended, asked = '{"purchases":{"0":50}}', f"asks for batch {batch_id}:"
+    advice = "startingOffsets=sink:orders"
+    for said in ("sink orders", "query q", "committed batch 7", ended, asked, advice):
+        assert said in refusal.message
+    # Of a batch write any version may be asked for again.
+    assert admit("orders", STORED, "q", batch_id, adopts, is_version=True) == 8
 
 
 @pytest.mark.parametrize(

@@ -39,10 +39,10 @@ def test_a_batch_that_is_not_done_is_written(
 
 @pytest.mark.parametrize(
     ("plan", "attempt"),
-    [(PLAN, Attempt(1, "q", 7)), (KNOWN, Attempt(1, None, 0)), (VERSION, Attempt(1, "q", 99))],
+    [(PLAN, Attempt(1, "q", 7)), (KNOWN, Attempt(1, None, 7)), (VERSION, Attempt(1, "q", 99))],
 )
 def test_a_batch_that_is_done_is_skipped(plan: Plan, attempt: Attempt) -> None:
-    plan = replace(plan, done=10) if plan is VERSION else plan
+    plan = replace(plan, done=20) if plan is VERSION else plan
     query_id = plan.query_id or attempt.query_id
     assert begin(plan, attempt) == TaskMessage(plan, query_id, 1, skipped=True)
 
@@ -54,6 +54,9 @@ def test_a_batch_that_is_done_is_skipped(plan: Plan, attempt: Attempt) -> None:
         (PLAN, Attempt(0, "other", 0), Reason.NEW_CHECKPOINT),
         (replace(PLAN, adopts=True), Attempt(0, "other", 1), Reason.NEW_CHECKPOINT),
         (PLAN, Attempt(-1), Reason.UNKNOWN_QUERY),
+        # Not the last one, which Spark may repeat.
+        (PLAN, Attempt(0, "q", 6), Reason.OLD_CHECKPOINT),
+        (KNOWN, Attempt(0, None, 0), Reason.OLD_CHECKPOINT),
     ],
 )
 def test_nothing_is_written_for_a_query_that_may_not(

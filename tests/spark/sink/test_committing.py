@@ -45,6 +45,7 @@ MESSAGES = [
     TaskMessage(PLAN, "q", 1),
     TaskMessage(PLAN, "q", 2, MEMBERS[2], 3),
 ]
+SKIPPED = [replace(one, member=None, rows=0, skipped=True) for one in MESSAGES]
 WINNERS = (MEMBERS[0], MEMBERS[2])
 LOOK = Look(Step.COMMIT_READ, stable=True)
 STAGE = Stage(Step.COMMIT_STAGE, PARENT, AFTER)
@@ -53,9 +54,12 @@ Asked = Command | Returned | Raised
 
 
 def committed(
-    messages: Sequence[TaskMessage | None], *answers: Answer, batch_id: int | None = 8
+    messages: Sequence[TaskMessage | None],
+    *answers: Answer,
+    batch_id: int | None = 8,
+    end: str | None = "{}",
 ) -> list[Asked]:
-    state, command = committing.begin(messages, batch_id, "{}")
+    state, command = committing.begin(messages, batch_id, end)
     commands: list[Asked] = [command]
     for answer in answers:
         state, command = committing.step(state, answer)
@@ -114,8 +118,50 @@ def test_attempts_that_did_not_win_are_ended_before_the_decision() -> None:
 
 def test_what_was_done_is_not_done_again() -> None:
     assert committed(MESSAGES, Stored(AFTER)) == [LOOK, Returned(committed=False)]
-    skipped = [replace(one, member=None, skipped=True) for one in MESSAGES]
+    assert committed(SKIPPED, Stored(AFTER)) == [LOOK, Returned(committed=False)]
+
+
+def test_a_version_that_was_written_needs_no_look() -> None:
+    plan = replace(PLAN, parent=None, batch_id=8)
+    skipped = [replace(one, plan=plan) for one in SKIPPED]
     assert committed(skipped) == [Returned(committed=False)]
+
+
+@pytest.mark.parametrize("messages", [MESSAGES, SKIPPED], ids=["written", "skipped"])
+def test_a_batch_that_is_repeated_must_end_where_it_did(messages: list[TaskMessage]) -> None:
+    """The same number, planned again by a checkpoint that has gone back in time."""
+    stored = Stored(replace(AFTER, source_end='{"a":{"0":5}}'))
+    last = committed(messages, stored)[-1]
+    assert reason(last) is Reason.OLD_CHECKPOINT
+    assert isinstance(last, Raised)
+    for said in ("sink s", "query q", "batch 8", 'ended at {"a":{"0":5}}', "ends it at {}"):
+        assert said in last.refusal.message
+
+
+@pytest.mark.parametrize(
+    ("stored", "end"),
+    [
+        (replace(AFTER, source_end=None), '{"a":{"0":5}}'),
+        (replace(AFTER, source_end='{"a":{"0":5}}'), None),
+        (replace(AFTER, source_end='{"a":{"0":5},"b":{}}'), '{"b": {}, "a": {"0": 5}}'),
+    ],
+    ids=["none-kept", "none-read", "the-same"],
+)
+def test_ends_are_compared_where_both_are_known(stored: SinkState, end: str | None) -> None:
+    assert committed(SKIPPED, Stored(stored), end=end)[-1] == Returned(committed=False)
+
+
+@pytest.mark.parametrize("messages", [MESSAGES, SKIPPED], ids=["written", "skipped"])
+def test_a_batch_before_the_last_is_not_taken_for_done(messages: list[TaskMessage]) -> None:
+    stored = Stored(replace(AFTER, offset=10))
+    assert reason(committed(messages, stored)[-1]) is Reason.OLD_CHECKPOINT
+
+
+def test_a_batch_of_which_a_part_was_skipped_is_never_decided() -> None:
+    """Somebody has taken the state back between the tasks and the commit."""
+    mixed = [MESSAGES[0], *SKIPPED[1:]]
+    for messages in (SKIPPED, mixed):
+        assert reason(committed(messages, Stored(STATE))[-1]) is Reason.FENCED
 
 
 @pytest.mark.parametrize(

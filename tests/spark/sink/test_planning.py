@@ -176,6 +176,16 @@ def test_a_query_that_is_further_on_is_not_new_and_takes_nothing_over() -> None:
     assert "at batch 7, so it is not new" in last.refusal.message
 
 
+def test_a_checkpoint_that_has_gone_back_in_time_is_refused_before_anybody_is_fenced() -> None:
+    last = asked(replace(GROUP, noted_batch=6), None, Stored(STATE))[-1]
+    assert isinstance(last, Raised)
+    assert last.refusal.reason is Reason.OLD_CHECKPOINT
+    # The last one may be repeated.
+    assert asked(replace(GROUP, noted_batch=7), None, Stored(STATE))[-1] == Fence(
+        Step.PLAN_FENCE, 5
+    )
+
+
 def test_while_the_query_is_not_known_the_owner_stays() -> None:
     unknown = replace(GROUP, query_id=None)
     stored = Stored(STATE)
@@ -194,10 +204,11 @@ def test_what_is_open_belongs_to_nobody_but_newer_drivers() -> None:
 
 
 def test_a_batch_write_that_is_done_needs_no_generation() -> None:
-    intent = Intent("s", CommitKind.GROUP, "q", 7)
-    *_, last = asked(intent, None, Stored(STATE))
-    assert isinstance(last, Planned)
-    assert (last.plan.parent, last.plan.done, last.generation) == (None, 8, None)
+    for version in (7, 2):
+        intent = Intent("s", CommitKind.GROUP, "q", version)
+        *_, last = asked(intent, None, Stored(STATE))
+        assert isinstance(last, Planned)
+        assert (last.plan.parent, last.plan.done, last.generation) == (None, 8, None)
 
 
 def test_what_was_decided_is_carried_out_before_a_generation_is_opened() -> None:

@@ -143,6 +143,31 @@ def test_a_lost_checkpoint_is_found_out_and_adopted_without_writing_anything_twi
     assert copy.state(copy.name)[1]["queryId"] != before["queryId"]
 
 
+@pytest.mark.parametrize("behind", [1, 2])
+def test_a_checkpoint_put_back_from_a_copy_loses_nothing(copy: Copy, behind: int) -> None:
+    """The sink has committed batches since that the copy does not know: Spark plans their numbers
+    again, with more rows."""
+    copy.topics.append(copy.source, rows(0, 1))
+    copy.run()
+    shutil.copytree(copy.checkpoint, f"{copy.checkpoint}-copy")
+    for number in range(behind):
+        copy.topics.append(copy.source, rows(2 + number))
+        copy.run()
+    shutil.rmtree(copy.checkpoint)
+    shutil.copytree(f"{copy.checkpoint}-copy", copy.checkpoint)
+    known = rows(*range(2 + behind))
+    copy.topics.append(copy.source, rows(2 + behind))
+    with pytest.raises(StreamingQueryException) as failed:
+        copy.run()
+    ended = json.dumps(copy.state(copy.name)[1]["sourceEnd"], separators=(",", ":"))
+    for said in ("the checkpoint has gone back in time", ended, f"sink:{copy.name}"):
+        assert said in str(failed.value)
+    assert copy.written == known
+    shutil.rmtree(copy.checkpoint)
+    copy.run(starting=f"sink:{copy.name}", onNewCheckpoint="adopt")
+    assert copy.written == rows(*range(3 + behind))
+
+
 def test_without_a_sink_id_it_is_made_of_the_querys(
     spark: SparkSession, copy: Copy, checkpoint: str
 ) -> None:

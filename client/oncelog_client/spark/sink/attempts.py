@@ -28,7 +28,8 @@ class Write:
 
 
 def begin(plan: Plan, attempt: Attempt) -> Write | TaskMessage | Refusal:
-    """Write, or the message of a batch that is done, or why there is nothing to be written."""
+    """Write, or the message of a batch that is done, or why there is nothing to be written: a
+    stream's batch that is not the last one that was done is none that Spark repeats."""
     query_id = plan.query_id or attempt.query_id
     batch_id = attempt.batch_id if plan.batch_id is None else plan.batch_id
     if query_id is None and plan.is_kept:

@@ -6,6 +6,7 @@ then one decision over all members. Whoever is fenced, or whose member is gone, 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -20,6 +21,7 @@ from .refusals import (
     fenced,
     member_gone,
     outcome_unknown,
+    planned_otherwise,
     unknown_query,
 )
 from .state import SinkState
@@ -51,10 +53,13 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Committing:
+    """`skips`: a task has found the batch done and written nothing."""
+
     phase: Phase
     decide: Decide | None = None
     plan: Plan | None = None
     stored: SinkState | None = None
+    skips: bool = False
 
 
 Next = tuple[Committing, Command | Returned | Raised]
@@ -79,7 +84,8 @@ def begin(
             )
         )
     plan, query_id = known[0].plan, known[0].query_id
-    if all(one.skipped for one in known):
+    skips = any(one.skipped for one in known)
+    if skips and (plan.is_version or not plan.is_kept):
         return _OVER, Returned(committed=False)
     members = tuple(one.member for one in known if one.member is not None)
     if not plan.is_kept:
@@ -94,7 +100,7 @@ def begin(
     rows = sum(one.rows for one in known)
     state = SinkState(query_id, plan.generation, batch_id + 1, rows, source_end)
     decide = Decide(Step.COMMIT_DECIDE, plan.parent, members, state, batch_id)
-    return Committing(Phase.READ, decide, plan), Look(Step.COMMIT_READ, stable=True)
+    return Committing(Phase.READ, decide, plan, None, skips), Look(Step.COMMIT_READ, stable=True)
 
 
 def step(state: Committing, answer: Answer) -> Next:
@@ -111,15 +117,33 @@ def _read(state: Committing, answer: Stored) -> Next:
     if decide.state is None:
         return _end_losers(state, losers)
     query_id = decide.state.query_id
-    done = admit(plan.sink_id, stored, query_id, decide.batch_id, plan.adopts)
+    done = admit(
+        plan.sink_id, stored, query_id, decide.batch_id, plan.adopts, is_version=plan.is_version
+    )
     if isinstance(done, Refusal):
         return state, Raised(done)
     assert decide.batch_id is not None
     if decide.batch_id < done:
-        return state, Returned(committed=False)
-    if stored is None or stored.generation != plan.generation or answer.unfinished is not None:
+        return state, _repeated(plan, stored, decide.batch_id, decide.state.source_end)
+    # A batch of which a part was skipped is never decided: somebody has taken the state back.
+    is_driver = stored is not None and stored.generation == plan.generation and not state.skips
+    if not is_driver or answer.unfinished is not None:
         return state, Raised(fenced(plan, stored))
     return _end_losers(state, losers)
+
+
+def _repeated(
+    plan: Plan, stored: SinkState | None, batch_id: int, source_end: str | None
+) -> Returned | Raised:
+    """A batch that is done. Of a stream it is the last one, and must be the same as then: the same
+    number may stand for other offsets, where the checkpoint has gone back in time."""
+    if plan.is_version or stored is None or None in (stored.source_end, source_end):
+        return Returned(committed=False)
+    assert stored.source_end is not None
+    assert source_end is not None
+    if json.loads(stored.source_end) == json.loads(source_end):
+        return Returned(committed=False)
+    return Raised(planned_otherwise(plan.sink_id, stored, batch_id, source_end))
 
 
 def _losers(decide: Decide, plan: Plan, open_ids: tuple[str, ...]) -> tuple[str, ...]:

@@ -37,6 +37,11 @@ class Intent:
         """The batch, as far as it is known."""
         return self.noted_batch if self.batch_id is None else self.batch_id
 
+    @property
+    def is_version(self) -> bool:
+        """Whether it is a batch write, numbered by txnVersion."""
+        return self.batch_id is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -62,6 +67,11 @@ class Plan:
     def is_kept(self) -> bool:
         """Whether the batch is counted, so that it is never written twice."""
         return self.parent is not None
+
+    @property
+    def is_version(self) -> bool:
+        """Whether it is a batch write, numbered by txnVersion."""
+        return self.batch_id is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ def _read(state: Planning, answer: Stored) -> Next:
     """Not fenced yet: what is read here may be old, but a batch that is done stays done, and a
     query that may not write must not fence the one that may."""
     stored, intent = answer.state, state.intent
-    done = admit(intent.sink_id, stored, intent.query_id, intent.number, intent.adopts)
+    done = _admitted(intent, stored)
     if isinstance(done, Refusal):
         return state, Raised(done)
     if intent.batch_id is not None and intent.batch_id < done:
@@ -118,6 +118,17 @@ def _read(state: Planning, answer: Stored) -> Next:
     return _fence(state, max(newest + 1, state.number + (1 << state.refused) - 1))
 
 
+def _admitted(intent: Intent, stored: SinkState | None) -> int | Refusal:
+    return admit(
+        intent.sink_id,
+        stored,
+        intent.query_id,
+        intent.number,
+        intent.adopts,
+        is_version=intent.is_version,
+    )
+
+
 def _fence(state: Planning, number: int) -> Next:
     state = replace(state, phase=Phase.FENCE, number=number, begun=None)
     return state, Fence(Step.PLAN_FENCE, number)
@@ -133,7 +144,7 @@ def _read_again(state: Planning, answer: Stored) -> Next:
     if stored is not None and stored.generation >= state.number:
         # Two drivers guessed the same number, and the other one was quicker.
         return _taken_over(replace(state, number=stored.generation), stored.generation + 1)
-    done = admit(intent.sink_id, stored, intent.query_id, intent.number, intent.adopts)
+    done = _admitted(intent, stored)
     if isinstance(done, Refusal):
         return state, Raised(done)
     state = replace(state, stored=stored, open_ids=answer.open_ids, done=done)
@@ -147,8 +158,7 @@ def _read_again(state: Planning, answer: Stored) -> Next:
 
 def _rolled_forward(state: Planning, answer: Done) -> Next:
     """The batch is done now: who may follow is decided anew."""
-    intent = state.intent
-    done = admit(intent.sink_id, state.stored, intent.query_id, intent.number, intent.adopts)
+    done = _admitted(state.intent, state.stored)
     if isinstance(done, Refusal):
         return state, Raised(done)
     return _open(replace(state, done=done))

@@ -11,6 +11,7 @@ from .state import SinkState
 
 class Reason(StrEnum):
     NEW_CHECKPOINT = "the sink belongs to another query"
+    OLD_CHECKPOINT = "the checkpoint is older than what the sink has committed"
     UNKNOWN_QUERY = "the query's id cannot be learnt"
     FENCED = "another driver has taken the sink over"
     CONTENDED = "other drivers keep taking the sink over"
@@ -43,7 +44,6 @@ def new_checkpoint(
     sink_id: str, owner: str, done: str, source_end: str | None, query_id: str, batch_id: int | None
 ) -> Refusal:
     """The state is another query's."""
-    ended = "" if source_end is None else f"; its sources ended at {source_end}"
     if batch_id:
         hint = (
             f"Query {query_id} is at batch {batch_id}, so it is not new: give one of the two"
@@ -59,7 +59,44 @@ def new_checkpoint(
     return Refusal(
         Reason.NEW_CHECKPOINT,
         f"sink {sink_id} belongs to query {owner}, not to {query_id}: it has committed"
-        f" {done}{ended}. {hint}.",
+        f" {done}{_ended(source_end)}. {hint}.",
+    )
+
+
+def old_checkpoint(sink_id: str, stored: SinkState, batch_id: int) -> Refusal:
+    """Spark asks for a batch before the last one that is committed."""
+    return Refusal(
+        Reason.OLD_CHECKPOINT,
+        f"sink {sink_id} has committed {stored.last_batch} of query {stored.query_id}"
+        f"{_ended(stored.source_end)}, and Spark asks for batch {batch_id}: the checkpoint has"
+        " gone back in time, or the query is running twice. To go on would lose rows, as what is"
+        " planned anew need not end where the batches did that are committed."
+        f" {_newer_checkpoint(sink_id)}.",
+    )
+
+
+def planned_otherwise(
+    sink_id: str, stored: SinkState, batch_id: int, source_end: str | None
+) -> Refusal:
+    """Spark repeats the last batch, and it is another one. Both ends are known."""
+    return Refusal(
+        Reason.OLD_CHECKPOINT,
+        f"sink {sink_id} has committed batch {batch_id} of query {stored.query_id}; its sources"
+        f" ended at {stored.source_end}. Spark has planned batch {batch_id} again, and ends it at"
+        f" {source_end}: the checkpoint has gone back in time. To go on would lose the rows"
+        f" between the two ends, or write them twice. {_newer_checkpoint(sink_id)}.",
+    )
+
+
+def _ended(source_end: str | None) -> str:
+    return "" if source_end is None else f"; its sources ended at {source_end}"
+
+
+def _newer_checkpoint(sink_id: str) -> str:
+    return (
+        "Put a newer checkpoint back, or begin a new one with onNewCheckpoint=adopt, and with"
+        f" startingOffsets=sink:{sink_id} on the source, which goes on where the last batch ended,"
+        " if that is known"
     )
 
 
