@@ -17,6 +17,8 @@ FILE = 'v1\n{"batchWatermarkMs":0}\n{"a":{"0":3,"1":4}}'
     [
         (FILE, {"a": {"0": 3, "1": 4}}),
         (FILE + '\n{"b":{"0":1}}', {"a": {"0": 3, "1": 4}, "b": {"0": 1}}),
+        # Two sources of one topic, equally far.
+        (FILE + '\n{"a":{"1":4},"b":{"0":1}}', {"a": {"0": 3, "1": 4}, "b": {"0": 1}}),
         (FILE + "\n-\n7", {"a": {"0": 3, "1": 4}}),
         (FILE + '\n{":start":"latest"}', {"a": {"0": 3, "1": 4}}),
         (FILE + '\n{"file":"x"}', {"a": {"0": 3, "1": 4}}),
@@ -29,6 +31,17 @@ def test_the_end_is_read_from_the_checkpoint(
     text: str, found: dict[str, dict[str, int]] | None
 ) -> None:
     assert of_checkpoint(text) == found
+
+
+def test_nothing_is_kept_where_two_sources_have_read_a_partition_to_different_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The smaller one would double rows of the other source, the larger one lose rows of its
+    own."""
+    for _ in range(2):
+        assert of_checkpoint(FILE + '\n{"b":{"0":1}}\n{"a":{"1":5}}') is None
+    (said,) = caplog.messages
+    assert "two sources of the query read a-1" in said
 
 
 def test_what_was_kept_is_found_again() -> None:

@@ -2,16 +2,23 @@
 
 A query whose checkpoint is lost goes on from there with `startingOffsets=sink:<sinkId>`. The sink
 reads it from the checkpoint before it commits, and keeps it as `sourceEnd` with its state; all
-sources of the query in one, as each topic has its own entry.
+sources of the query in one, as each topic has its own entry. Where two sources read the same
+partition, and not equally far, there is no one place to go on from, and nothing is kept.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 
+from oncelog_client.values import TopicPartition
+
 from .offsets import Offsets, from_json, to_json
+
+_log: Final = logging.getLogger(__name__)
 
 # `offsets/<batchId>` of a checkpoint: the version, the batch's own data, an offset per source.
 _VERSION: Final = "v1"
@@ -23,7 +30,8 @@ class NoSourceEnd(ValueError):
 
 
 def of_checkpoint(text: str) -> dict[str, Any] | None:
-    """From the file `offsets/<batchId>`; None where no source has offsets as ours."""
+    """From the file `offsets/<batchId>`; None where no source has offsets as ours, or where two
+    have read one partition to different ends."""
     lines = text.splitlines()
     if not lines or lines[0].strip() != _VERSION:
         return None
@@ -40,16 +48,31 @@ def of_sink(sink_id: str, kept: str | None) -> Offsets:
     if not found:
         raise NoSourceEnd(
             f"sink {sink_id} has committed, but not kept where its sources ended: that takes a"
-            " checkpointLocation that the driver's Python can read as a file"
+            " checkpointLocation that the driver's Python can read as a file, and no two sources"
+            " that read one partition to different ends"
         )
     return found
 
 
 def _merged(lines: Sequence[str]) -> Offsets:
-    merged = {}
+    merged: dict[TopicPartition, int] = {}
     for line in lines:
         try:
-            merged.update(from_json(json.loads(line)) or {})
+            found = from_json(json.loads(line)) or {}
         except (TypeError, ValueError):
             continue
+        for one, end in found.items():
+            if merged.setdefault(one, end) != end:
+                _tell_of_two_ends(one)
+                return {}
     return merged
+
+
+@lru_cache
+def _tell_of_two_ends(partition: TopicPartition) -> None:
+    """Once a process."""
+    _log.warning(
+        "two sources of the query read %s, and not equally far: where the batch ended is not kept"
+        " with the sink, so that startingOffsets=sink:... cannot go on from there",
+        partition,
+    )
