@@ -7,13 +7,14 @@ import asyncio
 import select
 import socket
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Final, Protocol, cast
 
 import structlog
 
 from oncelog_protocol.errors import ProtocolError
 from oncelog_server.deferred import Deferred
+from oncelog_server.network.backlog import Backlog
 from oncelog_server.network.frame_reader import FrameReader, SharedBuffer
 from oncelog_server.network.outbox import Outbox, Part
 from oncelog_server.network.request_context import Peer
@@ -82,12 +83,14 @@ class Connection(asyncio.BufferedProtocol):
         # Answers owed, oldest first: a list once known, a Deferred before.
         self._owed: deque[Parts | Deferred[Parts]] = deque()
         self._parked: Deferred[Parts] | None = None
-        # Frames that arrived behind a parked request.
-        self._backlog = bytearray()
+        # Frames that arrived behind a parked request, or were too many for one turn.
+        self._backlog = Backlog()
         # How many of the transport and the outbox have more to write than they should.
         self._write_paused = 0
         self._poll: select.poll | None = None
         self._reading = True
+        # The peer has closed its side: nothing more will come.
+        self._ended = False
         self._draining = False
         self.last_active_ms = 0
         # Whether anything was read since `last_active_ms` was set: a clock is not read for each.
@@ -124,7 +127,7 @@ class Connection(asyncio.BufferedProtocol):
             if isinstance(answer, Deferred):
                 answer.cancel()
         self._parked = None
-        self._backlog = bytearray()
+        self._backlog.clear()
         self._transport = None
 
     def close(self, reason: str) -> None:
@@ -165,7 +168,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def held_bytes(self) -> int:
-        return self._frames.held_bytes + len(self._backlog)
+        return self._frames.held_bytes + self._backlog.waiting_bytes
 
     # --- in
 
@@ -177,7 +180,7 @@ class Connection(asyncio.BufferedProtocol):
         frame = self._frames.whole(nbytes)
         if frame is not None:
             if self._owed or self._is_held:
-                self._handle((frame,))
+                self._handle(iter((frame,)))
             else:
                 self._handle_alone(frame)
             return
@@ -188,7 +191,11 @@ class Connection(asyncio.BufferedProtocol):
             self.frame_started_ms = self._server.monotonic_ms()
 
     def eof_received(self) -> bool:
-        return False
+        """What has arrived is served before the connection closes, as by Kafka: a producer with
+        acks=0 closes behind requests for which it wants no answer."""
+        self._ended = self._backlog.waiting_bytes > 0 and not self._draining
+        self.frame_started_ms = None
+        return self._ended
 
     def _handle_alone(self, frame: memoryview) -> None:
         """Serve one frame with nothing before or behind it: `_handle` without its bookkeeping."""
@@ -203,37 +210,46 @@ class Connection(asyncio.BufferedProtocol):
         elif isinstance(answer, Deferred):
             self._owe(answer)
 
-    def _handle(self, frames: Iterable[memoryview]) -> None:
-        """Serve frames until one parks the connection, or its turn is over; put the rest aside."""
+    def _handle(self, frames: Iterator[memoryview]) -> None:
+        """Serve what has arrived as far as its turn goes; put the rest aside."""
+        try:
+            if not self._is_held:
+                self._serve(frames)
+            for frame in frames:
+                self._put_aside(frame)
+        except Exception as error:
+            self._failed(error)
+
+    def _serve(self, frames: Iterator[memoryview]) -> None:
+        """Serve frames until one parks the connection, or its turn is over: the rest stays in
+        `frames`. Raises what a request does, when those before it are answered."""
         ready: Parts = []
         left = TURN_REQUESTS
         peer = self.peer
+        assert peer is not None
         serve = self._server.serve
         try:
-            held = self._is_held
             for frame in frames:
-                if held:
-                    self._put_aside(frame)
-                    continue
-                assert peer is not None
                 answer = serve(frame, peer)
                 if type(answer) is list and not self._owed:
                     ready += answer
                 elif isinstance(answer, Deferred):
+                    if ready:
+                        # A later request may complete it, and must not have it overtake these.
+                        self._send(ready)
+                        ready = []
                     self._owe(answer)
-                    held = self._is_held
+                    if self._parked is not None or self._write_paused:
+                        break
                 elif answer is not None:
                     self._owed.append(answer)
                 left -= 1
                 if not left % _COUNTED and (not left or sum(map(len, ready)) > TURN_BYTES):
-                    held = True
                     self._loop.call_soon(self._resume)
-        except Exception as error:
-            self._send(ready)
-            self._failed(error)
-            return
-        if ready:
-            self._send(ready)
+                    break
+        finally:
+            if ready:
+                self._send(ready)
 
     def _failed(self, error: Exception) -> None:
         if self._outbox is not None:
@@ -252,26 +268,31 @@ class Connection(asyncio.BufferedProtocol):
         return (
             self._parked is not None
             or self._write_paused > 0
-            or bool(self._backlog)
+            or self._backlog.waiting_bytes > 0
             or self._draining
         )
 
     def _put_aside(self, frame: memoryview) -> None:
-        self._backlog += len(frame).to_bytes(4, "big")
-        self._backlog += frame
-        if len(self._backlog) > BACKLOG_BYTES:
+        self._backlog.add(frame)
+        if self._backlog.waiting_bytes > BACKLOG_BYTES:
             self._pause_reading()
 
     def _resume(self) -> None:
         """Serve what was put aside, then read on."""
         if self._parked is not None or self._write_paused or self._draining:
             return
-        if self._backlog:
-            backlog, self._backlog = self._backlog, bytearray()
-            self._handle(_frames_of(memoryview(backlog)))
-            if self._backlog:
+        if self._backlog.waiting_bytes:
+            try:
+                self._serve(self._backlog.frames())
+            except Exception as error:
+                self._failed(error)
                 return
-        self._resume_reading()
+            if self._backlog.waiting_bytes:
+                return
+        if self._ended:
+            self._close_written()
+        else:
+            self._resume_reading()
 
     def _pause_reading(self) -> None:
         if self._reading and self._transport is not None:
@@ -315,7 +336,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._draining:
             if not owed:
                 self._close_written()
-        elif self._parked is None and (self._backlog or not self._reading):
+        elif self._parked is None and (self._backlog.waiting_bytes or not self._reading):
             # Not from inside the core that has just completed the answer.
             self._loop.call_soon(self._resume)
 
@@ -331,12 +352,3 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._write_paused -= 1
         self._resume()
-
-
-def _frames_of(data: memoryview) -> Iterable[memoryview]:
-    position = 0
-    while position < len(data):
-        size = int.from_bytes(data[position : position + 4], "big")
-        position += 4
-        yield data[position : position + size]
-        position += size

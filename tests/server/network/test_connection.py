@@ -13,7 +13,7 @@ import pytest
 from oncelog_protocol.errors import ProtocolError
 from oncelog_server.deferred import Deferred
 from oncelog_server.log.results import FileRange
-from oncelog_server.network.connection import Answer, Connection, Parts
+from oncelog_server.network.connection import BACKLOG_BYTES, Answer, Connection, Parts
 from oncelog_server.network.frame_reader import SharedBuffer
 from oncelog_server.network.outbox import QUEUED_BYTES
 from oncelog_server.network.request_context import Peer
@@ -29,7 +29,7 @@ RANGE_BYTES = 32 << 20
 
 class Scripted:
     """A server that answers a frame by what it says: `now`, `later`, `ordered`, `none`, `bad`,
-    `bug`, `range` (all of `file`)."""
+    `bug`, `range` (all of `file`), `complete` (the oldest that waits, too)."""
 
     file: File
 
@@ -60,6 +60,8 @@ class Scripted:
             answer: Deferred[Parts] = Deferred(ordered=kind == b"ordered")
             self.waiting.append(answer)
             return answer
+        if kind == b"complete":
+            self.waiting[0].complete([b"late;"])
         if kind == b"range":
             return [FileRange(self.file, 0, self.file.size)]
         return [text + b";"]
@@ -160,6 +162,40 @@ async def test_requests_behind_several_parked_ones_are_all_answered(session: Ses
         await session.until(partial(_has, waiting, count))
         waiting[-1].complete([b"late;"])
     await session.expect(b"late;now 1;" * 5)
+
+
+async def test_an_answer_that_a_later_request_completes_does_not_overtake_earlier_ones(
+    session: Session,
+) -> None:
+    session.send(b"now 1", b"ordered", b"complete", b"now 2")
+    await session.expect(b"now 1;late;complete;now 2;")
+
+
+@pytest.mark.parametrize(("first", "count"), [(b"none", 2000), (b"later", 2000), (b"later", 8000)])
+async def test_what_arrived_before_the_peer_closed_is_served(
+    session: Session, first: bytes, count: int
+) -> None:
+    """A producer with acks=0 closes behind its last request. Many turns' worth, and 8,000 are more
+    than is read behind a parked request: the end is met only when they are served."""
+    served, opened = session.server.served, session.server.opened
+    session.send(b"none", first, *[b"none %d" % one for one in range(count)])
+    await session.until(lambda: bool(session.server.waiting) or first == b"none")
+    session.writer.close()
+    if first == b"later":
+        await session.until(lambda: opened[0]._ended or opened[0].held_bytes > BACKLOG_BYTES)
+        session.server.waiting[0].complete([])
+    await session.until(session.server.closed.is_set)
+    assert served == [b"none", first] + [b"none %d" % one for one in range(count)]
+
+
+async def test_a_drained_connection_whose_peer_closes_waits_for_nothing(session: Session) -> None:
+    session.send(b"later", b"now")
+    await session.until(lambda: bool(session.server.waiting))
+    await session.until(lambda: session.server.opened[0].held_bytes > 0)
+    session.server.opened[0]._draining = True  # `drain` reads no more, and may come behind the end
+    session.writer.close()
+    await session.until(session.server.closed.is_set)
+    assert session.server.served == [b"later"]
 
 
 async def test_a_request_that_cannot_be_read_closes_after_earlier_answers(
