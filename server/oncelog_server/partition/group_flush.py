@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from oncelog_server.log.results import Flush
 from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.waiting import raise_all
 from oncelog_server.storage.files import File, Files, StorageError
 
 
@@ -30,14 +31,21 @@ class GroupFlush:
         self._files.sync(files, self._done)
 
     def _done(self, error: StorageError | None) -> None:
+        """Raises, when all is done, what those raised who were told."""
         running, self._running = self._running, []
         for partition, flush in running:
             partition.log.finish_flush(flush, error)
-            if error is None:
-                partition.on_flushed(flush.offset)
-            else:
-                # After a failed fsync the page cache may claim to be clean: no later one can be
-                # trusted.
-                partition.fail(str(error))
+        raised: list[Exception] = []
+        for partition, flush in running:
+            try:
+                if error is None:
+                    partition.on_flushed(flush.offset)
+                else:
+                    # After a failed fsync the page cache may claim to be clean: no later one can be
+                    # trusted.
+                    partition.fail(str(error))
+            except Exception as failure:  # the other partitions have done nothing wrong
+                raised.append(failure)
         if self._dirty and not self._running:
             self._start()
+        raise_all(raised)

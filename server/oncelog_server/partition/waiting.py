@@ -8,7 +8,7 @@ acks=all, coordinator decisions, markers), because all of them wait for the same
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from oncelog_protocol.errors import ErrorCode
 
@@ -16,8 +16,20 @@ Settled = Callable[[ErrorCode], None]
 Poke = Callable[[], None]
 
 
+def raise_all(raised: Sequence[Exception]) -> None:
+    """What was raised by some of those who were told, after all were: nothing if it is empty, an
+    ExceptionGroup if it is several."""
+    if len(raised) > 1:
+        raise ExceptionGroup("several of those who waited failed", raised)
+    for one in raised:
+        raise one
+
+
 class CommitWaiters:
-    """Those who wait until the high watermark reaches an offset, in the order of appends."""
+    """Those who wait until the high watermark reaches an offset, in the order of appends.
+
+    All of them are told, also after one that raises; what they raise is raised at the end.
+    """
 
     __slots__ = ("waiting",)
 
@@ -35,15 +47,27 @@ class CommitWaiters:
 
     def advance(self, high_watermark: int) -> None:
         waiting = self.waiting
+        raised: list[Exception] = []
         while waiting and waiting[0][0] <= high_watermark:
-            waiting.popleft()[1](ErrorCode.NONE)
+            _, settled = waiting.popleft()
+            try:
+                settled(ErrorCode.NONE)
+            except Exception as failure:
+                raised.append(failure)
+        if raised:
+            raise_all(raised)
 
     def fail(self, code: ErrorCode) -> None:
         """The partition is not led from here any more, or its disk failed: what is not committed
         now may never be, and must not be acknowledged."""
         waiting, self.waiting = self.waiting, deque()
+        raised: list[Exception] = []
         for _, settled in waiting:
-            settled(code)
+            try:
+                settled(code)
+            except Exception as failure:
+                raised.append(failure)
+        raise_all(raised)
 
 
 class ReadWaiters:
@@ -65,5 +89,11 @@ class ReadWaiters:
         self.pokes.pop(poke, None)
 
     def poke_all(self) -> None:
+        """All of them, also after one that raises; what they raise is raised at the end."""
+        raised: list[Exception] = []
         for poke in list(self.pokes):
-            poke()
+            try:
+                poke()
+            except Exception as failure:
+                raised.append(failure)
+        raise_all(raised)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.log.driver import NOW_MS, batch
-from tests.server.partition.partitions import partition
+from tests.server.partition.partitions import partition, waiter
 from tests.server.storage.memory_files import MemoryFiles
 
 
@@ -73,3 +76,32 @@ def test_what_a_round_did_not_cover_is_synced_by_the_next_one_though_its_segment
         assert node.durable == node.data, "acknowledged, and no sync has covered it"
     roll()
     assert one.log.unsynced == []
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["synced", "not_synced"])
+def test_one_that_raises_when_told_strands_no_other_partition_of_its_round(fails: bool) -> None:
+    files = MemoryFiles()
+    flush = GroupFlush(files)
+    ones = [
+        partition(files, TopicPartition("topic", n), flush=flush, flush_on_ack=True)
+        for n in range(4)
+    ]
+
+    def broken(code: ErrorCode) -> None:
+        raise LookupError
+
+    for one in ones:
+        one.append(batch(), now_ms=NOW_MS)
+    ones[1].when_committed(1, broken)
+    told = waiter(ones[2], 1)
+    files.pending.pop(0)()
+    files.fail_sync(int(fails))
+    ones[0].append(batch(), now_ms=NOW_MS)
+    with pytest.raises(LookupError):
+        files.pending.pop(0)()
+    assert told == [ErrorCode.KAFKA_STORAGE_ERROR if fails else ErrorCode.NONE]
+    assert [one.log.recovery_point for one in ones[1:]] == [0 if fails else 1] * 3
+    assert [one.high_watermark for one in ones[1:]] == [0 if fails else 1] * 3
+    assert all((one.offline is not None) is fails for one in ones[1:])
+    files.settle()
+    assert ones[0].high_watermark == 2, "the next round begins all the same"

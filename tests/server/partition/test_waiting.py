@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
+
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.partition.waiting import CommitWaiters, ReadWaiters
 
@@ -58,3 +60,46 @@ def test_readers_are_poked_in_the_order_they_came_until_they_leave() -> None:
     waiters.discard(first)
     waiters.discard(first)
     assert not waiters
+
+
+@pytest.mark.parametrize("how", ["advance", "fail"])
+def test_one_that_raises_keeps_nobody_else_waiting(how: str) -> None:
+    told: list[tuple[int, ErrorCode]] = []
+    waiters = CommitWaiters()
+    code = ErrorCode.NONE if how == "advance" else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def broken(code: ErrorCode) -> None:
+        raise LookupError(code)
+
+    def tell_all() -> None:
+        if how == "advance":
+            waiters.advance(9)
+        else:
+            waiters.fail(code)
+
+    waiters.wait(1, broken)
+    waiters.wait(2, partial(_tell, told, 2))
+    with pytest.raises(LookupError):
+        tell_all()
+    assert told == [(2, code)]
+    waiters.wait(3, broken)
+    waiters.wait(4, broken)
+    waiters.wait(5, partial(_tell, told, 5))
+    with pytest.raises(ExceptionGroup) as several:
+        tell_all()
+    assert len(several.value.exceptions) == 2
+    assert told == [(2, code), (5, code)]
+
+
+def test_a_reader_that_raises_keeps_no_other_from_being_poked() -> None:
+    poked: list[str] = []
+    waiters = ReadWaiters()
+
+    def broken() -> None:
+        raise LookupError
+
+    waiters.add(broken)
+    waiters.add(lambda: poked.append("second"))
+    with pytest.raises(LookupError):
+        waiters.poke_all()
+    assert poked == ["second"]
