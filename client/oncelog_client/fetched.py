@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Final
+from contextlib import suppress
+from typing import Final, NamedTuple
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import split_batches
@@ -43,8 +44,10 @@ class FetchedPartition:
         self.jumps = jumps
         self.size_bytes = len(buffer)
         self.end_offset = offset
-        for _, header in split_batches(buffer, allow_partial=True):
-            self.end_offset = max(header.next_offset, offset)
+        # A batch that is not one at all is met again by whoever takes the records before it.
+        with suppress(CorruptRecords):
+            for _, header in split_batches(buffer, allow_partial=True):
+                self.end_offset = max(header.next_offset, offset)
         self._batches: Iterator[VisibleBatch] = visible_batches(
             buffer,
             offset,
@@ -97,12 +100,21 @@ def _corrupt(partition: TopicPartition, state: Assigned, error: CorruptRecords) 
     return KafkaError(f"{partition} at {state.position}: {error}", ErrorCode.CORRUPT_MESSAGE)
 
 
+class _Broken(NamedTuple):
+    """A broken batch at the position `state` has had since its last jump."""
+
+    state: Assigned
+    jumps: int
+    error: KafkaError
+
+
 class FetchedRecords:
     """What has been fetched ahead of the application, in order of arrival."""
 
     def __init__(self, subscription: Subscription) -> None:
         self._subscription = subscription
         self._parts: deque[FetchedPartition] = deque()
+        self._broken: _Broken | None = None
         self.size_bytes = 0
 
     def add(self, part: FetchedPartition) -> None:
@@ -127,7 +139,12 @@ class FetchedRecords:
         )
 
     def take(self, limit: int) -> list[ConsumerRecord]:
-        """At most `limit` records, with positions moving behind them; none of paused partitions."""
+        """At most `limit` records, with positions moving behind them; none of paused partitions.
+
+        Raises KafkaError (CORRUPT_MESSAGE) for a broken batch once the records before it have been
+        given; nothing behind it is, unless the position is moved there.
+        """
+        self._raise_broken()
         records: list[ConsumerRecord] = []
         held: list[FetchedPartition] = []
         try:
@@ -141,17 +158,31 @@ class FetchedRecords:
                 else:
                     try:
                         more = part.take(state, limit - len(records), records)
-                    except KafkaError:
+                    except KafkaError as error:
                         self._drop_first()
-                        if records:
-                            # These first: the batch is fetched again, and the next poll raises.
-                            break
-                        raise
+                        # What was fetched ahead, or is on its way, would leave a hole.
+                        state.jump(state.position, state.leader_epoch)
+                        if not records:
+                            raise
+                        self._broken = _Broken(state, state.jumps, error)
+                        break
                     if not more:
                         self._drop_first()
         finally:
             self._parts.extendleft(reversed(held))
         return records
+
+    def _raise_broken(self) -> None:
+        """What the last `take` met, unless its partition has been left or sought since."""
+        found = self._broken
+        if found is None:
+            return
+        state = self._subscription.get(found.state.partition)
+        if state is not found.state or state.jumps != found.jumps:
+            self._broken = None
+        elif state.fetchable:
+            self._broken = None
+            raise found.error
 
     def _drop_first(self) -> None:
         self.size_bytes -= self._parts.popleft().size_bytes

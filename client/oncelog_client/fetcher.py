@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -15,7 +14,6 @@ from oncelog_protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from oncelog_protocol.records.errors import CorruptRecords
 
 from .cluster import FETCH_LANE, Cluster
 from .config import ConsumerConfig
@@ -166,20 +164,15 @@ class Fetcher:
             AbortedRange(row.first_offset, row.producer_id)
             for row in data.aborted_transactions or ()
         ]
-        try:
-            part = FetchedPartition(
-                state.partition,
-                state.jumps,
-                offset,
-                data.records,
-                aborted,
-                read_committed=self._config.read_committed,
-                check_crcs=self._config.check_crcs,
-            )
-        except CorruptRecords as error:
-            message = f"{state.partition} at {offset}: {error}"
-            self._fail(KafkaError(message, ErrorCode.CORRUPT_MESSAGE))
-            return
+        part = FetchedPartition(
+            state.partition,
+            state.jumps,
+            offset,
+            data.records,
+            aborted,
+            read_committed=self._config.read_committed,
+            check_crcs=self._config.check_crcs,
+        )
         self.records.add(part)
         self._on_data()
 

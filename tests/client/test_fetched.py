@@ -102,3 +102,62 @@ def test_a_broken_batch_is_told_after_the_good_ones_were_given() -> None:
         fetched.take(10)
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
     assert subscription[ONE].position == 2
+
+
+def test_nothing_behind_a_broken_batch_is_given_whatever_was_fetched_ahead() -> None:
+    """What was fetched ahead came after a hole, and the position went over it without a word."""
+    subscription, fetched = consumer(ONE)
+    broken = batch(2, 2)
+    broken[-1] ^= 1
+    late = answer(subscription, ONE, 6, batch(6, 2))
+    fetched.add(answer(subscription, ONE, 0, batch(0, 2) + broken))
+    fetched.add(answer(subscription, ONE, 4, batch(4, 2)))
+    assert [record.offset for record in fetched.take(10)] == [0, 1]
+    fetched.add(late)
+    for _ in range(3):
+        with pytest.raises(KafkaError, match="t-0 at 2"):
+            fetched.take(10)
+        assert fetched.take(10) == []
+        assert fetched.next_offset(subscription[ONE]) == 2
+        fetched.add(answer(subscription, ONE, 2, broken + batch(4, 2)))
+    subscription[ONE].jump(4)
+    fetched.add(answer(subscription, ONE, 4, batch(4, 2)))
+    assert [record.offset for record in fetched.take(10)] == [4, 5]
+    assert fetched.size_bytes == 0
+
+
+def test_a_broken_batch_is_told_at_the_next_poll_whatever_others_have_to_give() -> None:
+    subscription, fetched = consumer(ONE, TWO)
+    broken = batch(0, 2)
+    broken[-1] ^= 1
+    fetched.add(answer(subscription, TWO, 0, batch(0, 1)))
+    fetched.add(answer(subscription, ONE, 0, broken))
+    fetched.add(answer(subscription, TWO, 1, batch(1, 1)))
+    assert [record.partition for record in fetched.take(10)] == [1]
+    with pytest.raises(KafkaError, match="t-0 at 0"):
+        fetched.take(10)
+    assert [record.partition for record in fetched.take(10)] == [1]
+
+
+def test_a_broken_batch_of_a_partition_that_was_left_is_not_told() -> None:
+    subscription, fetched = consumer(ONE, TWO)
+    broken = batch(0, 2)
+    broken[-1] ^= 1
+    fetched.add(answer(subscription, TWO, 0, batch(0, 1)))
+    fetched.add(answer(subscription, ONE, 0, broken))
+    assert [record.partition for record in fetched.take(10)] == [1]
+    subscription[ONE].jump(2)
+    assert fetched.take(10) == []
+
+
+def test_what_is_no_batch_is_told_after_the_good_ones_too() -> None:
+    subscription, fetched = consumer(ONE)
+    nonsense = batch(2, 1)
+    nonsense[16] = 9  # the format's version
+    part = answer(subscription, ONE, 0, batch(0, 2) + nonsense)
+    assert part.end_offset == 2
+    fetched.add(part)
+    assert [record.offset for record in fetched.take(10)] == [0, 1]
+    with pytest.raises(KafkaError) as caught:
+        fetched.take(10)
+    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
