@@ -27,7 +27,7 @@ from oncelog_server.transaction.results import (
 )
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
 from oncelog_server.transaction.states import State, Verdict
-from oncelog_server.transaction.together import together
+from oncelog_server.transaction.together import decide_each, together
 
 BUMPS_EPOCH_SINCE_TRANSACTION_VERSION = 2
 
@@ -79,10 +79,10 @@ def decide_group_commit(
         live.waiting.remove(answer)
         return TransactionResult(code)
 
-    own, *others = [
+    own, *others = decide_each(
         shard.decide(one, target, answer, failed if one is live else TransactionResult)
         for one, target in targets
-    ]
+    )
     return together([*others, own], answer)
 
 

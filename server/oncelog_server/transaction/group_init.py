@@ -14,7 +14,11 @@ from oncelog_server.transaction.fences import FenceCause, Reason
 from oncelog_server.transaction.fencing import fence
 from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
-from oncelog_server.transaction.metadata import NO_PARTITIONS, NO_PRODUCER_EPOCH
+from oncelog_server.transaction.metadata import (
+    LAST_PRODUCER_EPOCH,
+    NO_PARTITIONS,
+    NO_PRODUCER_EPOCH,
+)
 from oncelog_server.transaction.results import (
     BUSY,
     ILLEGAL_GENERATION,
@@ -23,7 +27,7 @@ from oncelog_server.transaction.results import (
 )
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
 from oncelog_server.transaction.states import State
-from oncelog_server.transaction.together import together
+from oncelog_server.transaction.together import decide_each, together
 
 
 def decide_init_in_group(
@@ -43,6 +47,8 @@ def decide_init_in_group(
     groups, own_id = shard.groups, command.transactional_id
     if membership.generation_id < groups.newest_generation(membership.group_id):
         return Decision(ILLEGAL_GENERATION), []
+    # Before anything is decided: it may be that there is no record of it.
+    registration = groups.registration(own_id, membership)
     in_the_way, doomed = _open_transactions(shard, own_id, membership)
     own = shard.get(own_id)
     if in_the_way and own is not None and own.metadata.state is not State.ONGOING:
@@ -60,12 +66,14 @@ def decide_init_in_group(
         for live in (*in_the_way, *doomed)
         if not live.is_busy and not live.metadata.is_two_phase
     ]
-    fences = [
-        fence(shard, live, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
-        for live in abortable
-        if live.metadata.state is State.ONGOING
-    ]
-    registration = groups.registration(own_id, membership)
+    fences = decide_each(
+        (
+            fence(shard, live, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
+            for live in abortable
+            if live.metadata.state is State.ONGOING
+        ),
+        beside=[mine],
+    )
     response = BUSY if in_the_way else mine.response
     if not (registration or fences or mine.records):
         return Decision(response), []
@@ -152,11 +160,12 @@ def cut_loose(
     shard: TransactionShard, live: LiveTransaction, reason: Reason, *, wall_ms: int
 ) -> Decision[TransactionResult]:
     """Dead: the next epoch is nobody's, as that of an initialisation whose answer was never
-    given."""
+    given. It may be the one after the last, which nobody has already where it ended what was
+    open."""
     target = replace(
         live.metadata,
         state=State.DEAD,
-        producer_epoch=live.metadata.producer_epoch + 1,
+        producer_epoch=min(live.metadata.producer_epoch, LAST_PRODUCER_EPOCH) + 1,
         last_producer_epoch=NO_PRODUCER_EPOCH,
         partitions=NO_PARTITIONS,
         decided_members=(),

@@ -13,7 +13,7 @@ from oncelog_server.transaction.group_init import cut_loose
 from oncelog_server.transaction.results import BUSY, TransactionResult
 from oncelog_server.transaction.shard import TransactionShard
 from oncelog_server.transaction.states import State
-from oncelog_server.transaction.together import together
+from oncelog_server.transaction.together import decide_each, together
 
 # Ids that are let go by one batch.
 AT_ONCE: Final = 500
@@ -33,15 +33,15 @@ def decide_start_over(
         abortable = [one for one in unfinished if not one.is_busy and not one.metadata.is_two_phase]
         if not abortable:
             return Decision(BUSY), []
-        fences = [
+        fences = decide_each(
             fence(shard, one, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
             for one in abortable
-        ]
+        )
         return together(fences, BUSY), [one.metadata.transactional_id for one in abortable]
     leaving = set(names[:AT_ONCE])
-    gone = [
+    gone = decide_each(
         cut_loose(shard, one, reason, wall_ms=wall_ms)
         for one in lives
         if one.metadata.transactional_id in leaving and one.metadata.state is not State.DEAD
-    ]
+    )
     return together(gone, BUSY, also=shard.groups.removal(sorted(leaving))), []

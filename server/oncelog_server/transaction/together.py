@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import CoordinatorRecord, Decision
@@ -10,6 +10,24 @@ from oncelog_server.deferred import Deferred
 from oncelog_server.transaction.results import TransactionResult
 
 TOO_LARGE = TransactionResult(ErrorCode.MESSAGE_TOO_LARGE)
+
+
+def decide_each(
+    decisions: Iterable[Decision[TransactionResult]],
+    *,
+    beside: Sequence[Decision[TransactionResult]] = (),
+) -> list[Decision[TransactionResult]]:
+    """As a list. If one of them cannot be made, because there is no record of it, it is as if none
+    had been, nor those `beside` them: otherwise their ids would stay busy for ever."""
+    made: list[Decision[TransactionResult]] = []
+    try:
+        made += decisions
+    except BaseException:
+        for one in (*beside, *made):
+            if one.on_failure is not None:
+                one.on_failure(ErrorCode.UNKNOWN_SERVER_ERROR)
+        raise
+    return made
 
 
 def together(

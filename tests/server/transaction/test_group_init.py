@@ -3,6 +3,8 @@ draft)."""
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from msgspec.structs import replace
 
@@ -10,9 +12,9 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.transaction.group_init import decide_init_in_group
 from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.init_producer_id import InitProducerId
-from oncelog_server.transaction.metadata import NO_TIMEOUT_MS
+from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH, NO_TIMEOUT_MS
 from oncelog_server.transaction.states import State
-from tests.server.transaction.driver import P0, P1
+from tests.server.transaction.driver import ID, P0, P1
 from tests.server.transaction.group_driver import GROUP, IN0, IN1, IN2, GroupDriver
 
 NONE, BUSY = ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS
@@ -154,6 +156,14 @@ def test_a_batch_that_cannot_be_written_changes_nothing() -> None:
     assert driver.end(*older[1:], True, transactional_id="a").value.code is NONE
 
 
+def test_a_membership_that_cannot_be_written_down_leaves_nobody_busy() -> None:
+    driver = GroupDriver()
+    driver.member("a", 1, IN0)
+    with pytest.raises(struct.error):
+        driver.join("a", 1 << 31, IN0)
+    assert driver.join("a", 1, IN0).value.code is NONE
+
+
 @pytest.mark.parametrize("timeout_ms", [0, 900_001])
 def test_a_refused_call_fences_nobody(timeout_ms: int) -> None:
     driver = GroupDriver()
@@ -194,6 +204,20 @@ def test_an_id_that_moves_away_is_nobodys_here() -> None:
     assert driver.state_of("a") is State.DEAD
     # And comes back as any new instance.
     assert driver.init(transactional_id="a").value.producer_epoch == first.producer_epoch + 2
+
+
+@pytest.mark.parametrize("epoch", [LAST_PRODUCER_EPOCH - 1, LAST_PRODUCER_EPOCH])
+def test_fenced_at_its_last_epoch_it_moves_all_the_same(epoch: int) -> None:
+    driver = GroupDriver()
+    driver.put(State.ONGOING, producer_epoch=epoch, client_transaction_version=0)
+    assert driver.depart(ID).value.code is BUSY
+    assert driver.depart(ID).value.code is NONE
+    assert driver.metadata.producer_epoch == LAST_PRODUCER_EPOCH + 1
+    assert driver.add(77, epoch, P0).value.code is ErrorCode.PRODUCER_FENCED
+    assert driver.add(77, LAST_PRODUCER_EPOCH + 1, P0).value.code is ErrorCode.PRODUCER_FENCED
+    back = driver.init().value
+    assert (back.code, back.producer_epoch) == (NONE, 0)
+    assert back.producer_id != 77
 
 
 def test_what_it_has_open_is_aborted_before_it_moves() -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import struct
+
+import pytest
+from msgspec.structs import replace
+
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.transaction import group_restart
+from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH
 from oncelog_server.transaction.states import State
-from tests.server.transaction.driver import P0
+from tests.server.transaction.driver import ID, P0
 from tests.server.transaction.group_driver import GROUP, IN0, IN1, GroupDriver
 
 BUSY = ErrorCode.CONCURRENT_TRANSACTIONS
@@ -34,6 +40,35 @@ def test_what_is_open_is_aborted_and_everybody_of_before_fenced() -> None:
     driver.crash()
     assert driver.shard.groups.newest_generation(GROUP) == -1
     assert driver.join("a", 1, IN0).value.code is ErrorCode.NONE
+
+
+def test_one_that_was_fenced_at_its_last_epoch_holds_up_nobody() -> None:
+    driver = GroupDriver()
+    driver.member("a", 57, IN0)
+    driver.member(ID, 57, IN1)
+    memberships = driver.log[:]
+    driver.put(State.COMPLETE_ABORT, producer_epoch=LAST_PRODUCER_EPOCH + 1)
+    assert len(driver.log) == len(memberships) + 1
+    assert start_over(driver) is BUSY
+    assert not driver.shard.groups.memberships
+    assert not any(live.is_busy for live in driver.shard.transactions.values())
+    for name in ("a", ID):
+        assert driver.join(name, 1, IN0).value.code is ErrorCode.NONE
+
+
+def test_where_one_cannot_be_written_down_no_other_stays_busy() -> None:
+    driver = GroupDriver()
+    for name in ("a", "b"):
+        driver.begin(driver.member(name, 57), P0)
+    live = driver.live_of("b")
+    live.metadata = replace(live.metadata, timeout_ms=1 << 40)
+    with pytest.raises(struct.error):
+        start_over(driver)
+    assert not driver.live_of("a").is_busy
+    with pytest.raises(struct.error):
+        driver.join("c", 58, IN0)
+    assert not driver.live_of("a").is_busy
+    assert driver.shard.get("c") is None
 
 
 def test_very_many_are_let_go_in_several_batches() -> None:

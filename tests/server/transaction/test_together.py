@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
+
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import CoordinatorRecord, Decision
 from oncelog_server.transaction.results import BUSY, SUCCESS, TransactionResult
-from oncelog_server.transaction.together import together
+from oncelog_server.transaction.together import decide_each, together
 
 X, Y, Z = (CoordinatorRecord(key, b"") for key in (b"x", b"y", b"z"))
 
@@ -38,6 +42,19 @@ def test_where_it_cannot_be_written_all_are_taken_back() -> None:
     assert heard == ["a failed", "b failed"]
     for code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
         assert both.on_failure(code).code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_where_one_cannot_be_made_the_others_are_taken_back() -> None:
+    heard: list[str] = []
+
+    def decisions() -> Iterator[Decision[TransactionResult]]:
+        yield decision(heard, "a", X)
+        yield Decision(BUSY)
+        raise ValueError("no record of it")
+
+    with pytest.raises(ValueError, match="no record"):
+        decide_each(decisions(), beside=[decision(heard, "z", Z)])
+    assert heard == ["z failed", "a failed"]
 
 
 def test_a_decision_that_needs_no_undoing_is_no_trouble() -> None:
