@@ -46,3 +46,15 @@ def test_a_broker_that_does_not_announce_it_gets_records(tmp_path: Path) -> None
         assert driver.commit_kind(options(broker, "auto")) is CommitKind.RECORD
         with pytest.raises(SinkError, match=r"does not announce oncelog\.group\.transactions"):
             driver.commit_kind(options(broker, "group"))
+
+
+def test_who_gets_records_because_of_the_broker_is_warned_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spark's Python workers show nothing below a warning."""
+    with Oncelog(tmp_path, {**QUICK, "group.transactions.enable": "false"}) as broker:
+        for protocol, name in (("auto", "one"), ("auto", "one"), ("record", "two")):
+            driver.plan(options(broker, protocol, name), Intent(name, CommitKind.RECORD, "q"))
+    said = [one for one in caplog.messages if "commits by" in one]
+    wanted = "commits by record: the broker does not announce oncelog.group.transactions"
+    assert said == [f"sink one {wanted}"]

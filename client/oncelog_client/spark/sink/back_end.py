@@ -13,21 +13,17 @@ the attempt of its stage, so an id that the driver gives to a partition could co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from oncelog_client.producer import Producer
 
-from .messages import CommitKind, Plan
+from .messages import Plan
 from .steps import Answer, Command
 
 
 class BackEnd(Protocol):
     """One sink's, made in every process that has to do with it, for one call of Spark. Called on
     the background loop."""
-
-    @property
-    def kind(self) -> CommitKind: ...
 
     async def perform(self, command: Command) -> Answer:
         """Carry out a command of the driver. Which answers a command may have is in the machines'
@@ -41,10 +37,6 @@ class BackEnd(Protocol):
         AbortOpen: comes before the decision of its batch, so a committer that pauses and wakes up
         is of an older generation if anything has been decided since. Must not end that.
         """
-        ...
-
-    def producer_settings(self) -> Mapping[str, Any]:
-        """What a task's producer needs beside `transactional_id` and `transaction_timeout_ms`."""
         ...
 
     async def begin(self, producer: Producer, plan: Plan) -> None:

@@ -23,7 +23,7 @@ from oncelog_protocol.features import GROUP_TRANSACTIONS, GROUP_TRANSACTIONS_LEV
 
 from . import aborting, committing, planning
 from .back_end import BackEnd
-from .group_commit import GroupCommit
+from .back_ends import back_end
 from .messages import CommitKind, Intent, Plan, TaskMessage
 from .refusals import SinkError, timeout_too_long
 from .sink_options import TIMEOUT_OPTION, SinkOptions
@@ -36,6 +36,8 @@ CALL_TIMEOUT_S: Final = 600
 MAX_TIMEOUT_SETTING: Final = "transaction.max.timeout.ms"
 
 _generations: Final[dict[tuple[int, str, str], Generation]] = {}
+# Which sinks were told how they commit.
+_told: Final[set[tuple[int, str, str]]] = set()
 
 S = TypeVar("S")
 
@@ -85,28 +87,17 @@ async def _commit_kind(options: SinkOptions) -> CommitKind:
     return CommitKind.RECORD
 
 
-def back_end(
-    kind: CommitKind, setup: ClientSetup, sink_id: str, transaction_timeout_ms: int
-) -> BackEnd:
-    """`setup`: of an admin client."""
-    if kind is CommitKind.GROUP:
-        return GroupCommit(setup, sink_id, transaction_timeout_ms)
-    from .record_commit import RecordCommit
-
-    return RecordCommit(setup, sink_id, transaction_timeout_ms)
-
-
 def plan(options: SinkOptions, intent: Intent) -> Plan:
     """Step 0. Raises SinkError, KafkaError, TimeoutError."""
     key = (os.getpid(), options.admin.bootstrap_servers, intent.sink_id)
     begun = _generations.pop(key, None)
     if begun is None:
-        _log.info("sink %s commits by %s", intent.sink_id, intent.kind)
+        _tell_kind(options, intent, key)
         for sentence in options.remarks:
             _log.warning("sink %s: %s", intent.sink_id, sentence)
         check_timeout(options)
     outcome = _run(
-        back_end(intent.kind, options.admin, intent.sink_id, options.transaction_timeout_ms),
+        back_end(options, intent.kind, intent.sink_id),
         planning.begin(intent, begun),
         planning.step,
         f"sink {intent.sink_id}: planned",
@@ -115,6 +106,19 @@ def plan(options: SinkOptions, intent: Intent) -> Plan:
     if (going_on := outcome.generation or begun) is not None:
         _generations[key] = going_on
     return outcome.plan
+
+
+def _tell_kind(options: SinkOptions, intent: Intent, key: tuple[int, str, str]) -> None:
+    """Spark's Python workers show no more than warnings: one where the broker has decided it."""
+    if options.forced is None and intent.kind is CommitKind.RECORD and key not in _told:
+        _told.add(key)
+        _log.warning(
+            "sink %s commits by record: the broker does not announce %s",
+            intent.sink_id,
+            GROUP_TRANSACTIONS,
+        )
+    else:
+        _log.info("sink %s commits by %s", intent.sink_id, intent.kind)
 
 
 def commit(
@@ -159,11 +163,10 @@ def _task_times(messages: Sequence[TaskMessage | None]) -> str:
 
 
 def _back_end_of(options: SinkOptions, messages: Sequence[TaskMessage | None]) -> BackEnd | None:
-    plans = [one.plan for one in messages if one is not None]
-    if not plans:
+    plan = next((one.plan for one in messages if one is not None), None)
+    if plan is None:
         return None
-    kind, sink_id = plans[0].kind, plans[0].sink_id
-    return back_end(kind, options.admin, sink_id, options.transaction_timeout_ms)
+    return back_end(options, plan.kind, plan.sink_id, is_kept=plan.is_kept)
 
 
 def _run(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from oncelog_client.admin.client import Admin
 from oncelog_client.clock import monotonic_ms
@@ -52,15 +51,10 @@ _ASK_AGAIN_S: Final = 0.2
 class GroupCommit:
     """`setup`: of an admin client. Every command but Decide is one round trip, or none."""
 
-    kind = CommitKind.GROUP
-
     def __init__(self, setup: ClientSetup, sink_id: str, transaction_timeout_ms: int) -> None:
         self._setup = setup
         self._sink_id = sink_id
         self._timeout_ms = transaction_timeout_ms
-
-    def producer_settings(self) -> Mapping[str, Any]:
-        return {}
 
     async def begin(self, producer: Producer, plan: Plan) -> None:
         await producer.init_transactions((), plan.sink_id, plan.generation)

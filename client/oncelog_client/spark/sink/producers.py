@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from oncelog_client.errors import KafkaError
 from oncelog_client.spark.client_settings import ClientSetup
@@ -42,7 +41,7 @@ class _Sink:
 _sinks: Final[dict[Key, _Sink]] = {}
 
 
-async def take(setup: ClientSetup, plan: Plan, settings: Mapping[str, Any]) -> Taken:
+async def take(setup: ClientSetup, plan: Plan) -> Taken:
     """One with an id for this attempt, connected. Raises RetriableError without a broker."""
     key = (os.getpid(), setup, plan.sink_id)
     sink = _sinks.setdefault(key, _Sink())
@@ -52,7 +51,7 @@ async def take(setup: ClientSetup, plan: Plan, settings: Mapping[str, Any]) -> T
     sink.ids, transactional_id = sink.ids.take(plan)
     producer = sink.idle.pop(transactional_id, None)
     if producer is None:
-        made = setup.having(transactional_id=transactional_id, **settings)
+        made = setup.having(transactional_id=transactional_id)
         producer = TaskProducer(made.bootstrap_servers, **made.keywords)
         await producer.start()
     return Taken(key, transactional_id, producer)

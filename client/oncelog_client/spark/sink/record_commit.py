@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from oncelog_client.admin.client import Admin
 from oncelog_client.admin.descriptions import ConfigResource, NewTopic, ResourceType
@@ -77,38 +77,36 @@ _told: set[tuple[ClientSetup, str]] = set()
 
 class RecordCommit:
     """`setup`: of an admin client. `transaction_timeout_ms`: of the tasks' transactions, where
-    they have one."""
+    they have one. `is_kept`: as `Plan.is_kept`; without it the log of states is left alone."""
 
-    kind = CommitKind.RECORD
-
-    def __init__(self, setup: ClientSetup, sink_id: str, transaction_timeout_ms: int) -> None:
+    def __init__(
+        self,
+        setup: ClientSetup,
+        sink_id: str,
+        transaction_timeout_ms: int,
+        *,
+        is_kept: bool = True,
+    ) -> None:
         self._setup = setup
         self._sink_id = sink_id
         self._timeout_ms = transaction_timeout_ms
+        self._is_kept = is_kept
         # Who had which open transaction when the commit began.
         self._open: dict[str, TransactionMember | None] = {}
 
     # -- tasks
 
-    def producer_settings(self) -> Mapping[str, Any]:
-        return {}
-
     async def begin(self, producer: Producer, plan: Plan) -> None:
         admin = await self._admin()
         assert producer.config.transactional_id is not None
-        # Without a timeout only where somebody will plan again: of a batch write that is used once
-        # nobody would ever end what a driver has left open.
-        member = await self._init_member(
-            admin, producer.config.transactional_id, two_phase=plan.is_kept
-        )
+        member = await self._init_member(admin, producer.config.transactional_id)
         await producer.adopt_transactions(member)
         await producer.begin_transaction()
 
-    async def _init_member(
-        self, admin: Admin, transactional_id: str, *, two_phase: bool = True
-    ) -> TransactionMember:
-        """`two_phase`: without a timeout where the broker allows it."""
-        if two_phase and _two_phase.get(self._setup, True):
+    async def _init_member(self, admin: Admin, transactional_id: str) -> TransactionMember:
+        """Without a timeout where the broker allows it and somebody will plan again: what a driver
+        leaves open of a write that is used once, nobody else would ever end."""
+        if self._is_kept and _two_phase.get(self._setup, True):
             try:
                 member = await admin.init_producer(transactional_id, two_phase_commit=True)
             except (AuthorizationError, UnsupportedVersionError):
@@ -145,14 +143,19 @@ class RecordCommit:
     # -- looking
 
     async def _look(self, admin: Admin, look: Look) -> Stored:
-        await self._check_topic(admin)
-        log, open_ids = await asyncio.gather(
-            self._read(admin, stable=look.stable), self._open_ids(admin)
-        )
+        log = RecordLog()
+        if self._is_kept:
+            await self._check_topic(admin)
+            log, open_ids = await asyncio.gather(
+                self._read(admin, stable=look.stable), self._open_ids(admin)
+            )
+        else:
+            open_ids = await self._open_ids(admin)
         if look.step is Step.COMMIT_READ:
             self._open = await _holders(admin, open_ids)
         if log.entry is None:
-            await self._check_kind(admin)
+            if self._is_kept:
+                await self._check_kind(admin)
             return Stored(None, open_ids)
         return Stored(log.entry.state, open_ids, log.entry.unfinished)
 

@@ -16,7 +16,7 @@ from oncelog_client.values import TransactionMember
 
 from .attempts import Attempt, Write, begin
 from .back_end import BackEnd
-from .driver import back_end
+from .back_ends import back_end
 from .messages import Plan, TaskMessage
 from .producers import Taken, drop, give_back, take
 from .refusals import Refusal, SinkError, fenced, member_gone, timed_out
@@ -50,9 +50,7 @@ class _Transaction:
     def __init__(self, plan: Plan, options: SinkOptions) -> None:
         self._plan = plan
         self._options = options
-        self._back_end: BackEnd = back_end(
-            plan.kind, options.admin, plan.sink_id, options.transaction_timeout_ms
-        )
+        self._back_end: BackEnd = back_end(options, plan.kind, plan.sink_id, is_kept=plan.is_kept)
         self._taken: Taken | None = None
         self._sender: RowSender | None = None
         self._rows = 0
@@ -90,7 +88,7 @@ class _Transaction:
     async def _begin(self) -> RowSender:
         fail_at(f"{Step.TASK_INIT}.before")
         setup = self._options.producer
-        self._taken = await take(setup, self._plan, self._back_end.producer_settings())
+        self._taken = await take(setup, self._plan)
         self._begun_ms = monotonic_ms()
         await self._back_end.begin(self._taken.producer, self._plan)
         fail_at(f"{Step.TASK_INIT}.after")
