@@ -78,6 +78,8 @@ class Batch(Generic[T]):
     retry_at_ms: float = 0.0
     identity: ProducerIdentity = NO_IDENTITY
     base_sequence: int = -1
+    # It has left under this identity and was not refused for its place in the sequence since.
+    maybe_written: bool = False
     wire: bytearray = field(default_factory=bytearray)
     # Instead of `records`, for a batch that was given whole.
     encoded: EncodedRecords | None = None
@@ -109,6 +111,7 @@ class Batch(Generic[T]):
         """Give it an identity and a place in the partition's sequence; what was encoded is void."""
         self.identity = identity
         self.base_sequence = base_sequence
+        self.maybe_written = False
         self.wire = bytearray()
 
     def encode(

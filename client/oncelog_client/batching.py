@@ -1,7 +1,8 @@
 """Records -> batches per partition, and which batch may leave when (KIP-98, KIP-360, KIP-679).
 
 Order is kept by two rules: what was sent and failed goes first and alone, and nothing new leaves a
-partition whose sequence is in doubt. Time is an argument; sockets are somebody else's.
+partition whose sequence is in doubt. What may have been written goes again as it was, also behind a
+hole: a new epoch would have it written twice. Time is an argument; sockets are somebody else's.
 """
 
 from __future__ import annotations
@@ -83,13 +84,22 @@ class _Queue(Generic[T]):
     def has_in_flight(self) -> bool:
         return any(batch.state is BatchState.IN_FLIGHT for batch in self.sent)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether none of what was sent can be in the log: what follows one that is not there is
+        not either."""
+        return not self.has_in_flight and not (self.sent and self.sent[0].maybe_written)
+
     def next_batch(self, config: BatchingConfig, identity: ProducerIdentity) -> Batch[T] | None:
         """The only batch that may leave next, whether or not its time has come; None for none."""
         if any(batch.state is BatchState.RETRY for batch in self.sent):
             first = self.sent[0]
-            held = self.in_doubt or first.state is not BatchState.RETRY
-            return None if held else first
+            held = self.in_doubt and (config.transactional or not first.maybe_written)
+            return None if held or first.state is not BatchState.RETRY else first
         if not self.waiting or len(self.sent) >= config.max_in_flight or self.in_doubt:
+            return None
+        if config.idempotent and self.sent and self.sent[0].attempts > 1:
+            # A leader knows a copy by its last five batches: with more behind it, it may be unknown.
             return None
         if config.idempotent and (
             identity == NO_IDENTITY or (self.sent and self.identity != identity)
@@ -235,6 +245,7 @@ class Accumulator(Generic[T]):
             queue.sent.append(batch)
         batch.state = BatchState.IN_FLIGHT
         batch.attempts += 1
+        batch.maybe_written = True
         config = self.config
         batch.encode(
             config.compression, config.compression_level, transactional=config.transactional
@@ -245,7 +256,7 @@ class Accumulator(Generic[T]):
     def succeeded(self, batch: Batch[T]) -> None:
         """The broker has the batch."""
         queue = self._queues[batch.partition]
-        queue.known_producer = queue.identity.producer_id
+        queue.known_producer = batch.identity.producer_id
         self._finish(batch)
 
     def failed(self, batch: Batch[T], code: ErrorCode, now_ms: float, chance: float) -> Fate:
@@ -260,10 +271,14 @@ class Accumulator(Generic[T]):
             position = queue.sent.index(batch)
             queue.sent[position : position + 1] = batch.halves()
             batch.state = BatchState.DONE
+            self._mend()
             return Fate.SPLIT
         if self._may_retry(queue, batch, code, now_ms):
+            # One that does not fit into the sequence is not in the log, whatever became of earlier
+            # attempts: a copy would have been recognised.
+            batch.maybe_written = code not in _SEQUENCE_ERRORS
             delay_ms = 0.0
-            if code not in _SEQUENCE_ERRORS:
+            if batch.maybe_written:
                 delay_ms = self.config.backoff.delay_ms(batch.attempts, chance)
             batch.state = BatchState.RETRY
             batch.retry_at_ms = now_ms + delay_ms
@@ -302,18 +317,18 @@ class Accumulator(Generic[T]):
         self._mend()
 
     def _doubt(self, partition: TopicPartition) -> None:
-        queue = self._queues[partition]
-        queue.in_doubt, queue.known_producer = True, NO_IDENTITY.producer_id
+        self._queues[partition].in_doubt = True
         self._doubtful.add(partition)
 
     def _mend(self) -> None:
         """Without transactions, close a hole in a sequence by a new epoch of our own (KIP-360),
-        once nothing of the partition is in flight. With them, aborting does it (`adopt`)."""
+        once the fate of all that was sent to the partition is known. With them, aborting does it
+        (`adopt`)."""
         if self.config.transactional:
             return
         for partition in tuple(self._doubtful):
             queue = self._queues[partition]
-            if queue.has_in_flight:
+            if not queue.is_settled:
                 continue
             if queue.identity == self.identity:
                 producer_id, epoch = self.identity
@@ -325,7 +340,8 @@ class Accumulator(Generic[T]):
 
     def _renumber(self, partition: TopicPartition, queue: _Queue[T]) -> None:
         queue.identity, queue.next_sequence = self.identity, 0
-        queue.in_doubt = False
+        if queue.in_doubt:
+            queue.in_doubt, queue.known_producer = False, NO_IDENTITY.producer_id
         self._doubtful.discard(partition)
         for batch in queue.sent:
             batch.number(queue.identity, queue.next_sequence)

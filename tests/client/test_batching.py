@@ -131,6 +131,18 @@ def test_a_failed_batch_goes_first_and_alone_after_its_backoff() -> None:
     assert len(drain(acc, 110)) == 1
 
 
+def test_nothing_new_leaves_behind_one_that_is_sent_again() -> None:
+    """A leader knows a copy by its last five batches: it could be written twice behind five."""
+    acc = known(accumulator())
+    fill(acc, 2)
+    one = drain(acc)[0]
+    acc.failed(one, ErrorCode.NETWORK_EXCEPTION, 0, 0.5)
+    assert drain(acc, 100) == [one]
+    assert drain(acc, 100) == []
+    acc.succeeded(one)
+    assert len(drain(acc, 100)) == 1
+
+
 def test_a_retry_is_byte_for_byte_the_same() -> None:
     acc = accumulator()
     fill(acc, 1)
@@ -280,6 +292,58 @@ def test_after_an_expired_send_the_sequence_begins_anew() -> None:
     fill(acc, 1, now=1000)
     batch = drain(acc, 1100)[0]
     assert (batch.identity.producer_epoch, batch.base_sequence) == (4, 0)
+
+
+def in_doubt_behind_an_expired_one(acc: Accumulator[int]) -> list[Batch[int]]:
+    """Two batches that were sent and never answered; the one before them has expired."""
+    known(acc)
+    fill(acc, 1)
+    fill(acc, 2, now=600)
+    sent = [drain(acc, 600)[0] for _ in range(3)]
+    for batch in sent:
+        acc.failed(batch, ErrorCode.NETWORK_EXCEPTION, 700, 0.5)
+    assert acc.expire(1000) == sent[:1]
+    return sent[1:]
+
+
+def test_what_may_be_written_goes_again_as_it_was_behind_an_expired_one() -> None:
+    """All three were written, and the connection broke: a new epoch would write two again."""
+    acc = accumulator()
+    one, two = in_doubt_behind_an_expired_one(acc)
+    fill(acc, 1, now=1000)
+    for batch, sequence in ((one, 2), (two, 3)):
+        assert drain(acc, 1100) == [batch]
+        assert (batch.identity, batch.base_sequence) == (IDENTITY, sequence)
+        acc.succeeded(batch)
+    following = drain(acc, 1100)[0]
+    assert (following.identity.producer_epoch, following.base_sequence) == (4, 0)
+
+
+def test_what_is_missing_behind_an_expired_one_begins_the_new_epoch() -> None:
+    """None of them was written: the answer to the first one tells so of all."""
+    acc = accumulator()
+    one, two = in_doubt_behind_an_expired_one(acc)
+    assert drain(acc, 1100) == [one]
+    fate = acc.failed(one, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 1100, 0.5)
+    assert fate is Fate.RETRIED
+    for sequence, batch in enumerate((one, two)):
+        assert drain(acc, 1100) == [batch]
+        assert batch.identity.producer_epoch == 4
+        assert read_header(batch.wire).base_sequence == batch.base_sequence == sequence
+        acc.succeeded(batch)
+
+
+def test_one_found_too_large_behind_an_expired_one_begins_the_new_epoch_in_halves() -> None:
+    acc = known(accumulator())
+    fill(acc, 1)
+    acc.append_encoded(TP, EncodedRecords.of([record(), record()]), 1, 600)
+    lost, large = drain(acc, 600)[0], drain(acc, 600)[0]
+    assert acc.expire(1000) == [lost]
+    assert acc.failed(large, ErrorCode.MESSAGE_TOO_LARGE, 1000, 0.5) is Fate.SPLIT
+    for sequence in (0, 1):
+        half = drain(acc, 1000)[0]
+        assert (half.identity.producer_epoch, half.base_sequence) == (4, sequence)
+        acc.succeeded(half)
 
 
 def test_memory_is_given_back() -> None:
