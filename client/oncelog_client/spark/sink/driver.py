@@ -100,9 +100,18 @@ def plan(options: SinkOptions, intent: Intent) -> Plan:
         back_end(options, intent.kind, intent.sink_id),
         planning.begin(intent, begun),
         planning.step,
-        f"sink {intent.sink_id}: planned",
+        lambda outcome: _planned(intent, outcome),
     )
     assert isinstance(outcome, Planned)
+    if _is_skipped(outcome.plan):
+        _log.warning(
+            "sink %s: txnVersion %s of txnAppId %s is skipped, and none of its rows written:"
+            " version %d was written last",
+            intent.sink_id,
+            intent.batch_id,
+            intent.query_id,
+            outcome.plan.done - 1,
+        )
     if (going_on := outcome.generation or begun) is not None:
         _generations[key] = going_on
     return outcome.plan
@@ -121,6 +130,17 @@ def _tell_kind(options: SinkOptions, intent: Intent, key: tuple[int, str, str]) 
         _log.info("sink %s commits by %s", intent.sink_id, intent.kind)
 
 
+def _is_skipped(plan: Plan) -> bool:
+    return plan.batch_id is not None and plan.batch_id < plan.done
+
+
+def _planned(intent: Intent, outcome: Outcome) -> str:
+    """For the log."""
+    assert isinstance(outcome, Planned)
+    what = f"txnVersion {intent.batch_id} skipped" if _is_skipped(outcome.plan) else "planned"
+    return f"sink {intent.sink_id}: {what}"
+
+
 def commit(
     options: SinkOptions,
     messages: Sequence[TaskMessage | None],
@@ -133,18 +153,38 @@ def commit(
         _back_end_of(options, messages),
         committing.begin(messages, batch_id, source_end),
         committing.step,
-        f"batch {batch_id}: committed, tasks took {_task_times(messages)} ms",
+        lambda outcome: _committed(messages, batch_id, outcome),
     )
     assert isinstance(outcome, Returned)
+    were_skipped = any(one.skipped for one in messages if one is not None)
+    if options.txn_version is not None and not outcome.committed and not were_skipped:
+        _log.warning(
+            "txnVersion %d of txnAppId %s is skipped, and its rows are given up: somebody else has"
+            " written it meanwhile",
+            options.txn_version,
+            options.txn_app_id,
+        )
     return outcome.committed
+
+
+def _committed(
+    messages: Sequence[TaskMessage | None], batch_id: int | None, outcome: Outcome
+) -> str:
+    """For the log."""
+    assert isinstance(outcome, Returned)
+    if not outcome.committed:
+        return f"batch {batch_id}: skipped, it was done before or is empty"
+    times = "+".join(str(one.duration_ms) for one in messages if one is not None)
+    return f"batch {batch_id}: committed, tasks took {times} ms"
 
 
 def abort(
     options: SinkOptions, messages: Sequence[TaskMessage | None], batch_id: int | None
 ) -> None:
     """Step 3. Raises SinkError, KafkaError."""
-    begun, done = aborting.begin(messages, batch_id), f"batch {batch_id}: aborted"
-    _run(_back_end_of(options, messages), begun, aborting.step, done)
+    begun = aborting.begin(messages, batch_id)
+    performer = _back_end_of(options, messages)
+    _run(performer, begun, aborting.step, lambda _: f"batch {batch_id}: aborted")
 
 
 def _warn_of_slow_tasks(options: SinkOptions, messages: Sequence[TaskMessage | None]) -> None:
@@ -158,10 +198,6 @@ def _warn_of_slow_tasks(options: SinkOptions, messages: Sequence[TaskMessage | N
         )
 
 
-def _task_times(messages: Sequence[TaskMessage | None]) -> str:
-    return "+".join(str(one.duration_ms) for one in messages if one is not None)
-
-
 def _back_end_of(options: SinkOptions, messages: Sequence[TaskMessage | None]) -> BackEnd | None:
     plan = next((one.plan for one in messages if one is not None), None)
     if plan is None:
@@ -173,9 +209,9 @@ def _run(
     performer: BackEnd | None,
     begun: tuple[S, Any],
     step: Callable[[S, Answer], tuple[S, Any]],
-    done: str,
+    said: Callable[[Outcome], str],
 ) -> Outcome:
-    """To the machine's outcome; `done` is what the log then says. Raises SinkError for Raised."""
+    """To the machine's outcome; `said` is what the log then says. Raises SinkError for Raised."""
     started_ms, steps = monotonic_ms(), 0
     state, command = begun
     while not isinstance(command, Planned | Returned | Raised):
@@ -190,5 +226,6 @@ def _run(
         steps += 1
     if isinstance(command, Raised):
         raise SinkError(command.refusal.message, command.refusal.reason)
-    _log.debug("%s, %d round trips, %.1f ms", done, steps, monotonic_ms() - started_ms)
+    took_ms = monotonic_ms() - started_ms
+    _log.debug("%s, %d round trips, %.1f ms", said(command), steps, took_ms)
     return command

@@ -1,0 +1,90 @@
+"""A batch write that is not written, as its version was written before: that is said each time.
+Whoever begins to count anew would otherwise lose every write without a word."""
+
+from __future__ import annotations
+
+import logging
+
+import pyarrow
+import pytest
+
+from oncelog_client.spark.options import Options
+from oncelog_client.spark.sink import driver, task_writer
+from oncelog_client.spark.sink.attempts import Attempt
+from oncelog_client.spark.sink.messages import CommitKind, Intent, Plan, TaskMessage
+from oncelog_client.spark.sink.sink_options import sink_options
+from tests.broker import Oncelog
+from tests.spark.topics import Topics
+
+
+class Version:
+    """One write of the application `app`, of one row."""
+
+    def __init__(self, broker: Oncelog, name: str, version: int) -> None:
+        given = {
+            "kafka.bootstrap.servers": broker.address,
+            "txnAppId": "app",
+            "txnVersion": str(version),
+            "sinkId": name,
+            "topic": name,
+        }
+        self.options = sink_options(Options(given), streaming=False)
+        self.intent = Intent(name, CommitKind.GROUP, "app", version)
+
+    def plan(self) -> Plan:
+        return driver.plan(self.options, self.intent)
+
+    def write(self, plan: Plan) -> TaskMessage:
+        rows = pyarrow.RecordBatch.from_pylist([{"value": "v"}])
+        return task_writer.write(plan, self.options, Attempt(0), iter([rows]))
+
+    def commit(self, message: TaskMessage) -> bool:
+        return driver.commit(self.options, [message], self.intent.batch_id, None)
+
+    def run(self) -> bool:
+        return self.commit(self.write(self.plan()))
+
+
+@pytest.fixture(autouse=True)
+def log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, driver.__name__)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+def test_a_version_that_was_written_is_told_each_time(
+    broker: Oncelog, topics: Topics, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topics.create(name)
+    assert Version(broker, name, 7).run()
+    assert warnings(caplog) == []
+    assert f"sink {name}: planned, " in caplog.text
+    assert "batch 7: committed, tasks took " in caplog.text
+    for version in (7, 3, 3):
+        caplog.clear()
+        assert not Version(broker, name, version).run()
+        (said,) = warnings(caplog)
+        assert f"sink {name}: txnVersion {version} of txnAppId app is skipped" in said
+        assert "version 7 was written last" in said
+        assert f"sink {name}: txnVersion {version} skipped, " in caplog.text
+        assert f"batch {version}: skipped, " in caplog.text
+        assert "committed" not in caplog.text
+    assert len(topics.values(name)) == 1
+
+
+def test_so_is_one_that_somebody_else_has_written_meanwhile(
+    broker: Oncelog, topics: Topics, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topics.create(name)
+    slow = Version(broker, name, 7)
+    message = slow.write(slow.plan())
+    assert Version(broker, name, 7).run()
+    caplog.clear()
+    assert not slow.commit(message)
+    (said,) = warnings(caplog)
+    assert "txnVersion 7 of txnAppId app is skipped" in said
+    assert "somebody else has written it meanwhile" in said
+    assert "batch 7: skipped, " in caplog.text
+    assert len(topics.values(name)) == 1
