@@ -22,10 +22,15 @@ from oncelog_server.transaction.group_init import (
     decide_departure,
     decide_init_in_group,
     decide_init_outside_group,
+    refusal_in_group,
 )
 from oncelog_server.transaction.group_restart import decide_start_over
 from oncelog_server.transaction.groups import Membership
-from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
+from oncelog_server.transaction.init_producer_id import (
+    InitProducerId,
+    decide_init_producer_id,
+    refusal,
+)
 from oncelog_server.transaction.metadata import NO_PRODUCER_ID
 from oncelog_server.transaction.results import (
     FENCED,
@@ -79,11 +84,19 @@ class GroupTransactions:
             # Where the id would be without a group: that must not be unreadable just now. Led by
             # another broker it will have to be asked there, once there are several.
             self._owner(command.transactional_id)
-        if (
+        starts_over = (
             is_current
             and membership is not None
             and membership.generation_id < shard.groups.newest_generation(membership.group_id)
-        ):
+        )
+        # First of all: a call that is refused fences nobody, wherever that is.
+        if membership is None or starts_over:
+            refused = refusal(shard, command)
+        else:
+            refused = refusal_in_group(shard, command, membership)
+        if refused is not None:
+            return refused
+        if membership is not None and starts_over:
             if command.keep_prepared and _is_open(shard.get(command.transactional_id)):
                 # Nobody else can end it, and the group has to wait for that. It stays a member of
                 # the group as it was.

@@ -13,7 +13,11 @@ from oncelog_server.transaction.caller import Caller
 from oncelog_server.transaction.fences import FenceCause, Reason
 from oncelog_server.transaction.fencing import fence
 from oncelog_server.transaction.groups import Membership
-from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
+from oncelog_server.transaction.init_producer_id import (
+    InitProducerId,
+    decide_init_producer_id,
+    refusal,
+)
 from oncelog_server.transaction.metadata import (
     LAST_PRODUCER_EPOCH,
     NO_PARTITIONS,
@@ -45,8 +49,9 @@ def decide_init_in_group(
     partitions: nobody can commit them any more, and readers would wait for their time-outs.
     """
     groups, own_id = shard.groups, command.transactional_id
-    if membership.generation_id < groups.newest_generation(membership.group_id):
-        return Decision(ILLEGAL_GENERATION), []
+    refused = refusal_in_group(shard, command, membership)
+    if refused is not None:
+        return Decision(refused), []
     # Before anything is decided: it may be that there is no record of it.
     registration = groups.registration(own_id, membership)
     in_the_way, doomed = _open_transactions(shard, own_id, membership)
@@ -81,6 +86,16 @@ def decide_init_in_group(
     decision = together([*fences, mine], response, also=registration)
     idle = _left_behind(shard, own_id, membership) if registration else []
     return _cutting_off(shard, decision, idle, reason, wall_ms), [*ids, own_id]
+
+
+def refusal_in_group(
+    shard: TransactionShard, command: InitProducerId, membership: Membership
+) -> TransactionResult | None:
+    """Why the call will not be done; None where it may be. To be asked before the id departs from
+    where it was."""
+    if membership.generation_id < shard.groups.newest_generation(membership.group_id):
+        return ILLEGAL_GENERATION
+    return refusal(shard, command)
 
 
 def _left_behind(

@@ -58,12 +58,11 @@ def decide_init_producer_id(
 ) -> Decision[TransactionResult]:
     """`new_producer_id` hands out an id nobody had before; it may raise Refused (none left right
     now)."""
-    if not command.transactional_id or _is_half_named(command):
-        return Decision(INVALID_REQUEST)
+    refused = refusal(shard, command)
+    if refused is not None:
+        return Decision(refused)
     if command.two_phase:
         command = replace(command, timeout_ms=NO_TIMEOUT_MS)
-    elif not 0 < command.timeout_ms <= shard.max_timeout_ms:
-        return Decision(TransactionResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
     live = shard.get(command.transactional_id)
     if live is None:
         live = LiveTransaction(
@@ -79,8 +78,6 @@ def decide_init_producer_id(
     if live.is_busy:
         return Decision(BUSY)
     asker = who_asks(metadata, command.producer_id, command.producer_epoch)
-    if asker is Asker.STRANGER:
-        return Decision(shard.refuse(live, command.producer_id, command.producer_epoch))
     verdict = INIT_PRODUCER_ID.get(metadata.state)
     if verdict is Verdict.FENCE and command.keep_prepared:
         return keep(
@@ -100,6 +97,21 @@ def decide_init_producer_id(
     result = TransactionResult(ErrorCode.NONE, target.producer_id, target.producer_epoch)
     decision = shard.decide(live, target, result, TransactionResult)
     return replace(decision, on_committed=_taken_over(shard, live, command, asker, wall_ms))
+
+
+def refusal(shard: TransactionShard, command: InitProducerId) -> TransactionResult | None:
+    """Why it will not be done, however often it is asked; None where it may be. The id itself need
+    not be here."""
+    if not command.transactional_id or _is_half_named(command):
+        return INVALID_REQUEST
+    if not (command.two_phase or 0 < command.timeout_ms <= shard.max_timeout_ms):
+        return TransactionResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+    live = shard.get(command.transactional_id)
+    if live is None or live.is_busy:
+        return None
+    if who_asks(live.metadata, command.producer_id, command.producer_epoch) is Asker.STRANGER:
+        return shard.refuse(live, command.producer_id, command.producer_epoch)
+    return None
 
 
 def _end_open(

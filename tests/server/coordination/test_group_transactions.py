@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.internal.transaction_log import TransactionState
@@ -15,6 +16,7 @@ from oncelog_server.coordination.group_transactions import FINISHED_PER_TURN
 from oncelog_server.coordination.routing import partition_for
 from oncelog_server.refusal import Refused
 from oncelog_server.storage.layout import partition_directory
+from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.init_producer_id import InitProducerId
 from oncelog_server.transaction.shard import LiveTransaction
 from tests.server.coordination.group_scenes import (
@@ -116,6 +118,49 @@ def test_an_id_that_joins_a_group_is_fenced_where_it_was(elsewhere: bool) -> Non
     member(world, name, 2, IN0)
     grown = [world.oracle(log).end_offset for log in world.transaction_logs]
     assert sum(new != old for old, new in zip(logs, grown, strict=True)) == 1
+
+
+@pytest.mark.parametrize(
+    ("generation", "is_current", "change", "code"),
+    [
+        (1, False, {}, ErrorCode.ILLEGAL_GENERATION),
+        (2, False, {"timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (2, True, {"timeout_ms": 900_001}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (2, True, {"producer_epoch": 3}, ErrorCode.INVALID_REQUEST),
+        # The group begins anew.
+        (1, True, {"timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+    ],
+)
+def test_a_call_that_is_refused_fences_nobody_elsewhere(
+    generation: int, is_current: bool, change: dict[str, int], code: ErrorCode
+) -> None:
+    world = World(shards=SHARDS)
+    name = named(elsewhere=True)
+    other = member(world, "other", 2, IN1)
+    produce(world, other, B0)
+    plain = world.producer(name)
+    world.produce(plain, A0, 0, transactional_id=name)
+    before = [world.oracle(log).end_offset for log in world.transaction_logs]
+    answer = world.transactions.init_producer_id(
+        replace(InitProducerId(name, 60_000), **change),
+        Membership(GROUP, generation, frozenset({IN0})),
+        is_current=is_current,
+    )
+    assert value_of(answer).code is code
+    assert [world.oracle(log).end_offset for log in world.transaction_logs] == before
+    assert value_of(world.end(plain, True, transactional_id=name)).code is NONE
+    assert value_of(end(world, other)).code is NONE
+
+
+@pytest.mark.parametrize("timeout_ms", [0, 900_001])
+def test_a_refused_call_without_its_group_leaves_it_there(timeout_ms: int) -> None:
+    world = World(shards=SHARDS)
+    name = named(elsewhere=True)
+    joined = member(world, name, 1, IN0)
+    produce(world, joined, A0)
+    code = value_of(world.init(name, timeout_ms=timeout_ms)).code
+    assert code is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    assert value_of(end(world, joined)).code is NONE
 
 
 @pytest.mark.parametrize("crashes", [False, True])
