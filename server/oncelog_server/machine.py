@@ -15,8 +15,9 @@ from oncelog_server.metadata.cluster_metadata import random_uuid
 from oncelog_server.metadata.sqlite_store import SqliteStore
 from oncelog_server.network.listener import Requests
 from oncelog_server.storage.data_directory import METADATA_FILE, DataDirectory
+from oncelog_server.storage.descriptors import affordable_descriptors
 from oncelog_server.storage.files import Files
-from oncelog_server.storage.os_files import OsFiles, affordable_descriptors
+from oncelog_server.storage.os_files import OsFiles
 
 if TYPE_CHECKING:
     from oncelog_server.cleaning.work import Listener, Work

@@ -12,8 +12,9 @@ from oncelog_server.faults.points import Moment, Step, point_name
 from oncelog_server.faults.steps import steps_of
 from oncelog_server.faults.sync_journal import SyncJournal
 from oncelog_server.faults.trap import Trap
+from oncelog_server.storage.descriptors import DESCRIPTOR_LIMIT
 from oncelog_server.storage.files import Buffer, Done, File, StorageError
-from oncelog_server.storage.os_files import DESCRIPTOR_LIMIT, CallOnLoop, OsFile, OsFiles
+from oncelog_server.storage.os_files import CallOnLoop, OsFile, OsFiles
 
 _LOG_SUFFIX: Final = ".log"
 

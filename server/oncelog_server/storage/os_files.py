@@ -5,17 +5,21 @@ from __future__ import annotations
 
 import fcntl
 import os
-import resource
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from typing import ClassVar, Final, Protocol
 
+from oncelog_server.storage.descriptors import (
+    DESCRIPTOR_LIMIT,
+    OutOfDescriptors,
+    Shortage,
+    refused,
+)
 from oncelog_server.storage.files import Buffer, Done, File, StorageError
 from oncelog_server.storage.layout import TEMPORARY_SUFFIX
 
-DESCRIPTOR_LIMIT: Final = 2048
 # How many files one job of the executor syncs: their descriptors are held open meanwhile.
 _SYNC_GROUP: Final = 64
 _FULL_SYNC: Final = getattr(fcntl, "F_FULLFSYNC", None)
@@ -25,10 +29,6 @@ class CallOnLoop(Protocol):
     """`loop.call_soon_threadsafe`, or a queue in a test."""
 
     def __call__(self, callback: Callable[[], None], /) -> object: ...
-
-
-def _refused(operation: str, path: str, error: OSError) -> StorageError:
-    return StorageError(operation, path, error.strerror or str(error))
 
 
 def _sync_data(descriptor: int) -> None:
@@ -46,13 +46,6 @@ def _sync_directory(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def affordable_descriptors() -> int:
-    """How many files may be open at once: at most a quarter of what the process may open, as
-    clients need most of it."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return DESCRIPTOR_LIMIT if soft == resource.RLIM_INFINITY else min(DESCRIPTOR_LIMIT, soft // 4)
 
 
 class OsFile:
@@ -104,7 +97,7 @@ class OsFile:
                     rest = rest[os.write(descriptor, rest) :]
         except OSError as error:
             self._cut_back()
-            raise _refused("append", self.path, error) from None
+            raise refused("append", self.path, error) from None
         self.size += expected
 
     def _cut_back(self) -> None:
@@ -117,13 +110,13 @@ class OsFile:
         try:
             return os.pread(self.fileno(), size, position)
         except OSError as error:
-            raise _refused("read", self.path, error) from None
+            raise refused("read", self.path, error) from None
 
     def truncate(self, size: int) -> None:
         try:
             os.ftruncate(self.fileno(), size)
         except OSError as error:
-            raise _refused("truncate", self.path, error) from None
+            raise refused("truncate", self.path, error) from None
         self.size = size
         self._cut_pending = False
 
@@ -165,7 +158,7 @@ def _sync_all(files: Mapping[OsFile, int], directories: Iterable[str]) -> Storag
             ):  # renamed or removed meanwhile, with all that is in it
                 _sync_directory(directory)
     except OSError as error:
-        return _refused("sync", path, error)
+        return refused("sync", path, error)
     return None
 
 
@@ -191,6 +184,7 @@ class OsFiles:
         self._call_on_loop = call_on_loop
         self._descriptor_limit = descriptor_limit
         self._open: dict[OsFile, None] = {}  # by the time they were opened; see _make_room
+        self._shortage = Shortage(executor, call_on_loop)
 
     @property
     def open_descriptors(self) -> int:
@@ -210,9 +204,9 @@ class OsFiles:
             size = os.stat(full_path).st_size
         except FileNotFoundError as error:
             if not create:
-                raise _refused("open", path, error) from None
+                raise refused("open", path, error) from None
         except OSError as error:
-            raise _refused("open", path, error) from None
+            raise refused("open", path, error) from None
         else:
             # Whoever made it may have been killed before its name was durable.
             return self.file_class(self, path, full_path, size)
@@ -221,7 +215,7 @@ class OsFiles:
         try:
             file._descriptor = os.open(full_path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         except OSError as error:
-            raise _refused("create", path, error) from None
+            raise refused("create", path, error) from None
         self._open[file] = None
         return file
 
@@ -230,7 +224,7 @@ class OsFiles:
         try:
             descriptor = os.open(file._full_path, os.O_RDWR | os.O_APPEND)
         except OSError as error:
-            raise _refused("open", file.path, error) from None
+            raise refused("open", file.path, error) from None
         self._open[file] = None
         return descriptor
 
@@ -261,19 +255,19 @@ class OsFiles:
         try:
             return sorted(os.listdir(self._full(directory)))
         except OSError as error:
-            raise _refused("list", directory, error) from None
+            raise refused("list", directory, error) from None
 
     def make_directory(self, path: str) -> None:
         try:
             os.makedirs(self._full(path), exist_ok=True)
         except OSError as error:
-            raise _refused("make directory", path, error) from None
+            raise refused("make directory", path, error) from None
 
     def rename(self, source: str, target: str) -> None:
         try:
             os.replace(self._full(source), self._full(target))
         except OSError as error:
-            raise _refused("rename", source, error) from None
+            raise refused("rename", source, error) from None
 
     def replace(self, path: str, data: bytes) -> None:
         target = self._full(path)
@@ -292,16 +286,20 @@ class OsFiles:
         except OSError as error:
             with suppress(OSError):
                 os.unlink(temporary)
-            raise _refused("replace", path, error) from None
+            raise refused("replace", path, error) from None
 
     def sync(self, files: Sequence[File], done: Done) -> None:
         self._sync_from(tuple(files), 0, done)
 
     def _sync_from(self, files: Sequence[File], start: int, done: Done) -> None:
-        """Sync a group of files in the executor, then the next."""
+        """Sync a group of files in the executor, then the next. Without descriptors it is tried
+        again: only a sync that the disk refused has failed."""
         group = [file for file in files[start : start + _SYNC_GROUP] if isinstance(file, OsFile)]
         try:
             pinned = self._pin(group)
+        except OutOfDescriptors:
+            self._shortage.try_later(lambda: self._sync_from(files, start, done))
+            return
         except StorageError as error:
             failure = error
             self._call_on_loop(lambda: done(failure))
@@ -312,7 +310,9 @@ class OsFiles:
             for file in pinned:
                 file._new = file._new and error is not None
                 file._unpin()
-            if error is not None:
+            if isinstance(error, OutOfDescriptors):
+                self._shortage.try_later(lambda: self._sync_from(files, start, done))
+            elif error is not None:
                 done(error)
             elif start + _SYNC_GROUP >= len(files):
                 done(None)
@@ -369,7 +369,7 @@ class OsFiles:
                 except FileNotFoundError:
                     continue
                 except OSError as error:
-                    outcome = outcome or _refused("remove", path, error)
+                    outcome = outcome or refused("remove", path, error)
             if done is not None:
                 finished = done
                 self._call_on_loop(lambda: finished(outcome))

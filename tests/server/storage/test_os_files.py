@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -133,3 +134,44 @@ def test_s17_the_name_of_a_file_that_was_found_is_made_durable_too(
             executor.submit(int).result()  # behind it: it has ended
     assert synced == [str(tmp_path / "a-0"), str(tmp_path)]
     files.close()
+
+
+@contextmanager
+def no_more_descriptors() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest_free = os.dup(0)
+    os.close(lowest_free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize("descriptor", ["of the file", "of its directory"])
+def test_a_sync_without_descriptors_is_tried_until_there_are_some(
+    tmp_path: Path, descriptor: str
+) -> None:
+    """It has not failed: nothing was refused that the page cache holds."""
+    calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+    synced: list[StorageError | None] = []
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(int).result()
+        files = OsFiles(str(tmp_path), executor=executor, call_on_loop=calls.put)
+        handles = [files.open(f"f{n}", create=True) for n in range(2)]
+        for handle in handles:
+            handle.append(b"x")
+        if descriptor == "of the file":
+            handles[1].close()
+        with no_more_descriptors():
+            files.sync(handles, synced.append)
+            files.sync(handles[1:], synced.append)
+            for _ in range(4):
+                calls.get(timeout=10)()
+        assert synced == []
+        while len(synced) < 2:
+            calls.get(timeout=10)()
+        assert synced == [None, None]
+        for handle in handles:
+            handle.close()
+        assert files.open_descriptors == 0, "nothing stays pinned"
