@@ -50,7 +50,7 @@ class Consumer:
         self._cluster = Cluster(self.config, auto_create=self.config.allow_auto_create_topics)
         self._subscription = Subscription()
         self._fetcher = Fetcher(self._cluster, self.config, self._subscription, self._wake)
-        self._positions = Positions(self._cluster, self.config, self._subscription)
+        self._positions = Positions(self._cluster, self.config, self._subscription, self._wake)
         self._auto_commit = AutoCommit(self._cluster, self.config, self._positions)
         self._group: GroupSession | None = None
         self._awake = asyncio.Event()
@@ -198,7 +198,7 @@ class Consumer:
             if self._subscription.mode is Mode.NONE:
                 raise IllegalStateError("nothing is subscribed or assigned")
             self._awake.clear()
-            await self._upkeep(deadline_ms)
+            await self._upkeep()
             records = self._fetcher.records.take(limit)
             self._fetcher.pump()
             if records:
@@ -206,27 +206,23 @@ class Consumer:
             self._fetcher.raise_failure()
             now_ms = monotonic_ms()
             if now_ms >= deadline_ms:
+                # A turn for what is under way, or polls without a time-out would never see it.
+                await asyncio.sleep(0)
                 return []
             wait_ms = min(deadline_ms, self._auto_commit.due_ms) - now_ms
             with suppress(TimeoutError):
                 async with asyncio.timeout(None if wait_ms == math.inf else max(wait_ms, 0) / 1000):
                     await self._awake.wait()
 
-    async def _upkeep(self, deadline_ms: float) -> None:
+    async def _upkeep(self) -> None:
         now_ms = monotonic_ms()
         if self._group is not None and self._subscription.uses_group:
             self._group.membership.polled(now_ms)
             if self._group.needs_attention:
                 await self._group.poll()
         self._auto_commit.commit_if_due(now_ms)
-        if any(self._subscription.without_position()):
-            try:
-                await self._positions.find(max(deadline_ms - monotonic_ms(), 100))
-            except RetriableError:
-                # Not now; the next round of poll tries again.
-                if monotonic_ms() < deadline_ms:
-                    await asyncio.sleep(self._cluster.backoff.initial_ms / 1000)
-                    self._wake()
+        self._positions.raise_failure()
+        self._positions.find_soon()
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Records one by one, for ever; the position moves with each. Ends when closed."""
@@ -267,25 +263,27 @@ class Consumer:
 
     async def _reset(self, partitions: Iterable[TopicPartition], reset: OffsetReset) -> None:
         self._check_open()
-        for state in self._subscription.chosen(partitions):
+        states = self._subscription.chosen(partitions)
+        for state in states:
             state.jump(None)
             state.reset = reset
-        await self._positions.find(self.config.default_api_timeout_ms)
+        await self._positions.find(states, self.config.default_api_timeout_ms)
 
     async def reset_to_last_committed(self, *partitions: TopicPartition) -> None:
         """Go back to the committed offsets, after a transaction was aborted: what was read in it is
         read again. A partition without one starts by `auto_offset_reset`."""
         self._check_open()
-        for state in self._subscription.chosen(partitions):
+        states = self._subscription.chosen(partitions)
+        for state in states:
             state.jump(None)
-        await self._positions.find(self.config.default_api_timeout_ms)
+        await self._positions.find(states, self.config.default_api_timeout_ms)
 
     async def position(self, partition: TopicPartition) -> int:
         """The offset of the next record `poll` will give. Raises TimedOutError while unknown."""
         self._check_open()
         state = self._subscription[partition]
         if state.position is None:
-            await self._positions.find(self.config.default_api_timeout_ms)
+            await self._positions.find([state], self.config.default_api_timeout_ms)
         if state.position is None:
             raise TimedOutError(f"no position for {partition}")
         return state.position

@@ -86,19 +86,35 @@ async def fetch_offsets(
     """The committed offsets of the partitions (all of the group for None), those without one left
     out. With `require_stable` an offset pending in a transaction is waited for (KIP-447).
     """
-    request = _fetch_request(group_id, partitions, require_stable)
 
     async def attempt() -> dict[TopicPartition, OffsetAndMetadata]:
+        return await ask_offsets(cluster, group_id, wanted, require_stable=require_stable)
+
+    wanted = None if partitions is None else list(partitions)
+    return await cluster.retry(attempt, timeout_ms)
+
+
+async def ask_offsets(
+    cluster: Cluster,
+    group_id: str,
+    partitions: Iterable[TopicPartition] | None,
+    *,
+    require_stable: bool,
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """One attempt at what `fetch_offsets` does. Raises KafkaError, of which RetriableError may go
+    away."""
+    try:
         response = await cluster.call_coordinator(
             CoordinatorType.GROUP,
             group_id,
-            request,
+            _fetch_request(group_id, partitions, require_stable),
             OffsetFetchResponse,
             versions=_STABLE_VERSIONS if require_stable else ANY_VERSION,
         )
         return _read_offsets(response)
-
-    return await cluster.ask_coordinator(CoordinatorType.GROUP, group_id, attempt, timeout_ms)
+    except StaleCoordinatorError:
+        cluster.forget_coordinator(CoordinatorType.GROUP, group_id)
+        raise
 
 
 def _fetch_request(

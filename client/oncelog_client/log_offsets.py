@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
@@ -15,7 +15,7 @@ from oncelog_protocol.messages.list_offsets import (
 )
 
 from .cluster import Cluster
-from .errors import RetriableError, error_for
+from .errors import KafkaError, RetriableError, error_for
 from .values import OffsetAndTimestamp, TopicPartition
 
 # Timestamps with a meaning of their own (KIP-79, KIP-734).
@@ -27,6 +27,10 @@ MAX_TIMESTAMP: Final = -3
 _VERSIONS = range(1, 1 << 15)
 _ISOLATED = range(2, 1 << 15)
 _WITH_MAX_TIMESTAMP = range(7, 1 << 15)
+
+
+# None: the log has no such record.
+Found = Callable[[TopicPartition, OffsetAndTimestamp | None], None]
 
 
 async def list_offsets(
@@ -42,49 +46,71 @@ async def list_offsets(
     """
     missing = dict(timestamps)
     found: dict[TopicPartition, OffsetAndTimestamp] = {}
-    topics = {partition.topic for partition in missing}
-    cluster.watch(topics)
+
+    def note(partition: TopicPartition, answer: OffsetAndTimestamp | None) -> None:
+        del missing[partition]
+        if answer is not None:
+            found[partition] = answer
 
     async def attempt() -> None:
-        for topic in topics:
-            info = cluster.metadata.topics.get(topic)
-            if info is None or not info.usable:
-                await cluster.refresh()
-                break
-        by_leader: dict[int, dict[TopicPartition, int]] = {}
-        for partition, timestamp in missing.items():
-            leader = cluster.metadata.leader(partition)
-            if leader is None:
-                cluster.refresh_soon()
-                known = cluster.metadata.topics.get(partition.topic)
-                code = (known and known.error) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                raise error_for(code, str(partition))
-            by_leader.setdefault(leader, {})[partition] = timestamp
-        answers = await asyncio.gather(
-            *(_ask(cluster, leader, wanted, read_committed) for leader, wanted in by_leader.items())
-        )
-        failure: Exception | None = None
-        for answer in answers:
-            for partition, outcome in answer.items():
-                if isinstance(outcome, RetriableError):
-                    cluster.refresh_soon()
-                    failure = outcome
-                elif isinstance(outcome, Exception):
-                    raise outcome
-                else:
-                    del missing[partition]
-                    if outcome is not None:
-                        found[partition] = outcome
-        if failure is not None:
-            raise failure
+        await ask_leaders(cluster, missing, note, read_committed=read_committed)
 
     await cluster.retry(attempt, timeout_ms)
     return found
 
 
+async def ask_leaders(
+    cluster: Cluster,
+    timestamps: Mapping[TopicPartition, int],
+    found: Found,
+    *,
+    read_committed: bool,
+) -> None:
+    """One attempt at what `list_offsets` does: the leaders there are, all at once, and `found` is
+    called with each answer as it comes.
+
+    Raises afterwards if there were not answers for all: an error that trying again cannot mend
+    before a RetriableError.
+    """
+    topics = {partition.topic for partition in timestamps}
+    cluster.watch(topics)
+    known = [cluster.metadata.topics.get(topic) for topic in topics]
+    if not all(info is not None and info.usable for info in known):
+        await cluster.refresh()
+    failures: list[KafkaError] = []
+    by_leader: dict[int, dict[TopicPartition, int]] = {}
+    for partition, timestamp in timestamps.items():
+        leader = cluster.metadata.leader(partition)
+        if leader is None:
+            info = cluster.metadata.topics.get(partition.topic)
+            code = (info and info.error) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            failures.append(error_for(code, str(partition)))
+        else:
+            by_leader.setdefault(leader, {})[partition] = timestamp
+
+    async def ask(leader: int, wanted: Mapping[TopicPartition, int]) -> None:
+        try:
+            answers = await _ask(cluster, leader, wanted, read_committed)
+        except KafkaError as error:
+            failures.append(error)
+            return
+        for partition, outcome in answers.items():
+            if isinstance(outcome, KafkaError):
+                failures.append(outcome)
+            elif partition in wanted:
+                found(partition, outcome)
+
+    await asyncio.gather(*(ask(leader, wanted) for leader, wanted in by_leader.items()))
+    if any(isinstance(error, RetriableError) for error in failures):
+        cluster.refresh_soon()
+    for error in sorted(failures, key=lambda error: isinstance(error, RetriableError)):
+        raise error
+
+
 async def _ask(
     cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int], read_committed: bool
-) -> dict[TopicPartition, OffsetAndTimestamp | Exception | None]:
+) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError | None]:
+    """One leader's answer. Raises KafkaError where there is none."""
     topics: dict[str, ListOffsetsTopic] = {}
     for partition, timestamp in wanted.items():
         info = cluster.metadata.partition(partition)
@@ -102,10 +128,7 @@ async def _ask(
     request = ListOffsetsRequest(
         replica_id=-1, isolation_level=int(read_committed), topics=list(topics.values())
     )
-    try:
-        response = await cluster.call(leader, request, ListOffsetsResponse, versions=versions)
-    except RetriableError as error:
-        return dict.fromkeys(wanted, error)
+    response = await cluster.call(leader, request, ListOffsetsResponse, versions=versions)
     return {
         TopicPartition(topic.name, row.partition_index): error_for(
             row.error_code, f"{topic.name}-{row.partition_index}"

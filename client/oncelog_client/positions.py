@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from .clock import monotonic_ms
+from oncelog_protocol.errors import ErrorCode
+
 from .cluster import Cluster
 from .config import ConsumerConfig, OffsetReset
 from .errors import (
@@ -15,12 +17,13 @@ from .errors import (
     KafkaError,
     NoOffsetForPartitionError,
     RebalanceInProgressError,
+    RetriableError,
 )
-from .group_offsets import commit_offsets, fetch_offsets
-from .log_offsets import EARLIEST, LATEST, list_offsets
+from .group_offsets import ask_offsets, commit_offsets, fetch_offsets
+from .log_offsets import EARLIEST, LATEST, ask_leaders
 from .membership import Membership
 from .subscription import Assigned, Subscription
-from .values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from .values import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 _RESETS: Final[dict[OffsetReset, int]] = {"earliest": EARLIEST, "latest": LATEST}
 
@@ -29,48 +32,120 @@ class Positions:
     """The positions of a subscription; `membership` is set for a consumer with a group."""
 
     def __init__(
-        self, cluster: Cluster, config: ConsumerConfig, subscription: Subscription
+        self,
+        cluster: Cluster,
+        config: ConsumerConfig,
+        subscription: Subscription,
+        on_news: Callable[[], None],
     ) -> None:
         self.membership: Membership | None = None
         self._cluster = cluster
         self._config = config
         self._subscription = subscription
+        self._on_news = on_news
+        self._looking: set[Assigned] = set()
+        self._failure: KafkaError | None = None
 
-    async def find(self, timeout_ms: float) -> None:
-        """Committed offsets first, then `auto_offset_reset`, for partitions without a position."""
-        deadline_ms = monotonic_ms() + timeout_ms
-        states = self._subscription.without_position()
-        committed = [state for state in states if state.reset is None]
-        if committed and self._config.group_id is not None:
-            jumps = {state: state.jumps for state in committed}
-            offsets = await self.committed([state.partition for state in committed], timeout_ms)
-            for state in committed:
-                offset = offsets.get(state.partition)
-                if offset is not None and state.jumps == jumps[state] and state.reset is None:
-                    state.jump(offset.offset, offset.known_epoch)
-        resets: dict[Assigned, int] = {}
-        for state in states:
-            if state.position is None:
-                reset = state.reset or self._config.auto_offset_reset
-                if reset == "none":
-                    raise NoOffsetForPartitionError(str(state.partition))
+    # -- finding
+
+    def find_soon(self) -> None:
+        """Begin to look for the positions that are missing, in the background: a partition that has
+        no leader holds up no other. `on_news` is called as they are found, and when an attempt has
+        failed; then the next call tries again."""
+        states = [s for s in self._subscription.without_position() if s not in self._looking]
+        if states:
+            self._looking.update(states)
+            self._cluster.spawn(self._look(states))
+
+    def raise_failure(self) -> None:
+        """Raise what looking in the background met and trying again cannot mend, once."""
+        failure, self._failure = self._failure, None
+        if failure is not None and any(self._subscription.without_position()):
+            raise failure
+
+    async def _look(self, states: Iterable[Assigned]) -> None:
+        try:
+            await self._attempt(states)
+        except RetriableError:
+            await asyncio.sleep(self._cluster.backoff.initial_ms / 1000)
+        except KafkaError as error:
+            self._failure = error
+        finally:
+            self._looking.difference_update(states)
+        self._on_news()
+
+    async def find(self, states: Iterable[Assigned], timeout_ms: float) -> None:
+        """The positions of these partitions, those that have none yet. Raises
+        NoOffsetForPartitionError, another error of the brokers, RetriableError when time is up."""
+        wanted = list(states)
+        await self._cluster.retry(lambda: self._attempt(wanted), timeout_ms)
+
+    async def _attempt(self, states: Iterable[Assigned]) -> None:
+        """Committed offsets first, then `auto_offset_reset`: once, for those without a position.
+
+        A partition that is moved meanwhile, or is not this consumer's any more, is left alone.
+        """
+        asked = {state: state.jumps for state in states if state.position is None}
+        await self._take_committed([state for state in asked if state.reset is None])
+        timestamps: dict[TopicPartition, int] = {}
+        homeless: Assigned | None = None
+        for state in [state for state, jumps in asked.items() if self._waits(state, jumps)]:
+            reset = state.reset or self._config.auto_offset_reset
+            if reset == "none":
+                homeless = state
+            else:
                 state.reset = reset
-                resets[state] = _RESETS[reset]
-        if resets:
-            await self._apply_resets(resets, max(deadline_ms - monotonic_ms(), 0))
+                timestamps[state.partition] = _RESETS[reset]
+        if timestamps:
+            await self._apply_resets(asked, timestamps)
+        if homeless is not None:
+            raise NoOffsetForPartitionError(str(homeless.partition))
 
-    async def _apply_resets(self, resets: Mapping[Assigned, int], timeout_ms: float) -> None:
-        jumps = {state: state.jumps for state in resets}
-        found = await list_offsets(
-            self._cluster,
-            {state.partition: timestamp for state, timestamp in resets.items()},
-            timeout_ms,
-            read_committed=self._config.read_committed,
+    def _waits(self, state: Assigned, jumps: int) -> bool:
+        return (
+            self._subscription.get(state.partition) is state
+            and state.position is None
+            and state.jumps == jumps
         )
-        for state in resets:
-            answer = found.get(state.partition)
-            if answer is not None and state.jumps == jumps[state]:
-                state.jump(answer.offset, -1)
+
+    async def _take_committed(self, states: Iterable[Assigned]) -> None:
+        jumps = {state: state.jumps for state in states}
+        if not jumps or self._config.group_id is None:
+            return
+        offsets = await ask_offsets(
+            self._cluster,
+            self._config.group_id,
+            [state.partition for state in jumps],
+            require_stable=self._config.read_committed,
+        )
+        for state, before in jumps.items():
+            offset = offsets.get(state.partition)
+            if offset is not None and self._waits(state, before) and state.reset is None:
+                self._found(state, offset.offset, offset.known_epoch)
+
+    async def _apply_resets(
+        self, asked: Mapping[Assigned, int], timestamps: Mapping[TopicPartition, int]
+    ) -> None:
+        states = {state.partition: state for state in asked}
+
+        def found(partition: TopicPartition, answer: OffsetAndTimestamp | None) -> None:
+            state = states[partition]
+            if answer is not None and self._waits(state, asked[state]):
+                self._found(state, answer.offset, -1)
+
+        await ask_leaders(
+            self._cluster, timestamps, found, read_committed=self._config.read_committed
+        )
+        for partition in timestamps:
+            if self._waits(states[partition], asked[states[partition]]):
+                raise RetriableError(f"no offset for {partition}", ErrorCode.OFFSET_NOT_AVAILABLE)
+
+    def _found(self, state: Assigned, offset: int, leader_epoch: int) -> None:
+        state.jump(offset, leader_epoch)
+        self._looking.discard(state)
+        self._on_news()
+
+    # -- committing
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Every position as it is now, to be committed."""
