@@ -9,6 +9,7 @@ import resource
 import signal
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,7 @@ import click
 from oncelog_protocol import __version__
 
 if TYPE_CHECKING:
+    from oncelog_server.config import Settings
     from oncelog_server.faults.faults import Faults
 
 DEFAULT_HOST: Final = "localhost"
@@ -75,7 +77,7 @@ def serve(
     if loaded.without_effect:
         names = ", ".join(loaded.without_effect)
         click.echo(f"accepted without effect: {names}", err=True)
-    sys.exit(_run(loaded.settings, _faults(allow_faults)))
+    sys.exit(_run(leave_room_for_files(loaded.settings), _faults(allow_faults)))
 
 
 def _faults(allowed: bool) -> Faults | None:
@@ -106,6 +108,24 @@ def _take_all_descriptors() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):  # macOS names a limit that it does not grant
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def leave_room_for_files(settings: Settings) -> Settings:
+    """With as many connections at most as leave descriptors for the logs: a client too many is
+    turned away, a file too many would refuse what all the others send."""
+    from oncelog_server.storage.descriptors import affordable_connections
+
+    affordable = affordable_connections()
+    if affordable is None or settings.max_connections <= affordable:
+        return settings
+    import structlog
+
+    structlog.get_logger("oncelog").info(
+        "fewer connections than max.connections: too few descriptors (ulimit -n)",
+        limit=affordable,
+        max_connections=settings.max_connections,
+    )
+    return replace(settings, max_connections=affordable)
 
 
 def _log_unexpected(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -79,7 +79,7 @@ class BrokerSettings:
         Kind.INT,
         10_000,
         "Connections the broker holds at most; more are closed at once. Kafka's default is no "
-        "limit: descriptors would run out before.",
+        "limit: descriptors would run out before. Fewer where ulimit -n leaves too few for files.",
         at_least(0),
     )
     max_connections_per_ip: int = honoured(
