@@ -35,7 +35,8 @@ MOST_RESTARTS: Final = 6
 @dataclass(frozen=True)
 class Query:
     """One query, and the checkpoint of its driver. `more`: options of the sink. `source_end`: of
-    its batches, as the checkpoint has it."""
+    its batches, as the checkpoint has it. With a checkpointLocation it is one that cannot be read.
+    """
 
     bootstrap: str
     sink_id: str
@@ -66,7 +67,8 @@ class Query:
     def planned(self) -> Plan:
         options = self.options
         kind = driver.commit_kind(options)
-        intent = Intent(self.sink_id, kind, query_id=self.query_id, adopts=options.adopts)
+        known = None if options.checkpoint_location else self.query_id
+        intent = Intent(self.sink_id, kind, query_id=known, adopts=options.adopts)
         return driver.plan(options, intent)
 
     def written(self, plan: Plan, batch_id: int, partition: int) -> TaskMessage:

@@ -21,7 +21,9 @@ NUMBERS = st.integers(0, 2**31 - 1)
 ENDS = st.none() | st.dictionaries(st.text("ab", min_size=1), st.just({"0": 7})).map(
     lambda found: json.dumps(found, separators=(",", ":"))
 )
-STATES = st.builds(SinkState, st.none() | st.text(), NUMBERS, NUMBERS, NUMBERS, ENDS)
+STATES = st.builds(SinkState, st.none() | st.text(), NUMBERS, NUMBERS, NUMBERS, ENDS).flatmap(
+    lambda state: st.sampled_from([state, replace(state, is_planner_known=False)])
+)
 MEMBERS = st.builds(TransactionMember, st.text(), NUMBERS, st.integers(0, 32767))
 ENTRIES = st.builds(
     Entry,

@@ -183,6 +183,19 @@ def test_whoever_is_fenced_or_has_lost_a_member_commits_nothing(
     assert reason(committed(MESSAGES, *answers)[-1]) is why
 
 
+def test_whoever_is_fenced_is_told_by_whom_as_far_as_that_is_known() -> None:
+    newer = replace(STATE, generation=5)
+    raised = committed(MESSAGES, Stored(newer))[-1]
+    assert isinstance(raised, Raised)
+    assert "query q in generation 5 has taken it over" in raised.refusal.message
+    # The state says whose batches are counted, not who came: that may be another query.
+    raised = committed(MESSAGES, Stored(replace(newer, is_planner_known=False)))[-1]
+    assert isinstance(raised, Raised)
+    assert "query q" not in raised.refusal.message
+    for said in ("generation 5, begun by a query that is not known", "the same sinkId"):
+        assert said in raised.refusal.message
+
+
 @pytest.mark.parametrize(
     "messages",
     [

@@ -205,6 +205,23 @@ def test_a_new_query_under_a_known_sink_is_told_where_the_old_one_was(query: Que
     assert query.commit(query.write(plan, 2), 2)
 
 
+def test_a_copied_sink_id_whose_checkpoint_cannot_be_read_is_found_out_by_its_tasks(
+    query: Query, topics: Topics
+) -> None:
+    """It has fenced the owner by then, which is told so."""
+    query.run([0])
+    messages = query.write(query.plan(), 1)
+    unknown = replace(query, query_id="q-2").having(checkpointLocation="s3a://bucket/c")
+    with pytest.raises(SinkError, match="belongs to query q-1, not to q-2") as refused:
+        unknown.write(unknown.plan(), 0)
+    assert refused.value.reason is Reason.NEW_CHECKPOINT
+    with pytest.raises(SinkError, match="begun by a query that is not known") as refused:
+        query.commit(messages, 1)
+    assert refused.value.reason is Reason.FENCED
+    query.run([1, 2])
+    assert visible(topics, query) == expected(0, 1, 2)
+
+
 def test_a_new_query_may_take_over_and_begins_at_batch_0(query: Query, topics: Topics) -> None:
     query.run([0, 1])
     heir = replace(query, query_id="q-2").having(onNewCheckpoint="adopt")

@@ -161,12 +161,19 @@ def test_a_query_that_may_not_write_fences_nobody() -> None:
 
 def test_a_query_that_takes_over_begins_at_batch_0_and_keeps_where_the_sources_were() -> None:
     heir = replace(GROUP, query_id="other", adopts=True)
-    stored = Stored(replace(STATE, source_end="{}"))
+    stored = Stored(replace(STATE, source_end="{}", is_planner_known=False))
     commands = asked(heir, None, stored, Fenced(PARENT), stored, Done(), Fenced(RENEWED))
     assert commands[3] == Open(Step.PLAN_OPEN, PARENT, SinkState("other", 5, 0, 5, "{}"))
     last = commands[-1]
     assert isinstance(last, Planned)
     assert (last.plan.owner, last.plan.done) == ("other", 0)
+
+
+def test_that_the_sources_end_was_too_long_is_kept_too() -> None:
+    stored = Stored(replace(STATE, is_end_too_long=True))
+    commands = asked(GROUP, None, stored, Fenced(PARENT), stored)
+    opened = replace(STATE, generation=5, is_end_too_long=True)
+    assert commands[3] == Open(Step.PLAN_OPEN, PARENT, opened)
 
 
 def test_a_query_that_is_further_on_is_not_new_and_takes_nothing_over() -> None:
@@ -190,7 +197,8 @@ def test_while_the_query_is_not_known_the_owner_stays() -> None:
     unknown = replace(GROUP, query_id=None)
     stored = Stored(STATE)
     commands = asked(unknown, None, stored, Fenced(PARENT), stored, Done(), Fenced(RENEWED))
-    assert commands[3] == Open(Step.PLAN_OPEN, PARENT, replace(STATE, generation=5))
+    opened = replace(STATE, generation=5, is_planner_known=False)
+    assert commands[3] == Open(Step.PLAN_OPEN, PARENT, opened)
     last = commands[-1]
     assert isinstance(last, Planned)
     assert (last.plan.query_id, last.plan.owner, last.plan.done) == (None, "q", 8)

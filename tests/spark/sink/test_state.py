@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from oncelog_client.spark.sink.state import (
     StateUnreadable,
     decode,
     encode,
+    kept,
 )
 from oncelog_client.values import OffsetAndMetadata
 
@@ -30,28 +33,64 @@ ENDS = st.none() | st.dictionaries(
         st.integers(0, 2**63 - 1),
         st.integers(0, 2**63 - 1),
         ENDS,
+        st.booleans(),
+        st.booleans(),
     )
 )
 def test_what_was_committed_is_read_again(state: SinkState) -> None:
     stored = encode(state)
     assert len(stored.metadata.encode()) <= MAX_METADATA_BYTES
-    assert decode(stored, "s") in (state, SinkState(*_without_end(state)))
+    assert decode(stored, "s") == kept(state)
+    assert kept(state) in (state, replace(state, source_end=None, is_end_too_long=True))
 
 
-def _without_end(state: SinkState) -> tuple[str | None, int, int, int]:
-    return state.query_id, state.generation, state.offset, state.rows
+def ended(partitions: int) -> str:
+    """A source's end of offsets that have nothing in common."""
+    offsets = Random(partitions)
+    of_topic = {str(number): offsets.randrange(10**9, 10**10) for number in range(partitions)}
+    return json.dumps({"purchases": of_topic}, separators=(",", ":"))
 
 
-def test_sources_end_that_is_too_long_is_left_out() -> None:
-    end = json.dumps({"topic": {str(number): 10**12 for number in range(400)}})
-    state = SinkState("q", 3, 8, 5, end)
-    assert decode(encode(state), "s") == SinkState("q", 3, 8, 5)
+def test_the_sources_end_is_read_by_older_releases_where_it_fits_as_it_is() -> None:
+    stored = encode(SinkState("q", 3, 8, 5, ended(200)))
+    assert json.loads(stored.metadata)["sourceEnd"] == json.loads(ended(200))
+    assert json.loads(stored.metadata).keys() == {"queryId", "gen", "rows", "sourceEnd"}
+
+
+def test_some_hundred_partitions_find_room() -> None:
+    query_id = "5e0fb5a7-6e0a-43b7-b1c7-5a5e4b0c6f1d"
+    state = SinkState(query_id, 2**31 - 1, 2**40, 2**40, ended(500))
+    assert decode(encode(state), "s") == state
+
+
+def test_sources_end_that_is_too_long_is_left_out_and_that_is_kept() -> None:
+    state = SinkState("q", 3, 8, 5, ended(1000))
+    found = decode(encode(state), "s")
+    assert found == SinkState("q", 3, 8, 5, is_end_too_long=True) == kept(state)
+    # And by who begins the next generation.
+    assert decode(encode(replace(found, generation=4)), "s").is_end_too_long
     with pytest.raises(ValueError, match="too long"):
         encode(SinkState("q" * 5000, 3, 8))
 
 
 def test_an_operator_may_set_the_next_batch_with_a_tool_that_writes_no_metadata() -> None:
     assert decode(OffsetAndMetadata(7), "s") == SinkState(None, 0, 7)
+
+
+def test_what_an_older_release_has_written_is_read() -> None:
+    older = '{"queryId":"q","gen":3,"rows":5,"sourceEnd":{"a":{"0":7}}}'
+    assert decode(OffsetAndMetadata(8, older), "s") == SinkState("q", 3, 8, 5, '{"a":{"0":7}}')
+    older = '{"queryId":"q","gen":3,"rows":5}'
+    assert decode(OffsetAndMetadata(8, older), "s") == SinkState("q", 3, 8, 5)
+
+
+PACKED = '{"queryId":"q","gen":3,"rows":5,"sourceEndPacked":%s}'
+
+
+@pytest.mark.parametrize("packed", ["7", '"a b"', '"abcde"', "{}"])
+def test_a_packed_end_that_is_none_is_an_error_too(packed: str) -> None:
+    with pytest.raises(StateUnreadable, match="group orders"):
+        decode(OffsetAndMetadata(7, PACKED % packed), "orders")
 
 
 @pytest.mark.parametrize("metadata", ["batch 0", "[]", "{}", '{"queryId":"q","gen":"x","rows":0}'])

@@ -27,6 +27,7 @@ from .back_ends import back_end
 from .messages import CommitKind, Intent, Plan, TaskMessage
 from .refusals import SinkError, timeout_too_long
 from .sink_options import TIMEOUT_OPTION, SinkOptions
+from .state import MAX_METADATA_BYTES, kept
 from .steps import Answer, Generation, Outcome, Planned, Raised, Returned
 
 _log: Final = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ CALL_TIMEOUT_S: Final = 600
 MAX_TIMEOUT_SETTING: Final = "transaction.max.timeout.ms"
 
 _generations: Final[dict[tuple[int, str, str], Generation]] = {}
+_told_of_long_ends: Final[set[tuple[int, str]]] = set()
 # Which sinks were told how they commit.
 _told: Final[set[tuple[int, str, str]]] = set()
 
@@ -149,9 +151,11 @@ def commit(
 ) -> bool:
     """Step 2; whether it was this call that committed. Raises SinkError, KafkaError."""
     _warn_of_slow_tasks(options, messages)
+    begun = committing.begin(messages, batch_id, source_end)
+    _warn_of_long_end(begun[0])
     outcome = _run(
         _back_end_of(options, messages),
-        committing.begin(messages, batch_id, source_end),
+        begun,
         committing.step,
         lambda outcome: _committed(messages, batch_id, outcome),
     )
@@ -185,6 +189,25 @@ def abort(
     begun = aborting.begin(messages, batch_id)
     performer = _back_end_of(options, messages)
     _run(performer, begun, aborting.step, lambda _: f"batch {batch_id}: aborted")
+
+
+def _warn_of_long_end(begun: committing.Committing) -> None:
+    """Once a process and sink. The topic of A-record has room for any."""
+    plan, decide = begun.plan, begun.decide
+    if plan is None or plan.kind is CommitKind.RECORD or decide is None or decide.state is None:
+        return
+    key = (os.getpid(), plan.sink_id)
+    if key in _told_of_long_ends or not kept(decide.state).is_end_too_long:
+        return
+    _told_of_long_ends.add(key)
+    _log.warning(
+        "sink %s: where the batch ended in its sources is not kept, as for so many partitions that"
+        " is longer than the %d bytes that a broker keeps with an offset. If the checkpoint is"
+        " lost, startingOffsets=sink:%s cannot go on from there",
+        plan.sink_id,
+        MAX_METADATA_BYTES,
+        plan.sink_id,
+    )
 
 
 def _warn_of_slow_tasks(options: SinkOptions, messages: Sequence[TaskMessage | None]) -> None:

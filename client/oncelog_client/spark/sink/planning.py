@@ -175,6 +175,8 @@ def _open(state: Planning) -> Next:
         0 if stored is None else stored.rows,
         # Kept also where a new query takes over: its source may still ask for it.
         None if stored is None else stored.source_end,
+        is_end_too_long=stored is not None and stored.is_end_too_long,
+        is_planner_known=intent.query_id is not None,
     )
     return (
         replace(state, phase=Phase.OPEN, stored=opened),

@@ -43,6 +43,8 @@ def _state(state: SinkState) -> dict[str, Any]:
         "nextBatch": state.offset,
         "rows": state.rows,
     }
+    if not state.is_planner_known:
+        found["plannerUnknown"] = True
     if state.source_end is not None:
         found["sourceEnd"] = json.loads(state.source_end)
     return found
@@ -79,4 +81,5 @@ def _read(found: dict[str, Any]) -> SinkState:
         int(found["nextBatch"]),
         int(found["rows"]),
         None if end is None else json.dumps(end, separators=(",", ":")),
+        is_planner_known=not found.get("plannerUnknown"),
     )

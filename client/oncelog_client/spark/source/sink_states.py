@@ -13,6 +13,8 @@ from oncelog_client.spark.sink import record_log, state
 from oncelog_client.spark.sink.state import SINK_PARTITION, SinkState
 from oncelog_client.state_log import StateLog
 
+from .source_end import too_long
+
 _ASK_AGAIN_S: Final = 0.01
 
 
@@ -20,15 +22,18 @@ async def sink_state(cluster: Cluster, sink_id: str, timeout_ms: float) -> SinkS
     """Wherever the sink keeps it: as an offset of its group (A-group), or in the topic of A-record.
 
     A decision that was taken counts, whether or not it has been carried out. None for a sink that
-    has committed nothing. Raises StateUnreadable, TimedOutError while something of it is open, or
-    another KafkaError.
+    has committed nothing. Raises NoSourceEnd where there was no room for it, StateUnreadable,
+    TimedOutError while something of it is open, or another KafkaError.
     """
     offsets = await fetch_offsets(
         cluster, sink_id, [SINK_PARTITION], timeout_ms, require_stable=True
     )
     found = offsets.get(SINK_PARTITION)
     if found is not None:
-        return state.decode(found, sink_id)
+        decoded = state.decode(found, sink_id)
+        if decoded.is_end_too_long:
+            raise too_long(sink_id, state.MAX_METADATA_BYTES)
+        return decoded
     place = record_log.STATE_PARTITION
     cluster.watch([place.topic])
     await cluster.refresh()

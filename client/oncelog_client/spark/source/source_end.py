@@ -39,6 +39,15 @@ def of_checkpoint(text: str) -> dict[str, Any] | None:
     return to_json(merged) if merged else None
 
 
+def too_long(sink_id: str, most_bytes: int) -> NoSourceEnd:
+    """It was known, and there was no room to keep it."""
+    return NoSourceEnd(
+        f"sink {sink_id} has committed, but not kept where its sources ended: for so many"
+        f" partitions that is longer than the {most_bytes} bytes that a broker keeps with it."
+        " Give the offsets themselves in startingOffsets"
+    )
+
+
 def of_sink(sink_id: str, kept: str | None) -> Offsets:
     """From what a sink has kept, as JSON text. Raises NoSourceEnd."""
     try:

@@ -1,0 +1,101 @@
+"""Where a batch ended in its sources is kept with the sink as far as there is room, and what is
+said where there is none."""
+
+from __future__ import annotations
+
+import json
+import logging
+from random import Random
+
+import pyarrow
+import pytest
+
+from oncelog_client.spark.options import Options
+from oncelog_client.spark.sink import driver, task_writer
+from oncelog_client.spark.sink.attempts import Attempt
+from oncelog_client.spark.sink.messages import CommitKind, Intent
+from oncelog_client.spark.sink.sink_options import sink_options
+from oncelog_client.spark.source import logs
+from oncelog_client.spark.source.offsets import AtSink, from_json
+from oncelog_client.spark.source.places import resolve
+from oncelog_client.spark.source.source_end import NoSourceEnd
+from oncelog_client.spark.source.source_options import source_options
+from oncelog_client.values import TopicPartition
+from tests.broker import Oncelog
+from tests.spark.topics import Topics
+
+FEW, MANY = 400, 1000
+
+
+def end_of(partitions: int) -> dict[str, dict[str, int]]:
+    """Offsets that have nothing in common."""
+    offsets = Random(partitions)
+    return {"purchases": {str(one): offsets.randrange(10**9, 10**10) for one in range(partitions)}}
+
+
+class Sink:
+    """Batches of one query, planned and committed by this process."""
+
+    def __init__(self, broker: Oncelog, name: str, kind: CommitKind) -> None:
+        self.servers = {"kafka.bootstrap.servers": broker.address}
+        given = {**self.servers, "sinkId": name, "topic": name, "sinkProtocol": kind}
+        self.options = sink_options(Options(given), streaming=True)
+        self.intent = Intent(name, kind, query_id="q")
+
+    def batch(self, batch_id: int, partitions: int) -> None:
+        plan = driver.plan(self.options, self.intent)
+        rows = pyarrow.RecordBatch.from_pylist([{"value": "v"}])
+        message = task_writer.write(plan, self.options, Attempt(0, "q", batch_id), iter([rows]))
+        end = json.dumps(end_of(partitions), separators=(",", ":"))
+        assert driver.commit(self.options, [message], batch_id, end)
+
+    def start(self) -> dict[TopicPartition, int]:
+        """Where a source begins that asks the sink."""
+        name = self.intent.sink_id
+        options = source_options(Options({**self.servers, "subscribe": name}), streaming=True)
+        ends = dict.fromkeys(from_json(end_of(FEW)) or {}, 10**15)
+        return logs.ask(
+            options,
+            lambda catalogue: resolve(catalogue, AtSink(name), ends, options, starting=True),
+        )
+
+
+@pytest.mark.parametrize("kind", CommitKind)
+def test_of_some_hundred_partitions_it_is_kept(
+    broker: Oncelog, topics: Topics, name: str, kind: CommitKind
+) -> None:
+    sink = Sink(broker, topics.create(name), kind)
+    sink.batch(0, FEW)
+    assert sink.start() == from_json(end_of(FEW))
+    # With what begins the next generation too.
+    driver._generations.clear()
+    driver.plan(sink.options, sink.intent)
+    assert sink.start() == from_json(end_of(FEW))
+
+
+def test_where_there_is_no_room_that_is_told_once_and_by_who_asks_for_it(
+    broker: Oncelog, topics: Topics, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink = Sink(broker, topics.create(name), CommitKind.GROUP)
+    with caplog.at_level(logging.WARNING, driver.__name__):
+        for batch_id in range(2):
+            sink.batch(batch_id, MANY)
+    (said,) = [one for one in caplog.messages if "is not kept" in one]
+    assert f"sink {name}: where the batch ended in its sources" in said
+    assert "4096 bytes" in said
+    with pytest.raises(NoSourceEnd, match="longer than the 4096 bytes") as refused:
+        sink.start()
+    assert "checkpointLocation" not in str(refused.value)
+    sink.batch(2, FEW)
+    assert sink.start() == from_json(end_of(FEW))
+
+
+def test_a_record_has_room_for_any(
+    broker: Oncelog, topics: Topics, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink = Sink(broker, topics.create(name), CommitKind.RECORD)
+    with caplog.at_level(logging.WARNING, driver.__name__):
+        sink.batch(0, MANY)
+    assert not any("is not kept" in one for one in caplog.messages)
+    wanted = from_json(end_of(MANY)) or {}
+    assert sink.start() == {one: end for one, end in wanted.items() if one.partition < FEW}
