@@ -127,8 +127,8 @@ MUTANTS: Final = (
         "M11",
         "a coordinator that loads forgets the markers it owes",
         _TRANSACTIONS,
-        "        for transactional_id in list(shard.prepared):\n",
-        "        for transactional_id in list[str]():\n",
+        "        for work in shard.marker_works():\n",
+        "        for work in shard.marker_works()[:0]:\n",
         _COORDINATION,
     ),
     Mutant(

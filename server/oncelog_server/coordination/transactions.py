@@ -58,7 +58,7 @@ class Leaders(Protocol):
 
 class TransactionCoordinator:
     """`partition_count` gives the number of partitions of `__transaction_state` (0 while it is not
-    created); `on_stray_markers` is told of a partition's control records: they are passed over."""
+    created); `on_stray_markers` is told of control records in one, which are passed over."""
 
     def __init__(
         self,
@@ -123,9 +123,9 @@ class TransactionCoordinator:
         shard.on_loaded(now_ms=self._monotonic_ms(), wall_ms=self._wall_ms())
         if shard.stray_markers:
             self._on_stray_markers(index, shard.stray_markers)
-        for transactional_id in list(shard.prepared):
+        for work in shard.marker_works():
             # Not now: other partitions of this broker may not have been taken over yet.
-            self._finish_later(index, shard, transactional_id, 0)
+            self._finish_later(index, shard, work, 0)
 
     # --- look-ups
 
@@ -305,15 +305,19 @@ class TransactionCoordinator:
         _Finishing(self, index, shard, work, attempt).start()
 
     def _finish_later(
-        self, index: int, shard: TransactionShard, transactional_id: str, attempt: int
+        self, index: int, shard: TransactionShard, work: MarkerWork, attempt: int
     ) -> None:
         delay_ms = min(RETRY_MS << min(attempt, 8), RETRY_MAX_MS) if attempt else 0
 
         def again() -> None:
-            if self.runtime.is_in_service(index, shard):
-                self._finish(index, shard, transactional_id, attempt)
+            if self._is_due(index, shard, work):
+                self._finish(index, shard, work.transactional_id, attempt)
 
         self._timers.call_later(delay_ms, again)
+
+    def _is_due(self, index: int, shard: TransactionShard, work: MarkerWork) -> bool:
+        """Not where the shard is gone, or the transaction complete: the id may have another one."""
+        return self.runtime.is_in_service(index, shard) and shard.is_due(work)
 
 
 class _Finishing:
@@ -373,7 +377,7 @@ class _Finishing:
 
     def _all_settled(self) -> None:
         coordinator, transactional_id = self.coordinator, self.work.transactional_id
-        if not coordinator.runtime.is_in_service(self.index, self.shard):
+        if not coordinator._is_due(self.index, self.shard, self.work):
             return
         if self.retry:
             self._try_again()
@@ -382,18 +386,14 @@ class _Finishing:
             self.shard.give_up(transactional_id)
         else:
             decision = self.shard.complete(
-                transactional_id, coordinator._wall_ms(), self._not_complete
+                transactional_id, coordinator._wall_ms(), self._try_again
             )
             if decision is not None:
                 coordinator.runtime.run(self.index, decision)
 
-    def _not_complete(self) -> None:
-        if self.coordinator.runtime.is_in_service(self.index, self.shard):
-            self._try_again()
-
     def _try_again(self) -> None:
         """Later, and the producer need not wait for it: what is decided stays decided."""
+        if not self.coordinator._is_due(self.index, self.shard, self.work):
+            return
         self.shard.release(self.work.transactional_id)
-        self.coordinator._finish_later(
-            self.index, self.shard, self.work.transactional_id, self.attempt + 1
-        )
+        self.coordinator._finish_later(self.index, self.shard, self.work, self.attempt + 1)

@@ -85,7 +85,10 @@ def decide_init_in_group(
     ids = [live.metadata.transactional_id for live in abortable]
     decision = together([*fences, mine], response, also=registration)
     idle = _left_behind(shard, own_id, membership) if registration else []
-    return _cutting_off(shard, decision, idle, reason, wall_ms), [*ids, own_id]
+    if mine.records:
+        # Only then: where its markers are being written already, nobody may begin once more.
+        ids.append(own_id)
+    return _cutting_off(shard, decision, idle, reason, wall_ms), ids
 
 
 def refusal_in_group(

@@ -10,10 +10,12 @@ import msgspec
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.metadata import TransactionMetadata
 
 
 class MarkerWork(msgspec.Struct, frozen=True):
-    """The markers of one decided transaction that are not written yet."""
+    """The markers of one decided transaction that are not written yet. `decision`: what stood in
+    the coordinator's log, which tells it from the next one of the same epoch; None in a request."""
 
     transactional_id: str
     producer_id: int
@@ -22,6 +24,7 @@ class MarkerWork(msgspec.Struct, frozen=True):
     coordinator_epoch: int
     transaction_version: int
     partitions: tuple[TopicPartition, ...]
+    decision: TransactionMetadata | None = None
 
 
 class MarkerOutcome(Enum):

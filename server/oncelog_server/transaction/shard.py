@@ -272,25 +272,36 @@ class TransactionShard:
     def marker_work(self, transactional_id: str) -> MarkerWork | None:
         """The markers that id still owes, or None if it owes none."""
         live = self.prepared.get(transactional_id)
-        if live is None:
-            return None
+        return None if live is None else self._work_of(live)
+
+    def marker_works(self) -> list[MarkerWork]:
+        """Of all ids, in the order of their decisions."""
+        return [self._work_of(live) for live in self.prepared.values()]
+
+    def _work_of(self, live: LiveTransaction) -> MarkerWork:
         metadata = live.metadata
         return MarkerWork(
-            transactional_id=transactional_id,
+            transactional_id=metadata.transactional_id,
             producer_id=metadata.producer_id,
             producer_epoch=metadata.producer_epoch,
             committed=metadata.state is TransactionState.PREPARE_COMMIT,
             coordinator_epoch=self.coordinator_epoch,
             transaction_version=metadata.client_transaction_version,
             partitions=tuple(sorted(live.markers_left)),
+            decision=metadata,
         )
+
+    def is_due(self, work: MarkerWork) -> bool:
+        """Whether that transaction is not complete yet. By identity: two of one producer epoch may
+        have the same partitions, and were decided in the same millisecond."""
+        live = self.prepared.get(work.transactional_id)
+        return live is not None and live.metadata is work.decision
 
     def marker_written(self, work: MarkerWork, partition: TopicPartition) -> None:
         """That partition has its marker (or is gone for good). Ignored if the work is out of
         date."""
-        live = self.prepared.get(work.transactional_id)
-        if live is not None and live.metadata.producer_epoch == work.producer_epoch:
-            live.markers_left.discard(partition)
+        if self.is_due(work):
+            self.prepared[work.transactional_id].markers_left.discard(partition)
 
     def complete(
         self, transactional_id: str, wall_ms: int, failed: Callable[[], None]

@@ -11,8 +11,10 @@ from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.states import State
+from tests.server.coordination import group_scenes
 from tests.server.coordination.scenes import Remote, opened, outcomes, state
-from tests.server.coordination.world import A0, A1, B0, TXN_LOG, World, value_of
+from tests.server.coordination.world import A0, A1, B0, GROUP, TXN_LOG, World, value_of
+from tests.server.transaction.group_driver import IN0
 
 # --- markers that fail
 
@@ -207,6 +209,27 @@ def test_with_a_leader_elsewhere_the_answer_leaves_after_prepare() -> None:
     remote.answer()
     assert state(world) is State.COMPLETE_COMMIT
     assert value_of(world.add(next_one, A0)).code is ErrorCode.NONE
+
+
+def test_an_id_that_joins_while_its_markers_are_under_way_is_not_sent_them_again() -> None:
+    world = World()
+    one = group_scenes.member(world, "one", 1, IN0)
+    group_scenes.add(world, one, A0, version=0)
+    world.scene.remote[A0] = remote = Remote()
+    assert value_of(group_scenes.end(world, one)).code is ErrorCode.NONE
+    assert (
+        value_of(group_scenes.join(world, "one", 2, IN0)).code is ErrorCode.CONCURRENT_TRANSACTIONS
+    )
+    assert len(remote.sent) == 1
+    remote.answer()
+    # The next one of the same epoch waits for its own marker.
+    group_scenes.add(world, one, A0, version=0)
+    assert value_of(group_scenes.end(world, one)).code is ErrorCode.NONE
+    assert len(remote.sent) == 1
+    (_, shard) = world.transactions.owner(GROUP)
+    assert set(shard.prepared) == {"one"}
+    remote.answer()
+    assert not shard.prepared
 
 
 def test_a_leader_elsewhere_that_breaks_off_is_asked_again() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import CoordinatorRecord
+from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.metadata import TransactionMetadata, to_record
 from oncelog_server.transaction.shard import TransactionShard
 from oncelog_server.transaction.states import State
@@ -46,6 +47,27 @@ def test_a_control_record_in_the_transaction_log_changes_nothing_and_is_counted(
     driver.shard.replay_marker(before.producer_id, before.producer_epoch, committed=True)
     assert driver.metadata == before
     assert driver.shard.stray_markers == 1
+
+
+def test_a_late_answer_about_one_transaction_says_nothing_of_the_next_with_its_epoch() -> None:
+    driver = Driver(finishes=False)
+    producer = (lambda one: (one.producer_id, one.producer_epoch))(driver.init().value)
+
+    def decided() -> MarkerWork:
+        driver.add(*producer, P0)
+        driver.end(*producer, True, bumps_epoch=False)
+        work = driver.shard.marker_work(ID)
+        assert work is not None
+        return work
+
+    first = decided()
+    driver.finish(ID)
+    second = decided()
+    assert (first.producer_epoch, first.partitions) == (second.producer_epoch, second.partitions)
+    driver.shard.marker_written(first, P0)
+    assert driver.live.markers_left == {P0}
+    driver.shard.marker_written(second, P0)
+    assert not driver.live.markers_left
 
 
 @pytest.mark.parametrize("state", [State.ONGOING, State.PREPARE_ABORT, State.COMPLETE_COMMIT])
