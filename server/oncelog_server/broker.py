@@ -167,6 +167,7 @@ class Broker:
         self.metadata.subscribe(self._hosting.follow)
         self.metadata.subscribe(self.groups.follow)
         self.metadata.subscribe(self._upkeep.follow)
+        self.metadata.forgotten = self._upkeep.forgotten
 
     def _start_cleaner(self) -> None:
         """Once the first clients are served: what it takes to load is not asked of the start."""
@@ -383,7 +384,7 @@ class Broker:
             log.error("logs not synced", reason=str(failure))
             return False
         if clean:
-            self._upkeep.checkpoint()
+            await self._upkeep.last_checkpoint()
         return clean
 
 

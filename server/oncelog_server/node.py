@@ -49,8 +49,8 @@ class Node:
     local_markers: LocalMarkers
     new_producer_id: Callable[[], int]
     spawn: Spawn
-    # Writes where logs start, so that it outlives the process.
-    checkpoint: Callable[[], None]
+    # Writes where logs start, so that it outlives the process; completed when it does.
+    checkpoint: Callable[[], Deferred[None]]
     producer_id_quota: ProducerIdQuota = field(default_factory=ProducerIdQuota)
     # What each API is served in, set by the dispatch from the handlers themselves.
     versions: dict[int, range] = field(default_factory=dict)

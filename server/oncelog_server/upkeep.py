@@ -3,6 +3,7 @@ forget."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Final
 
@@ -15,11 +16,13 @@ from oncelog_server.config import Settings
 from oncelog_server.coordination.id_expiry import IdExpiry
 from oncelog_server.coordination.timers import Timer, Timers
 from oncelog_server.coordination.transactions import TransactionCoordinator
+from oncelog_server.deferred import Deferred
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
-from oncelog_server.storage.data_directory import DataDirectory
+from oncelog_server.storage.checkpoint_writer import CheckpointWriter
+from oncelog_server.storage.data_directory import DataDirectory, checkpoints_of
 from oncelog_server.storage.files import Files, StorageError
 
 log = structlog.get_logger("oncelog.upkeep")
@@ -56,7 +59,9 @@ class Upkeep:
         self._transactions = transactions
         self._group_flush = group_flush
         self._directory = directory
-        self._files = files
+        self._checkpoints = CheckpointWriter(files, self._checkpointed)
+        # That of the last topic deletion.
+        self._deleted: Deferred[None] | None = None
         self._id_expiry = IdExpiry(
             transactions.runtime,
             expiration_ms=settings.transactional_id_expiration_ms,
@@ -77,7 +82,7 @@ class Upkeep:
         self._every(settings.producer_id_expiration_check_interval_ms, self._expire_producers)
         ids_ms = settings.transaction_remove_expired_transaction_cleanup_interval_ms
         self._every(ids_ms, self._expire_transactional_ids)
-        self._every(settings.log_flush_offset_checkpoint_interval_ms, self.checkpoint)
+        self._every(settings.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
 
     def stop(self) -> None:
         self._stopped = True
@@ -160,12 +165,29 @@ class Upkeep:
 
     def follow(self, _old: ClusterImage, _new: ClusterImage, delta: ImageDelta) -> None:
         """The checkpoints of a deleted topic must not meet a new topic of its name after a crash:
-        they would cut it off, or take it for one that lost its records."""
+        they would cut it off, or take it for one that lost its records. Who makes topics asks
+        `forgotten`."""
         if delta.topics_deleted:
-            self.checkpoint()
+            self._deleted = self.checkpoint()
 
-    def checkpoint(self) -> None:
-        """How far each log is known to be on disk, where it starts, and what is committed."""
+    async def forgotten(self) -> None:
+        """Return when the checkpoints know nothing more of the topics deleted up to now."""
+        if self._deleted is not None:
+            await _end_of(self._deleted)
+
+    async def last_checkpoint(self) -> None:
+        """Return when the checkpoints say what is so now."""
+        await _end_of(self.checkpoint())
+
+    def _checkpoint(self) -> None:
+        self.checkpoint()
+
+    def checkpoint(self) -> Deferred[None]:
+        """Write how far each log is known to be on disk, where it starts, and what is committed;
+        completed when that is durable, or refused by the disk."""
+        return self._checkpoints.write()
+
+    def _checkpointed(self) -> dict[str, bytes]:
         recovery_points: dict[tuple[str, int], int] = {}
         start_offsets: dict[tuple[str, int], int] = {}
         watermarks: dict[tuple[str, int], int] = {}
@@ -176,13 +198,7 @@ class Upkeep:
                 start_offsets[name] = partition.log.log_start_offset
             watermarks[name] = partition.high_watermark
         self._keep_those_of_offline(recovery_points, start_offsets)
-        try:
-            self._directory.write_checkpoints(
-                self._files, recovery_points, start_offsets, watermarks
-            )
-        except StorageError as error:
-            # The old ones stay: the next start only has more to scan (D4).
-            log.error("checkpoints not written", reason=str(error))
+        return checkpoints_of(recovery_points, start_offsets, watermarks)
 
     def _keep_those_of_offline(
         self, recovery_points: dict[tuple[str, int], int], start_offsets: dict[tuple[str, int], int]
@@ -199,3 +215,17 @@ class Upkeep:
                 recovery_points[name] = old_points[name]
             if name in old_starts:
                 start_offsets[name] = old_starts[name]
+
+
+async def _end_of(checkpoint: Deferred[None]) -> None:
+    if checkpoint.done or checkpoint.abandoned:
+        return
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def end() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    checkpoint.on_complete(lambda _: end())
+    checkpoint.on_abandon(end)
+    await ended

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
+from oncelog_server.cluster.topics import CreatedTopic, NewTopic
+from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.settings.model import Settings
-from oncelog_server.storage.data_directory import DataDirectory
+from oncelog_server.storage.data_directory import DataDirectory, checkpoints_of
+from oncelog_server.storage.layout import HIGH_WATERMARK_CHECKPOINT, TEMPORARY_SUFFIX
 from oncelog_server.storage.os_files import OsFiles
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.upkeep import (
@@ -21,13 +26,36 @@ from oncelog_server.upkeep import (
     Upkeep,
 )
 from tests.server.coordination.world import A0, A1, B0, World
+from tests.server.metadata.memory_store import MemoryStore
 from tests.server.partition.partitions import mark
+
+T = TypeVar("T")
 
 
 class WorldClock:
     def __init__(self, world: World) -> None:
         self.now_ms = world.wall
         self.monotonic_ms = world.now
+
+
+class Disk(Executor):
+    """Does what is slow at once, or, `held`, when told to."""
+
+    def __init__(self) -> None:
+        self.held = False
+        self._waiting: list[Callable[[], object]] = []
+
+    def submit(self, work: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        outcome: Future[T] = Future()
+        self._waiting.append(lambda: outcome.set_result(work(*args, **kwargs)))
+        if not self.held:
+            self.go_on()
+        return outcome
+
+    def go_on(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for work in waiting:
+            work()
 
 
 class Kept:
@@ -39,6 +67,7 @@ class Kept:
         for partition in world.partitions.values():
             self.partitions.add(partition)
         self.directory = DataDirectory(str(path))
+        self.disk = Disk()
         self.upkeep = Upkeep(
             settings or Settings(),
             WorldClock(world),
@@ -47,7 +76,7 @@ class Kept:
             world.transactions,
             world.flush,
             self.directory,
-            OsFiles(str(path), executor=ThreadPoolExecutor(1), call_on_loop=lambda call: call()),
+            OsFiles(str(path), executor=self.disk, call_on_loop=lambda call: call()),
         )
         self.upkeep.start()
 
@@ -189,12 +218,78 @@ def test_checkpoints_say_how_far_each_log_is_on_disk_and_where_it_begins(tmp_pat
     assert kept.directory.log_start_offsets() == {A0: 3}
 
 
+def test_checkpoints_are_written_off_the_loop_once_for_all_who_ask_meanwhile(
+    tmp_path: Path,
+) -> None:
+    """The second and the third share one writing, which says what is so when it begins."""
+    kept = Kept(tmp_path)
+    log = kept.world.partitions[A0].log
+    write(kept.world, A0, 5)
+    kept.disk.held = True
+    answers = [kept.upkeep.checkpoint() for _ in range(3)]
+    log.recovery_point = 4
+    assert not any(one.done for one in answers)
+    assert kept.directory.recovery_points() == {}
+    while not answers[0].done:
+        kept.disk.go_on()
+    assert kept.directory.recovery_points()[A0] == 0
+    assert not answers[1].done
+    answers[1].cancel()
+    rounds = 0
+    while not answers[2].done:
+        kept.disk.go_on()
+        rounds += 1
+    assert kept.directory.recovery_points()[A0] == 4
+    assert rounds == 2, "the bytes, then their names"
+
+
+def test_checkpoints_that_a_full_disk_refuses_leave_the_old_ones(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    assert kept.upkeep.checkpoint().done
+    log = kept.world.partitions[A0].log
+    old = kept.directory.recovery_points()
+    log.recovery_point = 4
+    temporary = tmp_path / (HIGH_WATERMARK_CHECKPOINT + TEMPORARY_SUFFIX)
+    temporary.mkdir()  # stands for anything that refuses
+    assert kept.upkeep.checkpoint().done
+    assert kept.directory.recovery_points() == old
+    temporary.rmdir()
+    assert kept.upkeep.checkpoint().done
+    assert kept.directory.recovery_points()[A0] == 4
+
+
+async def test_no_topic_is_made_while_the_checkpoints_know_a_deleted_one(tmp_path: Path) -> None:
+    """One of its name could meet them after a crash, and lose its records to them."""
+    kept = Kept(tmp_path)
+    metadata = ClusterMetadata(MemoryStore(), Settings())
+    metadata.subscribe(kept.upkeep.follow)
+    metadata.forgotten = kept.upkeep.forgotten
+    await metadata.start(())
+    await metadata.create_topics([NewTopic("again")])
+    kept.disk.held = True
+    deletion = asyncio.create_task(metadata.delete_topics(["again"]))
+    while "again" in metadata.image.topics:  # noqa: ASYNC110 - the loop itself is what is waited for
+        await asyncio.sleep(0)
+    creation = asyncio.create_task(metadata.create_topics([NewTopic("again")]))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not deletion.done()
+    assert "again" not in metadata.image.topics
+    kept.disk.held = False
+    kept.disk.go_on()
+    assert await deletion == [None]
+    (made,) = await creation
+    assert isinstance(made, CreatedTopic)
+    await metadata.stop()
+
+
 def test_S3d_a_partition_that_could_not_be_opened_keeps_its_recovery_point(tmp_path: Path) -> None:
     kept = Kept(tmp_path)
     offline = TopicPartition("offline", 0)
     kept.upkeep.checkpoint()
     points = dict(kept.directory.recovery_points()) | {offline: 77}
-    kept.directory.write_checkpoints(kept.upkeep._files, points, {offline: 7}, {})
+    for name, data in checkpoints_of(points, {offline: 7}, {}).items():
+        (tmp_path / name).write_bytes(data)
     kept.partitions.add_offline(offline, "corrupt")
     kept.upkeep.checkpoint()
     assert kept.directory.recovery_points()[offline] == 77

@@ -14,6 +14,7 @@ from oncelog_protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from oncelog_server.coordination.routing import INTERNAL_TOPICS
+from oncelog_server.deferred import Deferred, then
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
@@ -28,7 +29,7 @@ TO_HIGH_WATERMARK: Final = -1
 
 def handle(
     node: Node, context: RequestContext, request: DeleteRecordsRequest
-) -> DeleteRecordsResponse:
+) -> DeleteRecordsResponse | Deferred[DeleteRecordsResponse]:
     response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
@@ -37,9 +38,10 @@ def handle(
             for topic in request.topics
         ]
     )
+    if all(one.error_code for topic in response.topics for one in topic.partitions):
+        return response
     # Kafka does this once a minute: what was deleted comes back after a crash until then.
-    node.checkpoint()
-    return response
+    return then(node.checkpoint(), lambda _: response)
 
 
 def _delete(

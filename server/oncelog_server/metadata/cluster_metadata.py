@@ -62,6 +62,10 @@ async def _result(work: Awaitable[T]) -> T | Refused:
         return refused
 
 
+async def _nothing() -> None:
+    pass
+
+
 def random_uuid() -> bytes:
     """A topic or cluster id. Never one whose text begins with `-`: command lines take it for an
     option (as Kafka's Uuid.randomUuid)."""
@@ -96,6 +100,8 @@ class ClusterMetadata:
         self._watching: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
         self._lease: Lease | None = None
+        # Returns when nothing on disk is left that a new topic could take for its own.
+        self.forgotten: Callable[[], Awaitable[None]] = _nothing
         # One writer at a time: what is decided on an image is rarely out of date then.
         self._writing = asyncio.Lock()
 
@@ -189,7 +195,9 @@ class ClusterMetadata:
         async def delete(name: str) -> None:
             await self._write(lambda image: delete_topic(image, self._settings, name))
 
-        return [await _result(delete(name)) for name in names]
+        results = [await _result(delete(name)) for name in names]
+        await self.forgotten()
+        return results
 
     async def create_partitions(
         self, topics: Sequence[NewPartitions], *, validate_only: bool = False
@@ -240,11 +248,15 @@ class ClusterMetadata:
             created[:] = [topic]
             return writes
 
-        await self._write(decide, validate_only)
+        await self._write(decide, validate_only, creates=True)
         return created[0]
 
     async def _write(
-        self, decide: Callable[[ClusterImage], list[Write]], validate_only: bool = False
+        self,
+        decide: Callable[[ClusterImage], list[Write]],
+        validate_only: bool = False,
+        *,
+        creates: bool = False,
     ) -> None:
         """Do what `decide` says for the current image; if that turns out to be old, decide again.
 
@@ -256,6 +268,8 @@ class ClusterMetadata:
                 writes = decide(image)
                 if validate_only or not writes:
                     return
+                if creates:
+                    await self.forgotten()
                 try:
                     revision = await self._apply(writes)
                 except OSError as error:

@@ -127,10 +127,13 @@ class DataDirectory:
         except FileNotFoundError:
             return None
 
-    def write_checkpoints(
-        self, files: Files, recovery_points: Offsets, start_offsets: Offsets, watermarks: Offsets
-    ) -> None:
-        """Raises StorageError; the old ones are intact then."""
-        files.replace(RECOVERY_POINT_CHECKPOINT, encode_offsets(recovery_points))
-        files.replace(LOG_START_CHECKPOINT, encode_offsets(start_offsets))
-        files.replace(HIGH_WATERMARK_CHECKPOINT, encode_offsets(watermarks))
+
+def checkpoints_of(
+    recovery_points: Offsets, start_offsets: Offsets, watermarks: Offsets
+) -> dict[str, bytes]:
+    """The checkpoints' files, by their names."""
+    return {
+        RECOVERY_POINT_CHECKPOINT: encode_offsets(recovery_points),
+        LOG_START_CHECKPOINT: encode_offsets(start_offsets),
+        HIGH_WATERMARK_CHECKPOINT: encode_offsets(watermarks),
+    }

@@ -87,7 +87,7 @@ async def broker(
         local_markers=NOBODY,
         new_producer_id=NOBODY,
         spawn=spawn,
-        checkpoint=lambda: None,
+        checkpoint=Deferred,
     )
     await metadata.stop()
 

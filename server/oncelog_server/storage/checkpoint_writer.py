@@ -1,0 +1,102 @@
+"""Writes the checkpoints of a data directory: their fsyncs never stand on the event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+import structlog
+
+from oncelog_server.deferred import Deferred
+from oncelog_server.log.whole_files import write_whole
+from oncelog_server.partition.waiting import raise_all
+from oncelog_server.storage.files import Buffer, File, Files, StorageError
+from oncelog_server.storage.layout import TEMPORARY_SUFFIX
+
+log = structlog.get_logger("oncelog.storage")
+
+
+class CheckpointWriter:
+    """`collect` says what the files shall hold (path -> bytes) when their writing begins. Whoever
+    asks while they are being written shares the next time with all others who do."""
+
+    def __init__(self, files: Files, collect: Callable[[], Mapping[str, Buffer]]) -> None:
+        self._files = files
+        self._collect = collect
+        self._waiting: list[Deferred[None]] = []
+        self._told: list[Deferred[None]] = []
+        self._writing: dict[str, File] | None = None
+
+    def write(self) -> Deferred[None]:
+        """Completed when what is true now is durable, or could not be written: the old checkpoints
+        stay then, and the next start only has more to scan (D4). Whoever waits has had his effect:
+        the answer is `ordered`. Each caller has a Deferred of his own, and may cancel it."""
+        answer: Deferred[None] = Deferred(ordered=True)
+        self._waiting.append(answer)
+        if self._writing is None:
+            self._begin()
+        return answer
+
+    def _begin(self) -> None:
+        self._told, self._waiting = self._waiting, []
+        self._writing = {}
+        try:
+            for path, data in self._collect().items():
+                temporary = path + TEMPORARY_SUFFIX
+                write_whole(self._files, temporary, bytes(data))
+                self._writing[path] = self._files.open(temporary)
+        except StorageError as error:
+            self._failed(error)
+            return
+        except Exception:
+            self._end(Deferred.abandon)
+            raise
+        self._files.sync(list(self._writing.values()), self._synced)
+
+    def _synced(self, error: StorageError | None) -> None:
+        """The bytes are durable: now their names."""
+        if error is not None:
+            self._failed(error)
+            return
+        assert self._writing is not None
+        try:
+            for path, file in self._writing.items():
+                self._files.rename(file.path, path)
+                file.renamed(path)
+        except StorageError as refused:
+            self._failed(refused)
+            return
+        self._files.sync(list(self._writing.values()), self._named)
+
+    def _named(self, error: StorageError | None) -> None:
+        if error is not None:
+            self._failed(error)
+        else:
+            self._end(_complete)
+
+    def _failed(self, error: StorageError) -> None:
+        log.error("checkpoints not written", reason=str(error))
+        for path, file in (self._writing or {}).items():
+            if file.path != path:
+                with suppress(StorageError):  # a full disk needs the space
+                    file.truncate(0)
+        self._end(_complete)
+
+    def _end(self, tell: Callable[[Deferred[None]], None]) -> None:
+        for file in (self._writing or {}).values():
+            file.close()
+        self._writing = None
+        told, self._told = self._told, []
+        raised: list[Exception] = []
+        for one in told:
+            try:
+                tell(one)
+            except Exception as failure:  # the others wait, too
+                raised.append(failure)
+        if self._waiting and self._writing is None:
+            self._begin()
+        raise_all(raised)
+
+
+def _complete(answer: Deferred[None]) -> None:
+    answer.complete(None)

@@ -1,0 +1,51 @@
+"""DeleteRecords is answered when the new start outlives the process."""
+
+from __future__ import annotations
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from oncelog_server.deferred import Deferred
+from oncelog_server.handlers import delete_records
+from tests.server.coordination.world import A0, World
+from tests.server.handlers.nodes import broker, context
+from tests.server.test_upkeep_duties import WorldClock, write
+
+
+async def test_the_answer_waits_for_the_checkpoint_unless_nothing_was_deleted() -> None:
+    world = World()
+    write(world, A0, 5)
+    checkpoints: list[Deferred[None]] = []
+
+    def checkpoint() -> Deferred[None]:
+        checkpoints.append(Deferred(ordered=True))
+        return checkpoints[-1]
+
+    async with broker() as node:
+        node.partitions.add(world.partitions[A0])
+        node.clock = WorldClock(world)
+        node.checkpoint = checkpoint
+
+        def ask(
+            offset: int,
+        ) -> DeleteRecordsResponse | Deferred[DeleteRecordsResponse]:
+            partition = DeleteRecordsPartition(A0.partition, offset)
+            topics = [DeleteRecordsTopic(A0.topic, [partition])]
+            asked = context(delete_records.API, 2)
+            return delete_records.handle(node, asked, DeleteRecordsRequest(topics))
+
+        refused = ask(99)
+        assert isinstance(refused, DeleteRecordsResponse)
+        assert refused.topics[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        assert checkpoints == []
+        answer = ask(3)
+        assert isinstance(answer, Deferred)
+        assert answer.ordered, "the next requests need not wait"
+        assert not answer.done
+        checkpoints[0].complete(None)
+        result = answer.value.topics[0].partitions[0]
+        assert (result.low_watermark, result.error_code) == (3, ErrorCode.NONE)
