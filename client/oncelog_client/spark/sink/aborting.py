@@ -48,7 +48,13 @@ _RETURNED: Final = Returned(committed=False)
 
 
 def begin(messages: Sequence[TaskMessage | None], batch_id: int | None) -> Next:
-    """`messages`: None for a partition whose task has failed."""
+    """`messages`: None for a partition whose task has failed.
+
+    Without any other nothing is done, and what tasks that were killed have left open stays so until
+    the next planning, or until it times out. Which generation is this driver's is known from
+    messages only. To end what is open of the newest one would often hit a newer driver, as its
+    coming is what makes all tasks of an older one fail.
+    """
     known = [one for one in messages if one is not None and not one.skipped]
     members = tuple(one.member.transactional_id for one in known if one.member is not None)
     if not known:
@@ -85,7 +91,8 @@ def _read_again(state: Aborting, answer: Stored) -> Next:
 
 
 def _members(state: Aborting, answer: Stored) -> Next:
-    """All of this generation, also of tasks that failed and left no message."""
+    """All of this generation, also of tasks that failed and left no message, where another one has
+    left one."""
     plan = state.plan
     assert plan is not None
     left = [one for one in answer.open_ids if generation_of(plan.sink_id, one) == plan.generation]
