@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 # A join is answered when all have joined: at the latest after the rebalance time-out, and a little.
 _JOIN_GRACE_MS = 5_000
 
+# Whoever leaves does not wait longer than this to be told that it has.
+_LEAVE_S = 2.0
+
 
 class RebalanceListener:
     """What a consumer wants to know of rebalances; override what matters.
@@ -103,13 +106,19 @@ class GroupSession:
             if self._round is None:
                 await self._prepare()
                 self._round = asyncio.ensure_future(self._join_and_sync())
-                self._round.add_done_callback(lambda _: self._wake())
+                self._round.add_done_callback(self._round_done)
             if not self._round.done():
                 return
             finished, self._round = self._round, None
             assigned = finished.result()
-            if assigned is not None:
+            # Since then a heartbeat may have told that the generation is over.
+            if assigned is not None and self.membership.state is State.STABLE:
                 await self._complete(assigned)
+
+    def _round_done(self, _: asyncio.Future[tuple[TopicPartition, ...] | None]) -> None:
+        # From now on heartbeats keep the member alive, however long it is to the next poll.
+        self._heartbeat.set()
+        self._wake()
 
     async def _prepare(self) -> None:
         subscription = self._subscription
@@ -143,7 +152,6 @@ class GroupSession:
             subscription.set_partitions(assigned)
             if self._joined_topics != subscription.topics:
                 self.membership.require_rejoin("the subscription changed while joining")
-            self._heartbeat.set()
             await self.listener.on_partitions_assigned(changes.added, self.membership.generation_id)
 
     # -- between polls
@@ -208,7 +216,7 @@ class GroupSession:
     async def _assignments(
         self, joined: JoinGroupResponse
     ) -> dict[str, list[TopicPartition]] | None:
-        """Everybody's partitions, if this member is the one to say."""
+        """Everybody's partitions, if this member is the one to say and they are to change."""
         self._assigned_counts = None
         if not self.membership.is_leader(joined):
             return None
@@ -219,6 +227,8 @@ class GroupSession:
             await self._cluster.refresh()
         counts = self._cluster.metadata.partition_counts(topics)
         self._assigned_counts = counts
+        if joined.skip_assignment:
+            return None
         assert self.membership.protocol_name is not None
         return ASSIGNORS[self.membership.protocol_name].assign(counts, members)
 
@@ -303,29 +313,31 @@ class GroupSession:
 
     async def leave(self, reason: str) -> None:
         """Give the partitions back and leave, as far as the coordinator can be reached."""
-        if self._round is not None:
-            self._round.cancel()
-            await asyncio.wait({self._round})
-            self._round = None
-            if self.membership.state is not State.UNJOINED:
-                self.membership.start_over(keep_member_id=True)
-        if self.membership.generation_id >= 0:
-            await self._commit()
         try:
+            if self._round is not None:
+                self._round.cancel()
+                await asyncio.wait({self._round})
+                self._round = None
+                if self.membership.state is not State.UNJOINED:
+                    self.membership.start_over(keep_member_id=True)
+            if self.membership.generation_id >= 0:
+                await self._commit()
             lost = self.membership.state is not State.STABLE
             await self._give_up(tuple(sorted(self._subscription.partitions)), lost=lost)
         finally:
             await self._send_leave(reason)
 
     async def _send_leave(self, reason: str) -> None:
+        """Also for a caller whose own time is up: the others wait a whole session otherwise."""
         request = self.membership.leave_request(reason)
         if request is None:
             return
         try:
-            await self._cluster.call_coordinator(
-                CoordinatorType.GROUP, self._group_id, request, LeaveGroupResponse
-            )
-        except KafkaError as error:
+            async with asyncio.timeout(_LEAVE_S):
+                await self._cluster.call_coordinator(
+                    CoordinatorType.GROUP, self._group_id, request, LeaveGroupResponse
+                )
+        except (KafkaError, TimeoutError) as error:
             log.debug("leaving group %s: %s", self._group_id, error)
 
 

@@ -246,8 +246,9 @@ class Membership:
         return outcome
 
     def is_leader(self, response: JoinGroupResponse) -> bool:
-        """Whether this member has to assign the partitions of all."""
-        return response.leader == response.member_id and not response.skip_assignment
+        """Whether this member looks after the assignment of all. It makes one now unless it is told
+        to skip that: then the one from before its restart stays (KIP-814)."""
+        return response.leader == response.member_id
 
     def sync_request(
         self, assignments: Mapping[str, Iterable[TopicPartition]] | None = None
