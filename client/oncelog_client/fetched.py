@@ -115,14 +115,12 @@ class FetchedRecords:
         self._subscription = subscription
         self._parts: deque[FetchedPartition] = deque()
         self._broken: _Broken | None = None
-        self.size_bytes = 0
 
     def add(self, part: FetchedPartition) -> None:
         """An answer came; one for a position that has been left is dropped."""
         state = self._subscription.get(part.partition)
         if state is not None and state.jumps == part.jumps:
             self._parts.append(part)
-            self.size_bytes += part.size_bytes
 
     def next_offset(self, state: Assigned) -> int | None:
         """From where to fetch on for a partition: behind what is here already."""
@@ -138,6 +136,15 @@ class FetchedRecords:
             part.partition == state.partition and part.jumps == state.jumps for part in self._parts
         )
 
+    def readable_bytes(self) -> int:
+        """The size of what could be given now: a paused partition's answers hold up no other."""
+        found = 0
+        for part in self._parts:
+            state = self._subscription.get(part.partition)
+            if state is not None and state.jumps == part.jumps and state.fetchable:
+                found += part.size_bytes
+        return found
+
     def take(self, limit: int) -> list[ConsumerRecord]:
         """At most `limit` records, with positions moving behind them; none of paused partitions.
 
@@ -152,14 +159,14 @@ class FetchedRecords:
                 part = self._parts[0]
                 state = self._subscription.get(part.partition)
                 if state is None or state.jumps != part.jumps:
-                    self._drop_first()
+                    self._parts.popleft()
                 elif not state.fetchable:
                     held.append(self._parts.popleft())
                 else:
                     try:
                         more = part.take(state, limit - len(records), records)
                     except KafkaError as error:
-                        self._drop_first()
+                        self._parts.popleft()
                         # What was fetched ahead, or is on its way, would leave a hole.
                         state.jump(state.position, state.leader_epoch)
                         if not records:
@@ -167,7 +174,7 @@ class FetchedRecords:
                         self._broken = _Broken(state, state.jumps, error)
                         break
                     if not more:
-                        self._drop_first()
+                        self._parts.popleft()
         finally:
             self._parts.extendleft(reversed(held))
         return records
@@ -183,6 +190,3 @@ class FetchedRecords:
         elif state.fetchable:
             self._broken = None
             raise found.error
-
-    def _drop_first(self) -> None:
-        self.size_bytes -= self._parts.popleft().size_bytes

@@ -61,7 +61,9 @@ class Fetcher:
 
     def pump(self) -> None:
         """Start a fetch at every leader that has none under way and something to fetch."""
-        if self._failure is not None or self.records.size_bytes > self._config.fetch_max_bytes:
+        if self._failure is not None:
+            return
+        if self.records.readable_bytes() > self._config.fetch_max_bytes:
             return
         wanted: dict[int, list[tuple[Assigned, int]]] = {}
         for state in self._subscription.assigned():

@@ -278,6 +278,28 @@ async def test_a_paused_partition_gives_nothing(
         assert [record.partition for record in await read(consumer, 1)] == [0]
 
 
+async def test_what_a_paused_partition_has_waiting_holds_up_no_other(
+    bootstrap: str, topic: str
+) -> None:
+    """It counted as much as what the application was about to take."""
+    one, two = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    async with Producer(bootstrap, linger_ms=1000) as producer:
+        for _ in range(10):
+            await producer.send(topic, b"x" * 100, partition=0)
+        await producer.flush()
+        await (await producer.send(topic, b"v", partition=1))
+    settings: dict[str, Any] = {"fetch_max_bytes": 500, "auto_offset_reset": "earliest"}
+    async with Consumer(bootstrap, **settings) as consumer:
+        await consumer.assign([one])
+        given = await consumer.poll(DEADLINE_S * 1000, max_records=1)
+        assert [record.partition for record in given] == [0]
+        consumer.pause(one)
+        await consumer.assign([one, two])
+        assert [record.partition for record in await read(consumer, 1)] == [1]
+        consumer.resume(one)
+        assert len(await read(consumer, 9)) == 9
+
+
 async def test_a_position_out_of_range_is_reset_or_told(
     bootstrap: str, producer: Producer, topic: str
 ) -> None:

@@ -58,7 +58,7 @@ def test_every_record_once_whatever_the_size_of_a_poll(sizes: list[int], limit: 
         seen += [record.offset for record in records]
         assert subscription[ONE].position == seen[-1] + 1
     assert seen == list(range(base))
-    assert fetched.size_bytes == 0
+    assert fetched.readable_bytes() == 0
 
 
 def test_answers_for_a_position_that_was_left_are_dropped() -> None:
@@ -76,7 +76,9 @@ def test_paused_partitions_keep_what_was_fetched_until_resumed() -> None:
     subscription, fetched = consumer(ONE, TWO)
     fetched.add(answer(subscription, ONE, 0, batch(0, 1)))
     fetched.add(answer(subscription, TWO, 0, batch(0, 1)))
+    both = fetched.readable_bytes()
     subscription[ONE].paused = True
+    assert fetched.readable_bytes() == both / 2
     assert [record.partition for record in fetched.take(10)] == [1]
     assert fetched.count(subscription[ONE]) == 1
     subscription[ONE].paused = False
@@ -88,7 +90,7 @@ def test_revoked_partitions_give_nothing_any_more() -> None:
     fetched.add(answer(subscription, ONE, 0, batch(0, 1)))
     subscription.set_partitions([TWO])
     assert fetched.take(10) == []
-    assert fetched.size_bytes == 0
+    assert fetched.readable_bytes() == 0
 
 
 def test_a_broken_batch_is_told_after_the_good_ones_were_given() -> None:
@@ -123,7 +125,7 @@ def test_nothing_behind_a_broken_batch_is_given_whatever_was_fetched_ahead() -> 
     subscription[ONE].jump(4)
     fetched.add(answer(subscription, ONE, 4, batch(4, 2)))
     assert [record.offset for record in fetched.take(10)] == [4, 5]
-    assert fetched.size_bytes == 0
+    assert fetched.readable_bytes() == 0
 
 
 def test_a_broken_batch_is_told_at_the_next_poll_whatever_others_have_to_give() -> None:
