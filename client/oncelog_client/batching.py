@@ -7,18 +7,14 @@ hole: a new epoch would have it written twice. Time is an argument; sockets are 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Generic, TypeVar
 
 from oncelog_protocol.errors import RETRIABLE, ErrorCode
 from oncelog_protocol.records.batch import HEADER_SIZE, add_to_sequence
-from oncelog_protocol.records.compression import Compression
 from oncelog_protocol.records.record import EncodedRecords, NewRecord
 
-from .backoff import Backoff
 from .batch import (
     NO_IDENTITY,
     Batch,
@@ -26,6 +22,7 @@ from .batch import (
     ProducerIdentity,
     record_size,
 )
+from .partition_queue import BatchingConfig, PartitionQueue
 from .values import TopicPartition
 
 T = TypeVar("T")
@@ -38,23 +35,6 @@ _SEQUENCE_ERRORS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchingConfig:
-    """The producer's settings that matter here, in ms and bytes."""
-
-    batch_size: int = 16_384
-    linger_ms: float = 5
-    buffer_memory: int = 33_554_432
-    delivery_timeout_ms: float = 120_000
-    retries: int = (1 << 31) - 1
-    backoff: Backoff = field(default_factory=lambda: Backoff(100, 1_000))
-    max_in_flight: int = 5
-    compression: Compression = Compression.NONE
-    compression_level: int | None = None
-    idempotent: bool = True
-    transactional: bool = False
-
-
 class Fate(Enum):
     """What became of a batch that came back with an error."""
 
@@ -63,53 +43,6 @@ class Fate(Enum):
     FAILED = "failed"
     # It had been given up before, and its tickets know.
     FORGOTTEN = "forgotten"
-
-
-class _Queue(Generic[T]):
-    """The batches of one partition: `sent` in order of their sequences, then `waiting`."""
-
-    __slots__ = ("identity", "in_doubt", "known_producer", "next_sequence", "sent", "waiting")
-
-    def __init__(self) -> None:
-        self.waiting: deque[Batch[T]] = deque()
-        self.sent: list[Batch[T]] = []
-        self.identity: ProducerIdentity = NO_IDENTITY
-        self.next_sequence = 0
-        # The producer id whose batches the partition has.
-        self.known_producer = NO_IDENTITY.producer_id
-        # A batch was lost or refused: the sequence has a hole, only a new epoch mends it.
-        self.in_doubt = False
-
-    @property
-    def has_in_flight(self) -> bool:
-        return any(batch.state is BatchState.IN_FLIGHT for batch in self.sent)
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether none of what was sent can be in the log: what follows one that is not there is
-        not either."""
-        return not self.has_in_flight and not (self.sent and self.sent[0].maybe_written)
-
-    def next_batch(self, config: BatchingConfig, identity: ProducerIdentity) -> Batch[T] | None:
-        """The only batch that may leave next, whether or not its time has come; None for none."""
-        if any(batch.state is BatchState.RETRY for batch in self.sent):
-            first = self.sent[0]
-            held = self.in_doubt and (config.transactional or not first.maybe_written)
-            return None if held or first.state is not BatchState.RETRY else first
-        if not self.waiting or len(self.sent) >= config.max_in_flight or self.in_doubt:
-            return None
-        if config.idempotent and self.sent and self.sent[0].attempts > 1:
-            # A leader knows a copy by its last five batches: with more behind it, it may be unknown.
-            return None
-        if config.idempotent and (
-            identity == NO_IDENTITY or (self.sent and self.identity != identity)
-        ):
-            return None
-        if config.idempotent and self.sent and self.known_producer != identity.producer_id:
-            # A leader that has no batch of this producer takes any sequence for a beginning: if the
-            # first one were refused (no leader yet), the second would overtake it for good.
-            return None
-        return self.waiting[0]
 
 
 class Accumulator(Generic[T]):
@@ -124,7 +57,9 @@ class Accumulator(Generic[T]):
         # While a transaction is being aborted nothing is sent again.
         self.aborting = False
         self.last_serial = 0
-        self._queues: dict[TopicPartition, _Queue[T]] = {}
+        # What could not be encoded and is given up, for the caller to tell its tickets.
+        self.unsendable: list[tuple[Batch[T], Exception]] = []
+        self._queues: dict[TopicPartition, PartitionQueue[T]] = {}
         self._doubtful: set[TopicPartition] = set()
         self._turn = 0
 
@@ -166,13 +101,15 @@ class Accumulator(Generic[T]):
         batch.state = BatchState.FULL
         self.buffered_bytes += len(records.body)
 
-    def _queue(self, partition: TopicPartition) -> _Queue[T]:
+    def _queue(self, partition: TopicPartition) -> PartitionQueue[T]:
         queue = self._queues.get(partition)
         if queue is None:
-            queue = self._queues[partition] = _Queue()
+            queue = self._queues[partition] = PartitionQueue()
         return queue
 
-    def _new_batch(self, queue: _Queue[T], partition: TopicPartition, now_ms: float) -> Batch[T]:
+    def _new_batch(
+        self, queue: PartitionQueue[T], partition: TopicPartition, now_ms: float
+    ) -> Batch[T]:
         self.last_serial += 1
         batch: Batch[T] = Batch(partition, self.last_serial, now_ms)
         queue.waiting.append(batch)
@@ -214,7 +151,8 @@ class Accumulator(Generic[T]):
         self, partitions: Iterable[TopicPartition], now_ms: float, max_bytes: int
     ) -> list[Batch[T]]:
         """At most one batch of each partition whose time has come, encoded, up to `max_bytes` (but
-        at least one). Each call begins one partition further on, so that none starves."""
+        at least one). Each call begins one partition further on, so that none starves. What cannot
+        be encoded goes to `unsendable`."""
         keys = list(partitions)
         if not keys:
             return []
@@ -229,27 +167,34 @@ class Accumulator(Generic[T]):
             batch = queue.next_batch(self.config, self.identity)
             if batch is None or (drained and size + batch.size_bytes > max_bytes):
                 continue
-            self._launch(queue, batch)
+            try:
+                self._launch(queue, batch)
+            except Exception as error:
+                self._finish(batch, lost=True)
+                self.unsendable.append((batch, error))
+                continue
             drained.append(batch)
             size += len(batch.wire)
         return drained
 
-    def _launch(self, queue: _Queue[T], batch: Batch[T]) -> None:
-        if batch.state is not BatchState.RETRY:
+    def _launch(self, queue: PartitionQueue[T], batch: Batch[T]) -> None:
+        config = self.config
+        is_new = batch.state is not BatchState.RETRY
+        if is_new and config.idempotent:
+            if queue.identity != self.identity:
+                queue.identity, queue.next_sequence = self.identity, 0
+            batch.number(queue.identity, queue.next_sequence)
+        # Before anything moves: this may fail.
+        batch.encode(
+            config.compression, config.compression_level, transactional=config.transactional
+        )
+        if is_new:
             queue.waiting.popleft()
-            if self.config.idempotent:
-                if queue.identity != self.identity:
-                    queue.identity, queue.next_sequence = self.identity, 0
-                batch.number(queue.identity, queue.next_sequence)
-                queue.next_sequence = add_to_sequence(queue.next_sequence, batch.count)
+            queue.next_sequence = add_to_sequence(queue.next_sequence, batch.count)
             queue.sent.append(batch)
         batch.state = BatchState.IN_FLIGHT
         batch.attempts += 1
         batch.maybe_written = True
-        config = self.config
-        batch.encode(
-            config.compression, config.compression_level, transactional=config.transactional
-        )
 
     # -- coming back
 
@@ -287,7 +232,9 @@ class Accumulator(Generic[T]):
         self._finish(batch, lost=True)
         return Fate.FAILED
 
-    def _may_retry(self, queue: _Queue[T], batch: Batch[T], code: ErrorCode, now_ms: float) -> bool:
+    def _may_retry(
+        self, queue: PartitionQueue[T], batch: Batch[T], code: ErrorCode, now_ms: float
+    ) -> bool:
         config = self.config
         if self.aborting or now_ms >= batch.created_ms + config.delivery_timeout_ms:
             return False
@@ -338,7 +285,7 @@ class Accumulator(Generic[T]):
             if self.identity != NO_IDENTITY:
                 self._renumber(partition, queue)
 
-    def _renumber(self, partition: TopicPartition, queue: _Queue[T]) -> None:
+    def _renumber(self, partition: TopicPartition, queue: PartitionQueue[T]) -> None:
         queue.identity, queue.next_sequence = self.identity, 0
         if queue.in_doubt:
             queue.in_doubt, queue.known_producer = False, NO_IDENTITY.producer_id
@@ -362,6 +309,13 @@ class Accumulator(Generic[T]):
     def drop_unsent(self) -> list[Batch[T]]:
         """Give up all that is not in flight, for an abort or a close without waiting."""
         dropped = [batch for batch in self.batches() if batch.state is not BatchState.IN_FLIGHT]
+        for batch in dropped:
+            self._finish(batch, lost=True)
+        return dropped
+
+    def drop_all(self) -> list[Batch[T]]:
+        """Give up what is in flight as well: nobody will ask again."""
+        dropped = [*self.batches()]
         for batch in dropped:
             self._finish(batch, lost=True)
         return dropped

@@ -9,11 +9,11 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self, Unpack
 
-from oncelog_protocol.records.record import EncodedRecords, NewRecord
+from oncelog_protocol.records.record import EncodedRecords
 
 from .backoff import Backoff
 from .batch import record_size
-from .batching import Accumulator, BatchingConfig
+from .batching import Accumulator
 from .clock import monotonic_ms, wall_ms
 from .cluster import Cluster
 from .config import ProducerConfig, ProducerSettings, producer_config
@@ -24,6 +24,9 @@ from .errors import (
     KafkaError,
     RecordTooLargeError,
 )
+from .metadata import TopicInfo
+from .new_records import new_record, partition_number, topic_name
+from .partition_queue import BatchingConfig
 from .partitioner import Partitioner
 from .sender import Sender, Ticket
 from .transaction_session import TransactionSession
@@ -72,6 +75,7 @@ class Producer(Transactional):
         self._cluster.on_metadata.append(self._sender.wake)
         await self._cluster.start()
         self._running = self._cluster.spawn(self._sender.run())
+        self._running.add_done_callback(self._sender.ended)
 
     async def close(self, timeout_ms: float | None = None) -> None:
         """Abort an open transaction unless it is prepared, send what is buffered, disconnect; all
@@ -109,6 +113,8 @@ class Producer(Transactional):
     def _open(self) -> Sender:
         if self._sender is None:
             raise ClosedError("the producer is not open")
+        if self._sender.failure is not None:
+            raise self._sender.failure
         return self._sender
 
     # -- records
@@ -127,22 +133,22 @@ class Producer(Transactional):
 
         Waits, for at most `max_block_ms`, only for metadata of a new topic or room in
         `buffer_memory`. Raises BufferExhaustedError, RecordTooLargeError, the topic's error, or the
-        transaction's error when it can only be aborted.
+        transaction's error when it can only be aborted; TypeError or ValueError for what no record
+        can hold.
         """
         sender = self._open()
         if self._core is not None:
             self._core.check_sendable()
         info = self._cluster.metadata.topics.get(topic)
         if info is None or not info.usable:
-            info = await self._cluster.topic(topic, self.config.max_block_ms)
-        chosen = partition
-        if chosen is None:
+            info = await self._topic(topic)
+        created_ms = wall_ms() if timestamp_ms is None else timestamp_ms
+        record = new_record(created_ms, key, value, headers)
+        if partition is None:
+            key = None if key is None else bytes(key)
             chosen = self._partitioner.partition(topic, key, len(info.partitions))
-        elif not 0 <= chosen < len(info.partitions):
-            raise KafkaError(f"{topic} has no partition {chosen}")
-        record = NewRecord(
-            wall_ms() if timestamp_ms is None else timestamp_ms, key, value, tuple(headers)
-        )
+        else:
+            chosen = _checked(topic, partition, info)
         size = record_size(record)
         if size > self.config.max_request_size or size > self.config.buffer_memory:
             raise RecordTooLargeError(f"a record of {size} bytes, see max_request_size")
@@ -186,9 +192,8 @@ class Producer(Transactional):
         topic, number = partition
         info = self._cluster.metadata.topics.get(topic)
         if info is None or not info.usable:
-            info = await self._cluster.topic(topic, self.config.max_block_ms)
-        if not 0 <= number < len(info.partitions):
-            raise KafkaError(f"{topic} has no partition {number}")
+            info = await self._topic(topic)
+        _checked(topic, number, info)
         size = len(records.body)
         if size > self.config.max_request_size or size > self.config.buffer_memory:
             raise RecordTooLargeError(
@@ -247,7 +252,11 @@ class Producer(Transactional):
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic. Raises the topic's error, or TimedOutError."""
         self._open()
-        return list((await self._cluster.topic(topic, self.config.max_block_ms)).partitions)
+        return list((await self._topic(topic)).partitions)
+
+    async def _topic(self, name: str) -> TopicInfo:
+        # Every later refresh would ask for it again, so that it has to be one.
+        return await self._cluster.topic(topic_name(name), self.config.max_block_ms)
 
     def _add_partitions(self) -> None:
         if self._adding is None and self._session is not None:
@@ -262,6 +271,12 @@ class Producer(Transactional):
         if self._core is not None and self._core.error is not None:
             sender.fail_all(self._core.error)
         sender.wake()
+
+
+def _checked(topic: str, partition: int, info: TopicInfo) -> int:
+    if not 0 <= partition_number(partition) < len(info.partitions):
+        raise KafkaError(f"{topic} has no partition {partition}")
+    return partition
 
 
 def _batching(config: ProducerConfig) -> BatchingConfig:

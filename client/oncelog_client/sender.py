@@ -33,6 +33,7 @@ from .cluster import Cluster
 from .config import ProducerConfig
 from .connection import ANY_VERSION, Connection
 from .errors import (
+    FatalError,
     KafkaError,
     RetriableError,
     StaleLeaderError,
@@ -68,6 +69,8 @@ class Sender:
         self._in_flight: dict[int, int] = {}
         self._awake = asyncio.Event()
         self._progress: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Why nothing will ever be sent again.
+        self.failure: FatalError | None = None
         # Adds partitions to the transaction, where that is the client's business (before KIP-890).
         self.add_partitions: Callable[[], None] = lambda: None
 
@@ -101,6 +104,17 @@ class Sender:
                     await self._awake.wait()
             except TimeoutError:
                 pass
+
+    def ended(self, work: asyncio.Task[None]) -> None:
+        """`run` has ended. Unless it was cancelled that is a defect: all there is fails with it."""
+        cause = None if work.cancelled() else work.exception()
+        if cause is None:
+            return
+        self.failure = FatalError(f"the producer cannot send any more: {cause!r}")
+        self.failure.__cause__ = cause
+        if self._transaction is not None:
+            self._transaction.fail_fatal(self.failure)
+        self.fail_all(self.failure, in_flight=True)
 
     # -- identity
 
@@ -160,13 +174,22 @@ class Sender:
             if connection is None or not connection.writable:
                 return
             batches = self._accumulator.drain(partitions, now_ms, self._config.max_request_size)
-            if not batches:
+            if batches:
+                self._send(leader, connection, batches)
+            elif not self._accumulator.unsendable:
                 return
-            self._send(leader, connection, batches)
+            self._fail_unsendable()
 
     def _is_due(self, partition: TopicPartition, now_ms: float) -> bool:
         ready_at_ms = self._accumulator.ready_at_ms(partition, now_ms)
         return ready_at_ms is not None and ready_at_ms <= now_ms
+
+    def _fail_unsendable(self) -> None:
+        unsendable, self._accumulator.unsendable = self._accumulator.unsendable, []
+        for batch, cause in unsendable:
+            error = KafkaError(f"{batch.partition}: cannot be encoded: {cause!r}")
+            error.__cause__ = cause
+            self._fail(batch, error)
 
     def _send(self, leader: int, connection: Connection, batches: list[Batch[Ticket]]) -> None:
         request = self._request(batches)
@@ -304,9 +327,10 @@ class Sender:
                     ticket.exception()
         self.tell_progress()
 
-    def fail_all(self, error: KafkaError) -> None:
-        """Give up all that is not in flight."""
-        for batch in self._accumulator.drop_unsent():
+    def fail_all(self, error: KafkaError, *, in_flight: bool = False) -> None:
+        """Give up all that is not in flight, or that as well."""
+        accumulator = self._accumulator
+        for batch in accumulator.drop_all() if in_flight else accumulator.drop_unsent():
             self.fail_tickets(batch, error)
 
 

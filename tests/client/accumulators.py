@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from oncelog_client.backoff import Backoff
 from oncelog_client.batch import ProducerIdentity
-from oncelog_client.batching import Accumulator, BatchingConfig
+from oncelog_client.batching import Accumulator
+from oncelog_client.partition_queue import BatchingConfig
 from oncelog_client.values import TopicPartition
 
 TP = TopicPartition("t", 0)

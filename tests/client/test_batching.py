@@ -346,6 +346,17 @@ def test_one_found_too_large_behind_an_expired_one_begins_the_new_epoch_in_halve
         acc.succeeded(half)
 
 
+def test_what_cannot_be_encoded_is_given_up_and_takes_no_sequence() -> None:
+    acc = known(accumulator())
+    acc.append_encoded(TP, EncodedRecords(b"", 1, 1 << 70, 1 << 70), 9, 0)
+    fill(acc, 1, tp=OTHER)
+    assert [batch.partition for batch in drain(acc)] == [OTHER]
+    assert [batch.tickets for batch, _ in acc.unsendable] == [[9]]
+    fill(acc, 1)
+    (following,) = drain(acc)
+    assert (following.identity, following.base_sequence) == (IDENTITY, 1)
+
+
 def test_memory_is_given_back() -> None:
     size = record_size(record(200))
     acc = accumulator(buffer_memory=2 * size)

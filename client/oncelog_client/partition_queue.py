@@ -1,0 +1,78 @@
+"""The batches of one partition on their way, and which of them may leave next (KIP-98, KIP-360)."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from oncelog_protocol.records.compression import Compression
+
+from .backoff import Backoff
+from .batch import NO_IDENTITY, Batch, BatchState, ProducerIdentity
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchingConfig:
+    """The producer's settings that matter here, in ms and bytes."""
+
+    batch_size: int = 16_384
+    linger_ms: float = 5
+    buffer_memory: int = 33_554_432
+    delivery_timeout_ms: float = 120_000
+    retries: int = (1 << 31) - 1
+    backoff: Backoff = field(default_factory=lambda: Backoff(100, 1_000))
+    max_in_flight: int = 5
+    compression: Compression = Compression.NONE
+    compression_level: int | None = None
+    idempotent: bool = True
+    transactional: bool = False
+
+
+class PartitionQueue(Generic[T]):
+    """The batches of one partition: `sent` in order of their sequences, then `waiting`."""
+
+    __slots__ = ("identity", "in_doubt", "known_producer", "next_sequence", "sent", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[Batch[T]] = deque()
+        self.sent: list[Batch[T]] = []
+        self.identity: ProducerIdentity = NO_IDENTITY
+        self.next_sequence = 0
+        # The producer id whose batches the partition has.
+        self.known_producer = NO_IDENTITY.producer_id
+        # A batch was lost or refused: the sequence has a hole, only a new epoch mends it.
+        self.in_doubt = False
+
+    @property
+    def has_in_flight(self) -> bool:
+        return any(batch.state is BatchState.IN_FLIGHT for batch in self.sent)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether none of what was sent can be in the log: what follows one that is not there is
+        not either."""
+        return not self.has_in_flight and not (self.sent and self.sent[0].maybe_written)
+
+    def next_batch(self, config: BatchingConfig, identity: ProducerIdentity) -> Batch[T] | None:
+        """The only batch that may leave next, whether or not its time has come; None for none."""
+        if any(batch.state is BatchState.RETRY for batch in self.sent):
+            first = self.sent[0]
+            held = self.in_doubt and (config.transactional or not first.maybe_written)
+            return None if held or first.state is not BatchState.RETRY else first
+        if not self.waiting or len(self.sent) >= config.max_in_flight or self.in_doubt:
+            return None
+        if config.idempotent and self.sent and self.sent[0].attempts > 1:
+            # A leader knows a copy by its last five batches: behind more it would be written again.
+            return None
+        if config.idempotent and (
+            identity == NO_IDENTITY or (self.sent and self.identity != identity)
+        ):
+            return None
+        if config.idempotent and self.sent and self.known_producer != identity.producer_id:
+            # A leader that has no batch of this producer takes any sequence for a beginning: if the
+            # first one were refused (no leader yet), the second would overtake it for good.
+            return None
+        return self.waiting[0]
