@@ -169,7 +169,7 @@ class LogCleaner:
         return self._clock.now_ms()
 
     def passed(self, partition: Partition, done: Done | None) -> None:
-        """A pass has ended; None: its log is not to be cleaned any more."""
+        """A pass has ended; None: early, as its log changed: it is no cleaner than it was."""
         self._pass = None
         self._hurried.discard(partition.topic_partition)
         if done is not None:
@@ -291,8 +291,10 @@ class Pass:
             else:
                 self._swapped(None)  # the next event ends the pass
         except SegmentsGone:
-            self._replacement.abandon()
-            self._swapped(None)
+            # What is stale in these segments is still there: the log is not clean up to anywhere
+            # new, and later segments must keep the tombstones that hide it.
+            self.cancel()
+            self._cleaner.passed(self._partition, None)
         except StorageError as refused:
             self.on_failure(refused)
 

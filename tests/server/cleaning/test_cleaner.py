@@ -20,7 +20,7 @@ from oncelog_server.log.config import COMPACT, DELETE
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.settings.model import Settings
-from oncelog_server.storage.layout import CLEANER_CHECKPOINT
+from oncelog_server.storage.layout import CLEANED_SUFFIX, CLEANER_CHECKPOINT
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.coordination.world import A0, A1, B0, OFFSETS, TXN_LOG, World, value_of
 
@@ -221,6 +221,64 @@ def test_what_happens_to_a_log_meanwhile_ends_its_pass_and_no_other(after: int) 
         if event != "stop":
             assert size(other) < 3_000
             assert A1 in cleaning.checkpoint()
+
+
+def values_of(one: Partition, key: bytes) -> list[bytes | None]:
+    found = []
+    for segment in one.log.segments:
+        data = segment.log.read(0, segment.size)
+        for position, _ in split_batches(data):
+            records = read_records(data, position, max_bytes=1 << 20)
+            found += [record.value for record in records if record.key == key]
+    return found
+
+
+@pytest.mark.parametrize("delete_retention_ms", [0, 10_000])
+@pytest.mark.parametrize("policy", [{COMPACT}, {COMPACT, DELETE}])
+def test_a_deleted_key_stays_deleted_when_retention_is_faster_than_a_pass(
+    policy: set[str], delete_retention_ms: int
+) -> None:
+    """Segments that could not be replaced keep what is stale in them: the log is no cleaner, and
+    what hides it stays."""
+    cleaning = Cleaning()
+    world = cleaning.world
+    one = cleaning.compact(A0)
+
+    def put(value: bytes | None) -> None:
+        record = NewRecord(world.wall(), b"deleted", value)
+        one.append(build_batch([record]), now_ms=world.wall())
+
+    write(one, 40)
+    stale_at = one.log.log_end_offset
+    put(b"stale")
+    write(one, 200, keys=150)
+    put(None)
+    write(one, 40)
+    one.log.roll(world.wall())
+    one.log.reconfigure(
+        replace(
+            one.log.config, cleanup_policy=frozenset(policy), segment_bytes=6_000,
+            delete_retention_ms=delete_retention_ms,
+        )
+    )  # fmt: skip
+    for _ in range(2):
+        while one.log.segments[0].log.path + CLEANED_SUFFIX not in world.files.nodes:
+            world.files.settle()
+            world.timers.run_next(world.now() + BACKOFF_MS)
+            world.timers.run_soon()
+        assert one.log.segments[1].end_offset < stale_at
+        one.log.delete_records_before(one.log.segments[1].base_offset, world.wall())
+        world.files.settle()
+        world.timers.advance(20_000)
+    cleaning.run(20_000)
+    write(one, 40)
+    one.log.roll(world.wall())
+    one.log.reconfigure(replace(one.log.config, min_cleanable_dirty_ratio=0.0))
+    cleaning.run(20_000)
+    assert cleaning.checkpoint() == {A0: one.log.active.base_offset}
+    assert b"stale" not in values_of(one, b"deleted"), "the deleted key is back"
+    assert cleaning.cleaner.uncleanable_count == 0
+    assert not [name for name in world.files.nodes if name.endswith((".cleaned", ".swap"))]
 
 
 def test_a_new_topic_of_a_deleted_ones_name_starts_uncleaned() -> None:
