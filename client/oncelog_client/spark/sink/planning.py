@@ -265,7 +265,9 @@ def _taken_over(state: Planning, number: int | None) -> Next:
 
 
 def _lost(state: Planning, answer: MemberGone) -> Next:
-    lost = decided_member_lost(state.intent.sink_id, answer.member, answer.detail)
+    assert state.stored is not None
+    batch = state.stored.last_batch
+    lost = decided_member_lost(state.intent.sink_id, batch, answer.member, answer.detail)
     return state, Raised(lost)
 
 

@@ -236,8 +236,9 @@ class RecordCommit:
         if not _two_phase[self._setup]:
             _log.warning(
                 "sink %s: the broker has no two-phase commit (KIP-939). If it or the driver is away"
-                " for longer than kafka.transaction.timeout.ms=%d just after a batch was decided,"
-                " rows of that batch are lost, and the query fails with DECIDED_MEMBER_LOST",
+                " just after a batch was decided, until kafka.transaction.timeout.ms=%d is over,"
+                " counted from the first row of a task, then rows of that batch are lost, and the"
+                " query fails with DECIDED_MEMBER_LOST",
                 self._sink_id,
                 self._timeout_ms,
             )
@@ -275,7 +276,8 @@ class RecordCommit:
                 case DecidedMemberLost(member, detail):
                     if isinstance(asked, RollForward):
                         return MemberGone(member, detail)
-                    lost = decided_member_lost(self._sink_id, member, detail)
+                    batch = f"batch {asked.batch_id}"
+                    lost = decided_member_lost(self._sink_id, batch, member, detail)
                     raise SinkError(lost.message, Reason.DECIDED_MEMBER_LOST)
                 case Outdated() if state.is_decided and isinstance(asked, Decide):
                     raise SinkError(

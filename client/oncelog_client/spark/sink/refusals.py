@@ -161,11 +161,14 @@ def timed_out(timeout_ms: int, duration_ms: int | None = None) -> str:
     )
 
 
-def decided_member_lost(sink_id: str, member: str, detail: str) -> Refusal:
+def decided_member_lost(sink_id: str, batch: str, member: str, detail: str) -> Refusal:
     return Refusal(
         Reason.DECIDED_MEMBER_LOST,
-        f"sink {sink_id} has lost rows: transaction {member} was decided to be committed, and the"
-        f" broker has aborted it ({detail})",
+        f"{batch} of sink {sink_id} has lost rows (DECIDED_MEMBER_LOST): it was decided, and the"
+        f" broker has aborted transaction {member} of it ({detail}). Its other rows are there. The"
+        " query does not go on by itself: started with another sinkId and the same checkpoint it"
+        " writes the whole batch again, so that those rows are there twice; for another way see"
+        ' "The hole of record" in docs/spark.md',
     )
 
 

@@ -1,0 +1,94 @@
+"""A transaction that was decided, and that the broker has aborted: what the query says, and the
+ways on that docs/spark.md has for an operator ("The hole of `record`")."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from oncelog_client import Admin
+from oncelog_client.spark.sink.messages import TaskMessage
+from oncelog_client.spark.sink.record_log import STATE_PARTITION
+from oncelog_client.spark.sink.refusals import Reason, SinkError
+from tests.spark.record_commit.forked import Killed
+from tests.spark.record_commit.query import Query, expected
+from tests.spark.topics import Row, Topics
+
+
+def lose(query: Query, batch_id: int, *, partition: int) -> str:
+    """A batch whose driver died right after its decision, and of which the broker then aborts one
+    transaction, as a time-out does."""
+    messages = query.write(query.plan(), batch_id)
+    query.fail_points.kill("commit.decide.after")
+    with pytest.raises(Killed):
+        query.commit(messages, batch_id)
+    return abort(query, messages[partition])
+
+
+def abort(query: Query, message: TaskMessage) -> str:
+    """The transaction of a task; its id."""
+    assert message.member is not None
+    lost = message.member.transactional_id
+
+    async def fence() -> None:
+        async with Admin(query.bootstrap) as admin:
+            await admin.fence_producers([lost])
+
+    asyncio.run(fence())
+    return lost
+
+
+def refusal(query: Query) -> SinkError:
+    with pytest.raises(SinkError) as refused:
+        query.plan()
+    return refused.value
+
+
+def rows_of(batch_id: int, partition: int) -> list[bytes]:
+    return [one for one in expected(batch_id) if one.startswith(b"%d/%d/" % (batch_id, partition))]
+
+
+def written(query: Query) -> Counter[bytes | None]:
+    return Counter(Topics(query.bootstrap).values(query.topic))
+
+
+def test_the_query_names_the_batch_and_the_transaction_and_what_to_do(query: Query) -> None:
+    query.run([0])
+    lost = lose(query, 1, partition=1)
+    for _ in range(2):
+        found = refusal(query)
+        assert found.reason is Reason.DECIDED_MEMBER_LOST
+        assert "DECIDED_MEMBER_LOST" in found.message
+        assert f"batch 1 of sink {query.sink_id} has lost rows" in found.message
+        assert f"transaction {lost}" in found.message
+        assert "another sinkId" in found.message
+
+
+def test_under_another_sink_id_the_whole_batch_is_written_again(query: Query) -> None:
+    query.run([0])
+    lose(query, 1, partition=1)
+    refusal(query)
+    again = replace(query, sink_id=f"{query.sink_id}-2")
+    again.run([1, 2])
+    assert written(query) == Counter(expected(0, 1, 2)) + Counter(rows_of(1, partition=2))
+
+
+def test_with_a_record_by_hand_the_query_goes_on_without_the_rows(query: Query) -> None:
+    query.run([0])
+    lose(query, 1, partition=1)
+    refusal(query)
+    topics = Topics(query.bootstrap)
+    topic, partition = STATE_PARTITION
+    key = query.sink_id.encode()
+    newest = [one.value for one in topics.read(topic) if one.key == key][-1]
+    assert newest is not None
+    decided = json.loads(newest)["commit"]
+    del decided["members"]
+    by_hand = json.dumps({"format": 1, **decided}).encode()
+    topics.append(topic, [Row(by_hand, key, partition=partition)])
+    query.run([2])
+    assert written(query) == Counter(expected(0, 1, 2)) - Counter(rows_of(1, partition=1))
