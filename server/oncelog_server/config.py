@@ -14,7 +14,12 @@ from typing import Any
 import msgspec
 
 from oncelog_server.settings.accepted import ACCEPTED, ALIASES, GONE
-from oncelog_server.settings.listeners import InvalidListeners, listeners_of
+from oncelog_server.settings.listeners import (
+    InvalidConnectionLimits,
+    InvalidListeners,
+    connection_limits,
+    listeners_of,
+)
 from oncelog_server.settings.model import HONOURED, KNOWN, Settings
 from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.sources import (
@@ -142,6 +147,10 @@ def contradictions(settings: Settings) -> list[tuple[str, str]]:
         listeners_of(settings)
     except InvalidListeners as error:
         found.append((error.setting, str(error)))
+    try:
+        connection_limits(settings.max_connections_per_ip_overrides)
+    except InvalidConnectionLimits as error:
+        found.append(("max.connections.per.ip.overrides", str(error)))
     if settings.process_roles and "broker" not in settings.process_roles:
         found.append(("process.roles", "this process is a broker, and can be nothing else"))
     if settings.broker_id not in (-1, settings.node_id) and "node.id" in settings.given:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.cluster.image import NO_LEADER, TopicImage
+from oncelog_server.cluster.image import NO_LEADER, PartitionImage, TopicImage
 from oncelog_server.node import Node
 from oncelog_server.topic_partition import TopicPartition
 
@@ -24,6 +24,19 @@ class PartitionState(msgspec.Struct, frozen=True):
     offline_replicas: list[int]
 
 
+def leader_of(node: Node, topic: str, partition: PartitionImage) -> int:
+    """Who serves the partition; NO_LEADER if its broker is not there, or is this one and cannot use
+    its log."""
+    leader = partition.leader
+    if leader not in node.metadata.image.brokers:
+        return NO_LEADER
+    if leader == node.broker_id:
+        key = TopicPartition(topic, partition.partition)
+        if node.partitions.offline_reason(key) is not None:
+            return NO_LEADER
+    return leader
+
+
 def partition_states(node: Node, topic: TopicImage, first: int = 0) -> Iterator[PartitionState]:
     """The partitions from number `first` on. A replica is offline if its broker is, or if its log
     on this broker cannot be used."""
@@ -34,7 +47,7 @@ def partition_states(node: Node, topic: TopicImage, first: int = 0) -> Iterator[
             key = TopicPartition(topic.name, partition.partition)
             if node.partitions.offline_reason(key) is not None:
                 offline.append(node.broker_id)
-        leader = partition.leader if partition.leader not in offline else NO_LEADER
+        leader = leader_of(node, topic.name, partition)
         code = ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE
         yield PartitionState(
             code,

@@ -38,6 +38,10 @@ BACKLOG_BYTES: Final = 64 << 10
 # their turn: a read may hold 18,000 (H8).
 TURN_REQUESTS: Final = 64
 TURN_BYTES: Final = 1 << 20
+# A frame that has begun must go on within this time, and its bytes come this fast on average once
+# the time is over: one byte every few seconds holds its memory for ever (H6).
+FRAME_DEADLINE_MS: Final = 30_000
+FRAME_BYTES_PER_S: Final = 1 << 10
 # How many requests apart the bytes are counted.
 _COUNTED: Final = 8
 _HUNG_UP: Final = getattr(select, "POLLRDHUP", 0)
@@ -95,7 +99,9 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active_ms = 0
         # Whether anything was read since `last_active_ms` was set: a clock is not read for each.
         self.heard = False
-        self.frame_started_ms: int | None = None
+        self._frame_started_ms: int | None = None
+        # What `is_frame_late` saw the last time, and since when it has been so.
+        self._frame_seen = (0, 0)
 
     # --- life
 
@@ -170,6 +176,22 @@ class Connection(asyncio.BufferedProtocol):
     def held_bytes(self) -> int:
         return self._frames.held_bytes + self._backlog.waiting_bytes
 
+    def is_frame_late(self, now_ms: int) -> bool:
+        """Whether an unfinished request has waited too long for more of it; to be asked every few
+        seconds."""
+        started_ms = self._frame_started_ms
+        if started_ms is None:
+            return False
+        arrived = self._frames.arrived_bytes
+        seen, since_ms = self._frame_seen
+        if since_ms < started_ms:
+            since_ms = started_ms
+        elif arrived != seen:
+            since_ms = now_ms
+        self._frame_seen = arrived, since_ms
+        allowed_ms = FRAME_DEADLINE_MS + arrived * 1000 // FRAME_BYTES_PER_S
+        return now_ms - since_ms > FRAME_DEADLINE_MS or now_ms - started_ms > allowed_ms
+
     # --- in
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -186,15 +208,15 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._handle(self._frames.received(nbytes))
         if not (self._frames.is_within_frame and self._reading):
-            self.frame_started_ms = None
-        elif self.frame_started_ms is None:
-            self.frame_started_ms = self._server.monotonic_ms()
+            self._frame_started_ms = None
+        elif self._frame_started_ms is None:
+            self._frame_started_ms = self._server.monotonic_ms()
 
     def eof_received(self) -> bool:
         """What has arrived is served before the connection closes, as by Kafka: a producer with
         acks=0 closes behind requests for which it wants no answer."""
         self._ended = self._backlog.waiting_bytes > 0 and not self._draining
-        self.frame_started_ms = None
+        self._frame_started_ms = None
         return self._ended
 
     def _handle_alone(self, frame: memoryview) -> None:
@@ -297,14 +319,14 @@ class Connection(asyncio.BufferedProtocol):
     def _pause_reading(self) -> None:
         if self._reading and self._transport is not None:
             self._reading = False
-            self.frame_started_ms = None  # what is not read cannot be late
+            self._frame_started_ms = None  # what is not read cannot be late
             self._transport.pause_reading()
 
     def _resume_reading(self) -> None:
         if not self._reading and self._transport is not None and not self._transport.is_closing():
             self._reading = True
             if self._frames.is_within_frame:
-                self.frame_started_ms = self._server.monotonic_ms()
+                self._frame_started_ms = self._server.monotonic_ms()
             self._transport.resume_reading()
 
     # --- out

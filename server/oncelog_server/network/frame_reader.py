@@ -50,6 +50,11 @@ class FrameReader:
         return self._frame is not None or bool(self._head)
 
     @property
+    def arrived_bytes(self) -> int:
+        """Those of an incomplete frame that are here."""
+        return self._received if self._frame is not None else len(self._head)
+
+    @property
     def held_bytes(self) -> int:
         """Memory that an incomplete frame takes."""
         return len(self._frame) if self._frame is not None else 0

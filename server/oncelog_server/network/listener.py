@@ -19,14 +19,13 @@ from oncelog_server.network.frame_reader import SharedBuffer
 from oncelog_server.network.request_context import Peer
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
+from oncelog_server.settings.listeners import connection_limits
 
 if TYPE_CHECKING:
     from oncelog_server.config import Settings
 
 log = structlog.get_logger("oncelog.network")
 
-# A frame that has begun must be whole within this time, however slowly its bytes come (H6).
-FRAME_DEADLINE_MS: Final = 30_000
 SWEEP_MS: Final = 5_000
 
 
@@ -49,14 +48,10 @@ class Limits(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
-        overrides = {}
-        for entry in filter(None, settings.max_connections_per_ip_overrides.split(",")):
-            address, _, most = entry.rpartition(":")
-            overrides[address.strip()] = int(most)
         return cls(
             max_connections=settings.max_connections,
             max_connections_per_address=settings.max_connections_per_ip,
-            per_address_overrides=overrides,
+            per_address_overrides=connection_limits(settings.max_connections_per_ip_overrides),
             max_request_bytes=settings.socket_request_max_bytes,
             queued_max_request_bytes=settings.queued_max_request_bytes,
             max_idle_ms=settings.connections_max_idle_ms,
@@ -163,8 +158,7 @@ class Listener:
         held = 0
         for connection in list(self.connections):
             held += connection.held_bytes
-            started = connection.frame_started_ms
-            if started is not None and now_ms - started > FRAME_DEADLINE_MS:
+            if connection.is_frame_late(now_ms):
                 connection.close("a request was not complete in time")
             elif connection.heard:
                 connection.heard = False

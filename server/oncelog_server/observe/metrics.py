@@ -264,7 +264,7 @@ GLOBAL_PARTITIONS: Final = Metric(
 OFFLINE_PARTITIONS: Final = Metric(
     "kafka_controller_kafkacontroller_offlinepartitionscount",
     GAUGE,
-    "Partitions of the cluster without a leader.",
+    "Partitions of the cluster without a leader, or whose log this broker cannot use.",
 )
 ACTIVE_BROKERS: Final = Metric(
     "kafka_controller_kafkacontroller_activebrokercount",

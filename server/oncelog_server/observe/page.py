@@ -9,6 +9,7 @@ import msgspec
 
 from oncelog_protocol import __version__
 from oncelog_server.cluster.image import NO_LEADER
+from oncelog_server.handlers.partition_state import leader_of
 from oncelog_server.node import Node
 from oncelog_server.observe import metrics
 from oncelog_server.observe.coordinators import group_lines, transaction_lines
@@ -99,7 +100,8 @@ class Page(msgspec.Struct, frozen=True):
         partitions = leaderless = 0
         for topic in image.topics.values():
             partitions += len(topic.partitions)
-            leaderless += sum(one.leader == NO_LEADER for one in topic.partitions)
+            for one in topic.partitions:
+                leaderless += leader_of(self.node, topic.name, one) == NO_LEADER
             yield WORK
         yield from metrics.GLOBAL_PARTITIONS.only(partitions)
         yield from metrics.OFFLINE_PARTITIONS.only(leaderless)

@@ -43,6 +43,21 @@ class InvalidListeners(ValueError):
         self.setting = setting
 
 
+class InvalidConnectionLimits(ValueError):
+    """`max.connections.per.ip.overrides` that say nothing."""
+
+
+def connection_limits(overrides: str) -> dict[str, int]:
+    """address -> connections at most, from `address:count,...`. Raises InvalidConnectionLimits."""
+    limits: dict[str, int] = {}
+    for entry in filter(None, map(str.strip, overrides.split(","))):
+        address, _, most = (part.strip() for part in entry.rpartition(":"))
+        if not (address and most.isascii() and most.isdigit()):
+            raise InvalidConnectionLimits(f"{entry!r} is not an address and a count, as in ::1:50")
+        limits[address] = int(most)
+    return limits
+
+
 def listeners_of(settings: BrokerSettings) -> tuple[Listener, ...]:
     """The listeners to open, in their order. Raises InvalidListeners.
 

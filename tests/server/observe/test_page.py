@@ -8,10 +8,14 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
+from oncelog_server.cluster.image import NO_LEADER
+from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.fetching.sessions import FetchSessions
+from oncelog_server.handlers.partition_state import partition_states
 from oncelog_server.observe import metrics
 from oncelog_server.observe.exposition import slices
 from oncelog_server.observe.page import Page, ProcessFigures
+from oncelog_server.topic_partition import TopicPartition
 from tests.server.coordination.world import DATA, World
 from tests.server.handlers.nodes import StillClock, broker
 from tests.server.observe.scraping import scraped
@@ -85,3 +89,14 @@ async def test_a_scrape_changes_nothing(page: Page) -> None:
 
 async def test_the_slices_are_the_page(page: Page) -> None:
     assert b"".join(slices(page.lines())).decode() == "".join(page.lines())
+
+
+async def test_a_partition_this_broker_cannot_serve_counts_as_offline(page: Page) -> None:
+    """As Metadata shows it: without a leader."""
+    metadata = page.node.metadata
+    await metadata.create_topics([NewTopic("broken", partitions=3)])
+    assert scraped(page.lines()).value(metrics.OFFLINE_PARTITIONS.name) == 0
+    page.node.partitions.add_offline(TopicPartition("broken", 1), "corrupt")
+    assert scraped(page.lines()).value(metrics.OFFLINE_PARTITIONS.name) == 1
+    shown = [one.leader for one in partition_states(page.node, metadata.image.topics["broken"])]
+    assert shown == [page.node.broker_id, NO_LEADER, page.node.broker_id]

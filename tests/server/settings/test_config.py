@@ -222,6 +222,10 @@ def test_settings_that_kafka_4_forgot_are_ignored_aloud() -> None:
         "log.retention.hours=0",
         "group.min.session.timeout.ms=2000000",
         "queued.max.request.bytes=5",
+        "max.connections.per.ip.overrides=10.0.0.1:x",
+        "max.connections.per.ip.overrides=10.0.0.1:5,10.0.0.2",
+        "max.connections.per.ip.overrides=:5",
+        "max.connections.per.ip.overrides=::1:-5",
         "listener.name.internal.ssl.keystore.location=x",
     ],
 )

@@ -10,6 +10,7 @@ from oncelog_server.settings.listeners import (
     InvalidListeners,
     Listener,
     advertised_endpoints,
+    connection_limits,
     listeners_of,
 )
 
@@ -81,3 +82,8 @@ def test_listeners_that_cannot_be(settings: Settings, setting: str) -> None:
     with pytest.raises(InvalidListeners) as caught:
         listeners_of(settings)
     assert caught.value.setting == setting
+
+
+def test_connection_limits_of_single_addresses() -> None:
+    assert connection_limits("10.0.0.1:5, ::1 : 7, ,") == {"10.0.0.1": 5, "::1": 7}
+    assert connection_limits(" ") == {}
