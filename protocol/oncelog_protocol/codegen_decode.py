@@ -1,7 +1,8 @@
 """The decoder's half of the code generator. What is checked here is what keeps a broker alive:
 
-lengths before memory is taken, array counts against the bytes that are left, an element budget per
-message, tags in ascending order. All of it raises ProtocolError.
+lengths before memory is taken, those of strings against Kafka's limit, array counts against the
+bytes that are left, an element budget per message, tags in ascending order. All of it raises
+ProtocolError.
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ from typing import Any
 from oncelog_protocol.codegen import Source
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.schema import Field, Schema, minimal_size, schema_of
-from oncelog_protocol.types import Array, Default, FieldType, Nested, Primitive, string
+from oncelog_protocol.types import (
+    MAX_STRING,
+    Array,
+    Default,
+    FieldType,
+    Nested,
+    Primitive,
+    string,
+)
 from oncelog_protocol.varint import MAX_TAGS, continue_uvarint, skip_tags
 
 MAX_ELEMENTS = 1_000_000
@@ -66,18 +75,21 @@ class DecoderSource(Source):
             self.line(f"p += {_struct.calcsize('>' + format)}")
         self._pending.clear()
 
-    def _uvarint(self) -> str:
-        """Read a varint; its first byte belongs to the fields before it."""
+    def _uvarint(self, most: tuple[str, int] | None = None) -> str:
+        """Read a varint; its first byte belongs to the fields before it. `most`: what it is, and
+        how much it may be, which is more than one byte holds."""
         name = self._take("B")
         self._flush()
         with self.block(f"if {name} > 127:"):
             self.line(f"{name}, p = uvarint(b, p, {name})")
+            if most is not None:
+                self.line(f"if {name} > {most[1]}: raise fail({most[0]!r}, p)")
         return name
 
-    def _length(self, classic: str) -> tuple[str, str, str]:
+    def _length(self, classic: str, most: tuple[str, int] | None = None) -> tuple[str, str, str]:
         """Read a length: its name, the test for null, and the expression of the true length."""
         if self.flexible:
-            name = self._uvarint()
+            name = self._uvarint(most)
             return name, f"{name} == 0", f"{name} - 1"
         name = self._take(classic)
         self._flush()
@@ -97,7 +109,11 @@ class DecoderSource(Source):
         return self._struct(schema_of(kind))
 
     def _sized(self, kind: Primitive, name: str, nullable: bool) -> str:
-        _, null, length = self._length("h" if kind is string else "i")
+        if kind is string:
+            # int16 where it is not flexible: no more fits in.
+            _, null, length = self._length("h", ("length of " + name, MAX_STRING + 1))
+        else:
+            _, null, length = self._length("i")
         value, stop = self.fresh(), self.fresh("e")
         if nullable:
             self.line(f"if {null}: {value} = None")

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 import construct as c
 
 from oncelog_protocol.schema import Field, Schema, schema_of
-from oncelog_protocol.types import Array, Default, FieldType, Nested, Primitive, string
+from oncelog_protocol.types import (
+    MAX_STRING,
+    Array,
+    Default,
+    FieldType,
+    Nested,
+    Primitive,
+    string,
+)
 
 if TYPE_CHECKING:  # the stubs know type parameters that the library does not
     Construct = c.Construct[Any, Any]
@@ -54,7 +62,7 @@ class Sized(Construct):
         size = self.length._parsereport(stream, context, path)
         if size == -1 and self.nullable:
             return None
-        if size < 0:
+        if size < 0 or (self.kind is string and size > MAX_STRING):
             raise c.IntegerError(f"length {size}", path=path)
         return FROM_BYTES[self.kind.name](c.stream_read(stream, size, path))
 

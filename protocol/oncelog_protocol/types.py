@@ -15,6 +15,10 @@ NEVER: Final = 1 << 15
 
 ZERO_UUID: Final = bytes(16)
 
+MAX_STRING: Final = 0x7FFF
+"""Bytes of a string in UTF-8. In a flexible version nothing about its length says so: Kafka's own
+readers refuse a longer one, and elsewhere (in the keys of internal topics) it has no place."""
+
 INT32_MAX: Final = 0x7FFFFFFF
 INT64_MAX: Final = 0x7FFFFFFFFFFFFFFF
 

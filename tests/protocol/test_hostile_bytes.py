@@ -8,6 +8,7 @@ import time
 import tracemalloc
 from typing import Any
 
+import construct
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from oncelog_protocol.messages.describe_configs import DescribeConfigsRequest
 from oncelog_protocol.messages.describe_groups import DescribeGroupsRequest
 from oncelog_protocol.messages.fetch import FetchRequest
 from oncelog_protocol.messages.heartbeat import HeartbeatRequest
+from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from oncelog_protocol.messages.metadata import MetadataRequest
 from oncelog_protocol.messages.produce import ProduceRequest
 from oncelog_protocol.types import Buffer
@@ -140,6 +142,26 @@ def test_h21_whoever_decodes_may_allow_fewer_elements() -> None:
     assert len(read(raw, 0, 4)[0].groups) == 4
     with pytest.raises(ProtocolError, match="count of groups"):
         read(raw, 0, 3)
+
+
+@pytest.mark.parametrize("size", [0x7FFF, 0x8000, 0x10000, 1 << 21])
+def test_h24_a_string_is_no_longer_in_a_flexible_version_than_in_any_other(size: int) -> None:
+    """Kafka's own readers refuse more."""
+    raw = b"\2" + write_uvarint(size + 1) + b"n" * size + b"\0\0"
+    oracle = construct_of(DescribeGroupsRequest, 5)
+    if size <= 0x7FFF:
+        assert decode(DescribeGroupsRequest, 5, raw) == oracle.parse(raw)
+        return
+    with pytest.raises(ProtocolError, match="length of groups"):
+        decode(DescribeGroupsRequest, 5, raw)
+    with pytest.raises(construct.IntegerError, match=str(size)):
+        oracle.parse(raw)
+
+
+def test_what_is_not_a_string_may_be_longer_than_one() -> None:
+    protocol = JoinGroupRequestProtocol("range", b"m" * 0x8000)
+    request = JoinGroupRequest("g", protocols=[protocol])
+    assert decode(JoinGroupRequest, 9, encode(request, 9)) == request
 
 
 @pytest.mark.parametrize("length", [-2, -32768])

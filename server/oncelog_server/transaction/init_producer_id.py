@@ -73,7 +73,6 @@ def decide_init_producer_id(
                 timeout_ms=command.timeout_ms,
             )
         )
-        shard.transactions[command.transactional_id] = live
     metadata = live.metadata
     if live.is_busy:
         return Decision(BUSY)
@@ -96,6 +95,8 @@ def decide_init_producer_id(
     target = _next_epoch(metadata, command, asker, wall_ms, new_producer_id)
     result = TransactionResult(ErrorCode.NONE, target.producer_id, target.producer_epoch)
     decision = shard.decide(live, target, result, TransactionResult)
+    # Not before: of an id that cannot be written down nothing is left.
+    shard.transactions[command.transactional_id] = live
     return replace(decision, on_committed=_taken_over(shard, live, command, asker, wall_ms))
 
 

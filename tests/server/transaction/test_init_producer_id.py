@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
@@ -39,6 +41,14 @@ def test_Z9_a_producer_may_bump_its_epoch_repeat_that_and_no_more(restart: bool)
     for stranger in ((producer_id, epoch), (producer_id, epoch + 3), (producer_id + 1, epoch + 2)):
         assert driver.init(*stranger).value.code is FENCED
     assert driver.metadata.producer_epoch == epoch + 2
+
+
+def test_an_id_that_cannot_be_written_down_leaves_no_state() -> None:
+    driver = Driver()
+    with pytest.raises(struct.error):
+        driver.init(transactional_id="t" * 0x8000)
+    assert not driver.shard.transactions
+    assert ids(driver.init(transactional_id="t" * 0x7FFF).value)[1] == 0
 
 
 @pytest.mark.parametrize("half", [(7, -1), (-1, 0)])
