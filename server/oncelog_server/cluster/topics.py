@@ -31,6 +31,7 @@ from oncelog_server.cluster.topic_names import (
     TRANSACTION_STATE,
     check_collision,
     check_topic_name,
+    is_internal,
 )
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
@@ -117,10 +118,17 @@ def deletions(keys: Sequence[str]) -> list[Write]:
 
 
 def create_partitions(image: ClusterImage, new: NewPartitions) -> list[Write]:
-    """Raises Refused."""
+    """Raises Refused; also for an internal topic: which of its partitions has a group or a
+    transactional id follows from their number. (Kafka would add them, and its coordinators go by
+    the old number until they are restarted, or load nothing any more.)"""
     topic = image.topics.get(new.topic)
     if topic is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if is_internal(new.topic):
+        raise Refused(
+            ErrorCode.INVALID_REQUEST,
+            f"The number of partitions of the internal topic '{new.topic}' cannot be changed.",
+        )
     count = len(topic.partitions)
     if new.count == count:
         raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")

@@ -8,12 +8,43 @@ from typing import Any
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from oncelog_server.coordination.routing import CONSUMER_OFFSETS, INTERNAL_TOPICS
-from oncelog_server.handlers import add_partitions_to_txn
+from oncelog_server.handlers import add_partitions_to_txn, create_partitions, delete_topics
 from oncelog_server.transaction.add_partitions import AddPartitions
 from oncelog_server.transaction.results import SUCCESS, TransactionResult
 from tests.server.handlers.nodes import ask, broker
 from tests.server.handlers.requests import add_by_broker, add_by_client
+
+
+@pytest.mark.parametrize("version", create_partitions.VERSIONS)
+@pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS))
+async def test_the_partitions_of_an_internal_topic_stay_as_many_as_they_are(
+    topic: str, version: int
+) -> None:
+    """Every group and every transactional id is in the partition that their number says."""
+    async with broker() as node:
+        count = len((await node.metadata.create_missing_topic(topic)).partitions)
+        for wanted in (count + 1, count):
+            request = CreatePartitionsRequest([CreatePartitionsTopic(topic, wanted)])
+            (result,) = (await ask(create_partitions, node, request, version)).results
+            assert result.error_code == ErrorCode.INVALID_REQUEST
+            assert f"'{topic}'" in result.error_message
+        assert len(node.metadata.image.topics[topic].partitions) == count
+
+
+@pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS))
+async def test_an_internal_topic_is_deleted_as_kafka_does_it(topic: str) -> None:
+    async with broker() as node:
+        await node.metadata.create_missing_topic(topic)
+        request = DeleteTopicsRequest([DeleteTopicState(topic)])
+        (result,) = (await ask(delete_topics, node, request)).responses
+        assert result.error_code == ErrorCode.NONE
+        assert topic not in node.metadata.image.topics
 
 
 class Adding:
