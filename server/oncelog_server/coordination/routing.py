@@ -16,6 +16,9 @@ INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SINKS})
 NEVER_IN_TRANSACTIONS: Final = INTERNAL_TOPICS - {CONSUMER_OFFSETS}
 
 
+_KEPT_NAME: Final = 256
+
+
 @lru_cache(maxsize=16_384)
 def java_string_hash(text: str) -> int:
     """`String.hashCode()` as a signed 32-bit number, over UTF-16 code units."""
@@ -28,4 +31,6 @@ def java_string_hash(text: str) -> int:
 
 def partition_for(id_: str, partitions: int) -> int:
     """`Utils.abs(id.hashCode()) % partitions`: `myProducer` is in 10 of 50."""
-    return (java_string_hash(id_) & 0x7FFFFFFF) % partitions
+    # Whoever sends very long ids is not remembered.
+    hash_of = java_string_hash if len(id_) <= _KEPT_NAME else java_string_hash.__wrapped__
+    return (hash_of(id_) & 0x7FFFFFFF) % partitions

@@ -138,7 +138,10 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
 
 # Every step of every transaction writes one of these values, so what seldom changes between two of
 # them (the partitions, the tagged fields) is encoded by the codec once and then put between two
-# fixed parts.
+# fixed parts. Not kept is what takes much memory: many partitions, a long name, or the members of a
+# group commit, which besides are never the same again.
+_KEPT_PARTITIONS: Final = 32
+_KEPT_NAME: Final = 256
 _HEAD: Final = Struct(">hqhib")  # version, producer id, producer epoch, timeout, state
 _TIMES: Final = Struct(">qq")  # last update, start
 _NULL: Final = b"\x00"
@@ -152,17 +155,22 @@ def to_record(metadata: TransactionMetadata) -> CoordinatorRecord:
         last_producer_epoch, previous_producer_id, next_producer_id,
         start_ms, last_update_ms, client_transaction_version, *rare,
     ) = astuple(metadata)  # fmt: skip
+    partitions_of, tagged_fields_of = _partitions, _tagged_fields
+    if len(partitions) > _KEPT_PARTITIONS:
+        partitions_of = _partitions.__wrapped__
+    if metadata.decided_members:
+        tagged_fields_of = _tagged_fields.__wrapped__
     value = b"".join((
         _HEAD.pack(VALUE_VERSION, producer_id, producer_epoch, timeout_ms, state),
         # Kafka writes null while there is no transaction.
-        _NULL if state is TransactionState.EMPTY else _partitions(partitions),
+        _NULL if state is TransactionState.EMPTY else partitions_of(partitions),
         _TIMES.pack(last_update_ms, start_ms),
-        _tagged_fields(
+        tagged_fields_of(
             previous_producer_id, next_producer_id, client_transaction_version,
             last_producer_epoch, *rare,
         ),
     ))  # fmt: skip
-    return tuple.__new__(CoordinatorRecord, (_key(transactional_id), value))
+    return tuple.__new__(CoordinatorRecord, (_key_of(transactional_id), value))
 
 
 @lru_cache(maxsize=1024)
@@ -201,7 +209,13 @@ def _tagged_fields(
 
 def tombstone(transactional_id: str) -> CoordinatorRecord:
     """The record that ends an id."""
-    return CoordinatorRecord(_key(transactional_id), None)
+    return CoordinatorRecord(_key_of(transactional_id), None)
+
+
+def _key_of(transactional_id: str) -> bytes:
+    if len(transactional_id) > _KEPT_NAME:
+        return _key.__wrapped__(transactional_id)
+    return _key(transactional_id)
 
 
 @lru_cache(maxsize=4096)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,6 +13,7 @@ from oncelog_protocol.internal.transaction_log import (
     decode_transaction_log_key,
     decode_transaction_log_value,
 )
+from oncelog_server.coordination.routing import partition_for
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.metadata import Member, TransactionMetadata, from_value, to_record
 from oncelog_server.transaction.states import State
@@ -63,6 +68,36 @@ def test_equal_states_are_equal_bytes_whatever_the_order_of_partitions() -> None
         for order in (partitions, partitions[::-1])
     }
     assert len(records) == 1
+
+
+LARGE = {
+    "members": lambda number: TransactionMetadata(
+        "t", 1, 0, 1_000,
+        decided_members=tuple(Member(f"{number}/{one}", number, one) for one in range(500)),
+    ),
+    "partitions": lambda number: TransactionMetadata(
+        "t", 1, 0, 1_000, State.ONGOING,
+        frozenset(TopicPartition(f"{number}/{one}", one) for one in range(500)),
+    ),
+    "name": lambda number: TransactionMetadata(f"{number}".zfill(10_000), 1, 0, 1_000),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", LARGE.values(), ids=LARGE)
+def test_large_records_are_not_kept_in_memory(make: Callable[[int], TransactionMetadata]) -> None:
+    to_record(make(0))
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(1, 20):
+            record = to_record(make(number))
+            partition_for(make(number).transactional_id, 50)
+            assert len(record.key) + len(record.value or b"") > 5_000
+        del record
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 100_000
 
 
 def test_a_change_of_producer_id_takes_place_with_complete() -> None:
