@@ -262,7 +262,10 @@ def test_a_deleted_key_stays_deleted_when_retention_is_faster_than_a_pass(
         )
     )  # fmt: skip
     for _ in range(2):
+        steps = 0
         while one.log.segments[0].log.path + CLEANED_SUFFIX not in world.files.nodes:
+            steps += 1
+            assert steps < 1_000, "nothing more is cleaned"
             world.files.settle()
             world.timers.run_next(world.now() + BACKOFF_MS)
             world.timers.run_soon()
