@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,8 @@ def fail_at(name: str) -> None:
     except FileNotFoundError:
         return
     if taken.read_text() == STOP:
-        os.kill(os.getpid(), signal.SIGSTOP)
+        # To this thread: sent to the process it might be taken by another one, and this one would
+        # run on until that is scheduled.
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
     else:
         os._exit(EXIT_STATUS)

@@ -68,6 +68,20 @@ def test_the_query_names_the_batch_and_the_transaction_and_what_to_do(query: Que
         assert "another sinkId" in found.message
 
 
+def test_so_does_the_driver_that_has_decided_it(query: Query) -> None:
+    query.run([0])
+    messages = query.write(query.plan(), 1)
+    query.fail_points.pause("commit.end-members.before")
+    commit = query.start_commit(messages, 1)
+    query.fail_points.wait_for("commit.end-members.before")
+    abort(query, messages[1])
+    query.fail_points.resume("commit.end-members.before")
+    with pytest.raises(SinkError) as refused:
+        commit.result()
+    assert refused.value.reason is Reason.DECIDED_MEMBER_LOST
+    assert f"batch 1 of sink {query.sink_id} has lost rows" in refused.value.message
+
+
 def test_under_another_sink_id_the_whole_batch_is_written_again(query: Query) -> None:
     query.run([0])
     lose(query, 1, partition=1)
