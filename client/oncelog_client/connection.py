@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
@@ -71,6 +72,8 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._writable = asyncio.Event()
         self._writable.set()
+        # Who is to be told once it is writable again, each once and in this order.
+        self._held_back: dict[Callable[[], None], None] = {}
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = math.inf
@@ -123,6 +126,7 @@ class Connection(asyncio.Protocol):
         """Send the one request that has no answer: Produce with acks=0."""
         self._raise_if_closed()
         _, parts = self._core.send(request, self.version(request), answered=False)
+        self.last_used_ms = monotonic_ms()
         self._write(parts)
 
     def start(
@@ -139,6 +143,10 @@ class Connection(asyncio.Protocol):
     def writable(self) -> bool:
         """Whether what was sent before has mostly left."""
         return self._writable.is_set()
+
+    def when_writable(self, ready: Callable[[], None]) -> None:
+        """`ready` is called once: when more may be sent, or the connection has ended."""
+        self._held_back[ready] = None
 
     def version(self, request: object, versions: range = ANY_VERSION) -> int:
         """The version of a request to use here: the newest that both sides speak."""
@@ -243,6 +251,9 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._writable.set()
+        held_back, self._held_back = self._held_back, {}
+        for ready in held_back:
+            ready()
 
     # -- the end
 
@@ -266,7 +277,7 @@ class Connection(asyncio.Protocol):
         self._core.abandon()
         if self._timer is not None:
             self._timer.cancel()
-        self._writable.set()
+        self.resume_writing()
         for pending in self._pending:
             if not pending.answer.done():
                 pending.answer.set_exception(

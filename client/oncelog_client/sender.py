@@ -171,7 +171,10 @@ class Sender:
                 return
             if connection is None:
                 connection = self._cluster.ready_connection(leader, "", self.wake)
-            if connection is None or not connection.writable:
+            if connection is None:
+                return
+            if not connection.writable:
+                connection.when_writable(self.wake)
                 return
             batches = self._accumulator.drain(partitions, now_ms, self._config.max_request_size)
             if batches:
@@ -193,13 +196,14 @@ class Sender:
 
     def _send(self, leader: int, connection: Connection, batches: list[Batch[Ticket]]) -> None:
         request = self._request(batches)
-        if self._config.acks == 0:
-            connection.start_unanswered(request)
-            for batch in batches:
-                self._succeed(batch, -1, -1)
-            return
         explicit = self._transaction is not None and not self._transaction.implicit
         try:
+            if self._config.acks == 0:
+                connection.start_unanswered(request)
+                for batch in batches:
+                    self._succeed(batch, -1, -1)
+                self.tell_progress()
+                return
             answer = connection.start(
                 request, versions=_VERSIONS_BEFORE_IMPLICIT if explicit else ANY_VERSION
             )
@@ -235,7 +239,8 @@ class Sender:
             for partition in accumulator.partitions()
             if transaction is None or transaction.may_send(partition)
         ]
-        # What was due already waits for a connection or a place in flight: both wake this up.
+        # What was due already waits for a connection, for room in it or for a place in flight: each
+        # wakes this up.
         times = [time for time in times if time is not None and time > now_ms]
         times.append(accumulator.next_expiry_ms())
         due = min((time for time in times if time is not None), default=None)

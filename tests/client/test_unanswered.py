@@ -1,0 +1,51 @@
+"""A producer with acks=0, which no answer wakes up."""
+
+from __future__ import annotations
+
+import asyncio
+
+from oncelog_client import Producer
+from oncelog_client.clock import monotonic_ms
+from tests.client.reading import DEADLINE_S, eventually, read_values
+
+
+async def test_it_goes_on_after_more_than_the_socket_takes_at_once(
+    bootstrap: str, topic: str
+) -> None:
+    values = [b"%d" % number + b"x" * 500_000 for number in range(40)]
+    async with (
+        Producer(bootstrap, acks=0, enable_idempotence=False, batch_size=1) as producer,
+        asyncio.timeout(DEADLINE_S),
+    ):
+        for value in values:
+            await producer.send(topic, value, partition=0)
+        await producer.flush()
+
+        async def all_is_there() -> bool:
+            return await read_values(bootstrap, topic, committed=False) == values
+
+        await eventually(all_is_there)
+
+
+async def test_memory_that_was_full_is_given_back(bootstrap: str, topic: str) -> None:
+    async with (
+        Producer(bootstrap, acks=0, enable_idempotence=False, buffer_memory=20_000) as producer,
+        asyncio.timeout(DEADLINE_S),
+    ):
+        for _ in range(200):
+            await producer.send(topic, b"x" * 1_000)
+        await producer.flush()
+
+
+async def test_its_connection_is_not_idle(bootstrap: str, topic: str) -> None:
+    async with (
+        Producer(bootstrap, acks=0, enable_idempotence=False) as producer,
+        asyncio.timeout(DEADLINE_S),
+    ):
+        await (await producer.send(topic, b"", partition=0))
+        connections = producer._cluster._connections.values()
+        for connection in connections:
+            connection.last_used_ms -= 1_000
+        before_ms = monotonic_ms()
+        await (await producer.send(topic, b"", partition=0))
+        assert max(connection.last_used_ms for connection in connections) >= before_ms
