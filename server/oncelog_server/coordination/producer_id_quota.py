@@ -60,6 +60,19 @@ class ProducerIdQuota:
             given.steps.append([step, 1])
         given.total += 1
 
+    def give_back(self, address: str) -> None:
+        """The last one charged to this address was not given."""
+        key = _client(address)
+        given = self._given.get(key)
+        if given is None:
+            return  # forgotten meanwhile
+        given.total -= 1
+        given.steps[-1][1] -= 1
+        if not given.steps[-1][1]:
+            given.steps.pop()
+        if not given.steps:
+            del self._given[key]
+
     def _sweep(self, step: int) -> None:
         self._swept = step
         for key, given in list(self._given.items()):

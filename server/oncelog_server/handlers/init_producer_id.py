@@ -66,22 +66,57 @@ def _init(
         if current is not None and current != membership.generation_id:
             # The group's own coordinator knows best; there may be none (a sink's group).
             raise Refused(ErrorCode.ILLEGAL_GENERATION)
-    if not node.transactions.knows(request.transactional_id, group_id):
-        node.producer_id_quota.charge(context.client_address, node.clock.monotonic_ms())
-    return node.transactions.init_producer_id(
-        InitProducerId(
-            request.transactional_id,
-            request.transaction_timeout_ms,
-            request.producer_id,
-            request.producer_epoch,
-            request.enable_2pc,
-            request.keep_prepared_txn,
-            context,
-            request.by_operator,
-        ),
-        membership,
-        is_current=current is not None,
+    command = InitProducerId(
+        request.transactional_id,
+        request.transaction_timeout_ms,
+        request.producer_id,
+        request.producer_epoch,
+        request.enable_2pc,
+        request.keep_prepared_txn,
+        context,
+        request.by_operator,
     )
+    if node.transactions.knows(command.transactional_id, group_id):
+        return node.transactions.init_producer_id(
+            command, membership, is_current=current is not None
+        )
+    return _init_new(node, context, command, membership, is_current=current is not None)
+
+
+def _init_new(
+    node: Node,
+    context: RequestContext,
+    command: InitProducerId,
+    membership: Membership | None,
+    *,
+    is_current: bool,
+) -> TransactionResult | Deferred[TransactionResult]:
+    """Of an id that is not known. Charged first, as many may be asked for before one is answered,
+    and given back where the id is not known even then: the call was refused, or has to be repeated.
+    Raises Refused."""
+    quota, address = node.producer_id_quota, context.client_address
+    quota.charge(address, node.clock.monotonic_ms())
+
+    def settle(done: TransactionResult) -> TransactionResult:
+        if done.code is not ErrorCode.NONE and not _is_known(node, command, membership):
+            quota.give_back(address)
+        return done
+
+    try:
+        result = node.transactions.init_producer_id(command, membership, is_current=is_current)
+    except Refused:
+        quota.give_back(address)
+        raise
+    return then(result, settle)
+
+
+def _is_known(node: Node, command: InitProducerId, membership: Membership | None) -> bool:
+    """Also where that cannot be told any more."""
+    group_id = None if membership is None else membership.group_id
+    try:
+        return node.transactions.knows(command.transactional_id, group_id)
+    except Refused:
+        return True
 
 
 def _membership(node: Node, request: InitProducerIdRequest) -> Membership | None:

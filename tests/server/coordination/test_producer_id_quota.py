@@ -35,6 +35,19 @@ def test_h60_an_address_gets_so_many_and_another_one_its_own() -> None:
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
+def test_h60_what_was_charged_and_not_given_does_not_count() -> None:
+    quota = ProducerIdQuota(5, WINDOW_MS)
+    given_to(quota, "/a", 0, 5)
+    for now_ms in (0, WINDOW_MS // 2):
+        quota.give_back("/a")
+        assert given_to(quota, "/a", now_ms, 2) == 1
+    for _ in range(5):
+        quota.give_back("/a")
+    assert len(quota) == 0
+    quota.give_back("/a")
+    assert given_to(quota, "/a", 0, 9) == 5
+
+
 def test_h60_what_was_given_is_forgotten_when_it_has_expired_and_not_before() -> None:
     quota = ProducerIdQuota(5, WINDOW_MS)
     given_to(quota, "/a", 0, 3)

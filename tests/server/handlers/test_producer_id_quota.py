@@ -1,0 +1,80 @@
+"""An address is charged for the producer ids that it got, not for calls that brought it none (H60,
+H61)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.init_producer_id import AssignedTopic, InitProducerIdRequest
+from oncelog_server.coordination.producer_id_quota import ProducerIdQuota
+from oncelog_server.handlers import init_producer_id
+from oncelog_server.node import Node
+from tests.server.coordination.test_group_transactions import SHARDS, named
+from tests.server.coordination.world import A0, GROUP, World
+from tests.server.handlers.nodes import StillClock, ask, broker
+
+
+async def code_of(node: Node, request: InitProducerIdRequest) -> ErrorCode:
+    return ErrorCode((await ask(init_producer_id, node, request)).error_code)
+
+
+def limited(node: Node, world: World, limit: int) -> Node:
+    return replace(
+        node,
+        clock=StillClock(),
+        transactions=world.transactions,
+        groups=world.groups,
+        producer_id_quota=ProducerIdQuota(limit),
+    )
+
+
+async def test_h60_a_refused_call_costs_nothing_and_a_new_id_does() -> None:
+    async with broker() as node:
+        node = limited(node, World(), 2)
+        for _ in range(5):
+            refused = await code_of(node, InitProducerIdRequest("t", 0))
+            assert refused is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+        codes = [await code_of(node, InitProducerIdRequest(f"t{n}", 1_000)) for n in range(3)]
+        assert codes == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.POLICY_VIOLATION]
+        assert await code_of(node, InitProducerIdRequest("t0", 1_000)) is ErrorCode.NONE
+
+
+async def test_h60_a_coordinator_that_is_not_there_costs_nothing() -> None:
+    async with broker() as node:
+        world = World(shards=SHARDS)
+        name = named(elsewhere=True)
+        node = limited(node, world, 1)
+        own, _ = world.transactions.owner(name)
+        world.transactions.resign(own)
+        request = joining(name)
+        for _ in range(3):
+            assert await code_of(node, request) is ErrorCode.NOT_COORDINATOR
+        world.transactions.lead(world.partitions[world.transaction_logs[own]])
+        assert await code_of(node, request) is ErrorCode.NONE
+
+
+async def test_h60_to_be_told_to_come_back_costs_nothing() -> None:
+    """An id that moves to its group is asked for until what it has open is aborted."""
+    async with broker() as node:
+        world = World(shards=SHARDS)
+        name = named(elsewhere=True)
+        world.produce(world.producer(name), A0, 0, transactional_id=name)
+        world.scene.leaderless.add(A0)
+        node = limited(node, world, 1)
+        for _ in range(3):
+            assert await code_of(node, joining(name)) is ErrorCode.CONCURRENT_TRANSACTIONS
+        world.scene.leaderless.clear()
+        world.settle(5_000)
+        assert await code_of(node, joining(name)) is ErrorCode.NONE
+        assert await code_of(node, joining("another")) is ErrorCode.POLICY_VIOLATION
+
+
+def joining(transactional_id: str) -> InitProducerIdRequest:
+    return InitProducerIdRequest(
+        transactional_id,
+        1_000,
+        consumer_group_id=GROUP,
+        consumer_group_generation=1,
+        assigned_partitions=[AssignedTopic("in", [0])],
+    )
