@@ -66,11 +66,3 @@ class Shard(Protocol):
         """A transaction's end marker in this partition (only group shards hold transactional
         records)."""
         ...
-
-    def next_timer(self) -> int | None:
-        """Monotonic ms at which `expire` wants to be called, or None."""
-        ...
-
-    def expire(self, now_ms: int) -> list[Decision[None]]:
-        """What is due at `now_ms` (monotonic)."""
-        ...

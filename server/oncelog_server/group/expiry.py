@@ -13,7 +13,7 @@ from oncelog_server.coordination.routing import SINKS
 from oncelog_server.coordination.shard import CoordinatorRecord, Decision
 from oncelog_server.group.classic_group import ClassicGroup
 from oncelog_server.group.moment import Moment
-from oncelog_server.group.offsets import CommittedOffset, TopicPartition
+from oncelog_server.group.offsets import CommittedOffset, Place
 from oncelog_server.group.records import group_tombstone, offset_tombstone
 from oncelog_server.group.states import GroupState
 from oncelog_server.group.table import GroupTable
@@ -82,7 +82,7 @@ class Expiry:
             records.append(group_tombstone(group_id))
         return records
 
-    def _expired(self, group: ClassicGroup, at: Moment) -> Iterator[TopicPartition]:
+    def _expired(self, group: ClassicGroup, at: Moment) -> Iterator[Place]:
         offsets = self._table.offsets
         for topic, partitions in offsets.of_group(group.group_id).items():
             # An exactly-once sink may rest for longer than any retention (deviation of ours).

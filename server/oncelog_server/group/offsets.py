@@ -22,9 +22,9 @@ class CommittedOffset(msgspec.Struct, frozen=True):
     record_offset: int
 
 
-# (topic, partition)
-TopicPartition = tuple[str, int]
-_Pending = dict[str, dict[TopicPartition, CommittedOffset]]
+# Of an offset within its group: (topic, partition). Plain, as there are very many.
+Place = tuple[str, int]
+_Pending = dict[str, dict[Place, CommittedOffset]]
 
 
 class Offsets:
@@ -38,7 +38,7 @@ class Offsets:
         # producer_id -> group_id -> partition -> offset
         self._pending: dict[int, _Pending] = {}
         # group_id -> partition -> the producers with a pending offset for it
-        self._pending_producers: dict[str, dict[TopicPartition, set[int]]] = {}
+        self._pending_producers: dict[str, dict[Place, set[int]]] = {}
 
     # --- replay
 
@@ -84,7 +84,7 @@ class Offsets:
                 if existing is None or existing.record_offset < value.record_offset:
                     self.commit(group_id, *key, value)
 
-    def _forget_producer(self, group_id: str, key: TopicPartition, producer_id: int) -> None:
+    def _forget_producer(self, group_id: str, key: Place, producer_id: int) -> None:
         partitions = self._pending_producers[group_id]
         partitions[key].discard(producer_id)
         if not partitions[key]:
@@ -110,7 +110,7 @@ class Offsets:
         """Whether an undecided transaction has any offset of the group."""
         return group_id in self._pending_producers
 
-    def pending_of_group(self, group_id: str) -> Iterator[TopicPartition]:
+    def pending_of_group(self, group_id: str) -> Iterator[Place]:
         """The partitions with a pending offset."""
         return iter(self._pending_producers.get(group_id, {}))
 

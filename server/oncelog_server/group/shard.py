@@ -246,8 +246,3 @@ class GroupShard:
     def _at(self, now_ms: int, wall_ms: int) -> Moment:
         self.table.latest = Moment(now_ms=now_ms, wall_ms=wall_ms)
         return self.table.latest
-
-    def group_state(self, group_id: str) -> GroupState:
-        """The state of a group; Dead if there is none."""
-        group = self.table.groups.get(group_id)
-        return GroupState.DEAD if group is None else group.state

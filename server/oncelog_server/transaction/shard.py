@@ -329,9 +329,6 @@ class TransactionShard:
 
     # --- time
 
-    def next_timer(self) -> int | None:
-        return min((due for _, due in self._deadlines()), default=None)
-
     def overdue(self, now_ms: int, at_most: int) -> list[str]:
         """Ids whose transaction is older than its time-out and not being decided right now (T3)."""
         overdue = (
@@ -346,10 +343,6 @@ class TransactionShard:
             # A participant in two-phase commit waits for its decision however long (KIP-939).
             if live.deadline_ms is not None and not live.metadata.is_two_phase:
                 yield transactional_id, live.deadline_ms
-
-    def expire(self, now_ms: int) -> list[Decision[None]]:
-        """The coordinator asks `fencing.abort_overdue` instead, which needs the wall clock too."""
-        return []
 
 
 def decided(metadata: TransactionMetadata) -> TransactionResult:

@@ -8,7 +8,6 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
 from oncelog_server.coordination import loading
-from oncelog_server.coordination.shard import Decision
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.results import Origin
 from oncelog_server.refusal import Refused
@@ -56,12 +55,6 @@ def test_s13_a_log_with_nothing_at_its_end_is_loaded() -> None:
 
         def replay_marker(self, *_: object, committed: bool) -> None:
             raise AssertionError("there is no marker")
-
-        def next_timer(self) -> int | None:
-            return None
-
-        def expire(self, *_: object) -> list[Decision[None]]:
-            return []
 
     assert loading.replay_log(driver.log, Replayed()) == 1
     assert met == [0]

@@ -370,7 +370,9 @@ class Driver:
         return self.shard.table.groups[group]
 
     def state(self, group: str = GROUP) -> GroupState:
-        return self.shard.group_state(group)
+        """Dead if there is none."""
+        found = self.shard.table.groups.get(group)
+        return GroupState.DEAD if found is None else found.state
 
     def stable_group(self, *names: str, **options: Any) -> tuple[int, list[str]]:
         """A group with a member for each client id, stable. Returns generation and member ids."""

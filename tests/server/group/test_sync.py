@@ -149,7 +149,7 @@ def test_a_group_in_which_nobody_syncs_becomes_empty() -> None:
     joined(driver, "a", "b", session_ms=1_000_000, rebalance_ms=20_000)
     driver.advance(20_000)
     assert driver.state() is GroupState.EMPTY
-    assert driver.load().group_state("g") is GroupState.EMPTY
+    assert driver.load().table.groups["g"].state is GroupState.EMPTY
 
 
 def test_a_leader_that_dies_after_the_join_phase_does_not_stop_the_group() -> None:

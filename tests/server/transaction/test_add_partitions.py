@@ -83,7 +83,8 @@ def test_a_failed_append_adds_nothing_and_arms_nothing() -> None:
     driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
     assert driver.add(*producer, P0).value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert driver.state is State.EMPTY
-    assert driver.shard.next_timer() is None
+    driver.now_ms += 60_000
+    assert driver.abort_overdue() == []
     driver.append_error = None
     assert driver.add(*producer, P0).value.code is OK
 
@@ -96,4 +97,4 @@ def test_the_next_transaction_begins_with_its_own_partitions_and_time() -> None:
     driver.add(producer_id, epoch + 1, P2)
     assert driver.metadata.partitions == {P2}
     assert driver.metadata.start_ms == driver.wall_ms
-    assert driver.shard.next_timer() == driver.now_ms + 60_000
+    assert driver.live.deadline_ms == driver.now_ms + 60_000
