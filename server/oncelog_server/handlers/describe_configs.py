@@ -34,46 +34,62 @@ VERSIONS = range(1, 5)
 def handle(
     node: Node, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        results=[_describe(node, context, request, wanted) for wanted in request.resources]
-    )
-
-
-def _describe(
-    node: Node,
-    context: RequestContext,
-    request: DescribeConfigsRequest,
-    wanted: DescribeConfigsResource,
-) -> DescribeConfigsResult:
-    kind, name = wanted.resource_type, wanted.resource_name
-    try:
-        descriptions = _descriptions(node, context, kind, name)
-    except Refused as refused:
-        return DescribeConfigsResult(refused.code, refused.message or None, kind, name)
+    # What is asked again is the same again: a broker's answer is thousands of times its question.
     # No keys at all is null for Kafka, too.
-    keys = wanted.configuration_keys
-    return DescribeConfigsResult(
-        ErrorCode.NONE,
-        None,
-        kind,
-        name,
-        [_entry(request, one) for one in descriptions if not keys or one.name in keys],
-    )
+    wanted = {
+        (one.resource_type, one.resource_name, frozenset(one.configuration_keys or ())): one
+        for one in request.resources
+    }
+    describing = _Describing(node, context, request)
+    return DescribeConfigsResponse(results=[describing.result(one) for one in wanted.values()])
 
 
-def _descriptions(
-    node: Node, context: RequestContext, kind: int, name: str
-) -> Iterable[SettingDescription]:
-    """Raises Refused."""
-    resource = resource_of(node, context, Operation.DESCRIBE_CONFIGS, kind, name)
-    if resource is ConfigResource.BROKER:
-        # The empty name asks for the dynamic settings of all brokers: there are none.
-        return describe_broker(node.settings) if name else ()
-    check_topic_name(name)
-    topic = node.metadata.image.topics.get(name)
-    if topic is None:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return describe_topic(node.settings, topic.settings)
+class _Describing:
+    """One request. The broker is described once, and topics with the same settings of their own."""
+
+    def __init__(
+        self, node: Node, context: RequestContext, request: DescribeConfigsRequest
+    ) -> None:
+        self._node = node
+        self._context = context
+        self._request = request
+        self._topics: dict[frozenset[tuple[str, str]], list[DescribeConfigsResourceResult]] = {}
+        self._broker: list[DescribeConfigsResourceResult] = []
+
+    def result(self, wanted: DescribeConfigsResource) -> DescribeConfigsResult:
+        kind, name = wanted.resource_type, wanted.resource_name
+        try:
+            entries = self._entries_of(kind, name)
+        except Refused as refused:
+            return DescribeConfigsResult(refused.code, refused.message or None, kind, name)
+        if wanted.configuration_keys:
+            keys = set(wanted.configuration_keys)
+            entries = [one for one in entries if one.name in keys]
+        return DescribeConfigsResult(ErrorCode.NONE, None, kind, name, entries)
+
+    def _entries_of(self, kind: int, name: str) -> list[DescribeConfigsResourceResult]:
+        """Raises Refused."""
+        node = self._node
+        resource = resource_of(node, self._context, Operation.DESCRIBE_CONFIGS, kind, name)
+        if resource is ConfigResource.BROKER:
+            # The empty name asks for the dynamic settings of all brokers: there are none.
+            if not name:
+                return []
+            self._broker = self._broker or self._made(describe_broker(node.settings))
+            return self._broker
+        check_topic_name(name)
+        topic = node.metadata.image.topics.get(name)
+        if topic is None:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        own = frozenset(topic.settings.items())
+        if own not in self._topics:
+            self._topics[own] = self._made(describe_topic(node.settings, topic.settings))
+        return self._topics[own]
+
+    def _made(
+        self, descriptions: Iterable[SettingDescription]
+    ) -> list[DescribeConfigsResourceResult]:
+        return [_entry(self._request, one) for one in descriptions]
 
 
 def _entry(

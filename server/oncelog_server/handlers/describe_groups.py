@@ -27,7 +27,9 @@ VERSIONS = range(0, 7)
 def handle(
     node: Node, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse | Deferred[DescribeGroupsResponse]:
-    answers = [_describe(node, context, request, group_id) for group_id in request.groups]
+    # A group that is named again is the same again, with all its members.
+    group_ids = dict.fromkeys(request.groups)
+    answers = [_describe(node, context, request, group_id) for group_id in group_ids]
     return then(gather(answers), lambda groups: DescribeGroupsResponse(groups=groups))
 
 

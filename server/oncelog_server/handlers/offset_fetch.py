@@ -7,6 +7,7 @@ offsets: those of an open transaction are UNSTABLE_OFFSET_COMMIT (KIP-447). v8 s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from oncelog_protocol.apis import ApiKey
@@ -36,12 +37,27 @@ TOPIC_IDS_SINCE: Final = 10
 def handle(
     node: Node, context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse | Deferred[OffsetFetchResponse]:
-    wanted = groups_asked_for(request, context.api_version)
+    wanted = _without_repetitions(groups_asked_for(request, context.api_version))
     answers = [_group(node, context, one, request.require_stable) for one in wanted]
     return then(
         gather(answers),
         lambda groups: offset_fetch_response(request, context.api_version, groups),
     )
+
+
+def _without_repetitions(
+    groups: Sequence[OffsetFetchRequestGroup],
+) -> list[OffsetFetchRequestGroup]:
+    """All offsets of a group are told once. Those of named topics are as many as their names."""
+    told: set[str] = set()
+    kept = []
+    for one in groups:
+        if one.topics is None:
+            if one.group_id in told:
+                continue
+            told.add(one.group_id)
+        kept.append(one)
+    return kept
 
 
 def _group(

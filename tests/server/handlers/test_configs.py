@@ -76,6 +76,26 @@ async def test_only_what_is_asked_for() -> None:
         assert some.configs[0].documentation is None
 
 
+async def test_what_is_asked_again_is_answered_once() -> None:
+    """A resource of 10 bytes must not fetch 41 KB each time it is named. Other keys of it are
+    another question."""
+    async with broker() as node:
+        await node.metadata.create_topics([NewTopic("a"), NewTopic("b")])
+        this = str(node.broker_id)
+        asked = [(BROKER, this, None), (TOPIC, "a", None), (TOPIC, "b", ["segment.ms"])]
+        again = [(BROKER, this, []), (TOPIC, "a", ["segment.ms"])]
+        resources = [DescribeConfigsResource(*one) for one in asked + again * 3]
+        results = (await ask(describe_configs, node, DescribeConfigsRequest(resources))).results
+        assert [(one.resource_type, one.resource_name) for one in results] == [
+            (BROKER, this),
+            (TOPIC, "a"),
+            (TOPIC, "b"),
+            (TOPIC, "a"),
+        ]
+        for one in results[2:]:
+            assert [entry.name for entry in one.configs] == ["segment.ms"]
+
+
 async def test_a_brokers_settings_are_read_only_and_say_what_has_no_effect() -> None:
     settings = load_settings(assignments=["num.partitions=3", "num.io.threads=9"]).settings
     async with broker(settings) as node:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.describe_groups import DescribeGroupsRequest
 from oncelog_protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -24,7 +25,12 @@ from oncelog_protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from oncelog_server.cluster.topics import NewTopic
-from oncelog_server.handlers import offset_commit, offset_delete, offset_fetch
+from oncelog_server.handlers import (
+    describe_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+)
 from oncelog_server.node import Node
 from oncelog_server.security.authorizer import AllowAll, Operation
 from tests.server.coordination.world import World
@@ -106,3 +112,21 @@ async def test_offsets_go_with_their_topic_and_a_new_one_of_its_name_has_none() 
         await node.metadata.delete_topics([SECRET])
         await node.metadata.create_topics([NewTopic(SECRET)])
         assert await fetched(node, None, BY_NAME) == {OPEN: (0, 7)}
+
+
+async def test_all_offsets_of_a_group_are_told_once_however_often_it_is_named() -> None:
+    async with node_with_offsets() as node:
+        everything = OffsetFetchRequestGroup("group", topics=None)
+        one = OffsetFetchRequestGroup(
+            "group", topics=[OffsetFetchRequestTopics(OPEN, partition_indexes=[0])]
+        )
+        request = OffsetFetchRequest(groups=[everything, everything, one, one, everything])
+        groups = (await ask(offset_fetch, node, request, BY_NAME)).groups
+        assert [group.topics[0].partitions[0].committed_offset for group in groups] == [7, 7, 7]
+
+
+async def test_a_group_is_described_once_however_often_it_is_named() -> None:
+    async with node_with_offsets() as node:
+        request = DescribeGroupsRequest(groups=["group", "other", "group", "group"])
+        groups = (await ask(describe_groups, node, request)).groups
+        assert [group.group_id for group in groups] == ["group", "other"]
