@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from oncelog_client import Admin, NewTopic, Producer, TransactionMember
-from oncelog_client.spark.sink import record_commit
+from oncelog_client.spark.sink import driver, record_commit
 from oncelog_client.spark.sink.messages import CommitKind, Plan, TaskMessage
 from oncelog_client.spark.sink.record_log import STATE_PARTITION
 from oncelog_client.spark.sink.refusals import Reason, SinkError
@@ -24,7 +24,7 @@ from tests.spark.fail_points import FailPoints
 from tests.spark.record_commit.conftest import check_visible
 from tests.spark.record_commit.forked import Killed, run
 from tests.spark.record_commit.proxied import Proxied
-from tests.spark.record_commit.query import Query
+from tests.spark.record_commit.query import PARTITIONS, Query
 from tests.spark.topics import Topics
 
 SHORT_MS = "1500"
@@ -152,6 +152,19 @@ def test_another_sink_that_died_inside_its_transaction_holds_up_nobody(query: Qu
     asyncio.run(open_one())
     query.run([1, 2])
     check_visible(query, 0, 1, 2)
+
+
+def test_of_a_write_that_is_used_once_nothing_is_read_or_kept(query: Query) -> None:
+    """A process that makes many of them would remember each."""
+    plan = Plan(f"spark-write-{query.sink_id}", CommitKind.RECORD, 1, None, None, 0)
+
+    def work() -> tuple[int, int]:
+        messages = [query.written(plan, 0, number) for number in range(PARTITIONS)]
+        assert driver.commit(query.options, messages, None, None)
+        return len(record_commit._logs), len(record_commit._checked)
+
+    assert run(work, query.fail_points.environment) == (0, 0)
+    check_visible(query, 0)
 
 
 # -- brokers of their own

@@ -117,7 +117,7 @@ class _Transaction:
         try:
             await self._taken.producer.abort_transaction()
         finally:
-            await drop(self._taken, self._plan)
+            await drop(self._taken)
         fail_at(f"{Step.TASK_ABORT}.after")
 
     def _duration_ms(self) -> int:
