@@ -31,6 +31,19 @@ def test_query_batch_and_sources_end(checkpoint: Path) -> None:
         assert source_end(location, 11) is None
 
 
+def test_where_two_sources_end_differently_in_a_partition_nothing_is_kept_and_that_is_told_once(
+    checkpoint: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (checkpoint / "offsets" / "10").open("a") as file:
+        file.write('\n{"purchases":{"0":11}}')
+    for _ in range(2):
+        assert source_end(str(checkpoint), 10) is None
+        assert source_end(str(checkpoint), 9) == '{"purchases":{"0":9}}'
+    (said,) = caplog.messages
+    assert "two sources of the query read purchases-0, and not equally far" in said
+    assert "not kept with the sink" in said
+
+
 @pytest.mark.parametrize("location", [None, "hdfs://host/c", "s3a://bucket/c", "/no/such/folder"])
 def test_a_place_that_cannot_be_read_is_no_error(location: str | None) -> None:
     assert (query_id(location), noted_batch(location), source_end(location, 0)) == (None,) * 3

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
+from functools import lru_cache
 from pathlib import Path
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from oncelog_client.spark.source.source_end import of_checkpoint
+from oncelog_client.spark.source.source_end import TwoEnds, of_checkpoint
+
+_log: Final = logging.getLogger(__name__)
 
 
 def query_id(location: str | None) -> str | None:
@@ -35,10 +40,26 @@ def noted_batch(location: str | None) -> int | None:
 
 
 def source_end(location: str | None, batch_id: int) -> str | None:
-    """Where a batch ends in its sources, as JSON text, from the file `offsets/<batchId>`."""
+    """Where a batch ends in its sources, as JSON text, from the file `offsets/<batchId>`. None
+    where it cannot be read, or where two sources have read a partition to different ends: to begin
+    a query at one of them would double rows or lose some."""
     text = _read(location, f"offsets/{batch_id}")
-    found = None if text is None else of_checkpoint(text)
+    try:
+        found = None if text is None else of_checkpoint(text)
+    except TwoEnds as error:
+        _tell_of_two_ends(str(error))
+        return None
     return None if found is None else json.dumps(found, separators=(",", ":"))
+
+
+@lru_cache
+def _tell_of_two_ends(found: str) -> None:
+    """Once a process."""
+    _log.warning(
+        "%s: where the batch ended is not kept with the sink, so that startingOffsets=sink:..."
+        " cannot go on from there",
+        found,
+    )
 
 
 def _read(location: str | None, name: str) -> str | None:

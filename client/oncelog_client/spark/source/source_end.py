@@ -9,20 +9,20 @@ partition, and not equally far, there is no one place to go on from, and nothing
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 from oncelog_client.values import TopicPartition
 
 from .offsets import Offsets, from_json, to_json
 
-_log: Final = logging.getLogger(__name__)
-
 # `offsets/<batchId>` of a checkpoint: the version, the batch's own data, an offset per source.
 _VERSION: Final = "v1"
 _SOURCES_FROM: Final = 2
+
+
+class TwoEnds(ValueError):
+    """Two sources of a query have read one partition to different ends."""
 
 
 class NoSourceEnd(ValueError):
@@ -30,8 +30,8 @@ class NoSourceEnd(ValueError):
 
 
 def of_checkpoint(text: str) -> dict[str, Any] | None:
-    """From the file `offsets/<batchId>`; None where no source has offsets as ours, or where two
-    have read one partition to different ends."""
+    """From the file `offsets/<batchId>`; None where no source has offsets as ours. Raises
+    TwoEnds."""
     lines = text.splitlines()
     if not lines or lines[0].strip() != _VERSION:
         return None
@@ -72,16 +72,5 @@ def _merged(lines: Sequence[str]) -> Offsets:
             continue
         for one, end in found.items():
             if merged.setdefault(one, end) != end:
-                _tell_of_two_ends(one)
-                return {}
+                raise TwoEnds(f"two sources of the query read {one}, and not equally far")
     return merged
-
-
-@lru_cache
-def _tell_of_two_ends(partition: TopicPartition) -> None:
-    """Once a process."""
-    _log.warning(
-        "two sources of the query read %s, and not equally far: where the batch ended is not kept"
-        " with the sink, so that startingOffsets=sink:... cannot go on from there",
-        partition,
-    )
