@@ -87,14 +87,6 @@ class Api:
         return message
 
     @property
-    def advertised_oldest(self) -> int:
-        """What ApiVersions says: 0 for Produce, where librdkafka looks for the record format.
-
-        Versions below `oldest` close the connection all the same, as in Kafka 4 (KIP-896).
-        """
-        return 0 if self.key == ApiKey.PRODUCE else self.oldest
-
-    @property
     def versions(self) -> range:
         """The versions spoken here."""
         return range(self.oldest, self.latest + 1)

@@ -6,7 +6,7 @@ No IO here: bytes in, frames out. The broker's connections read into buffers of 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from oncelog_protocol.errors import ProtocolError
@@ -30,11 +30,6 @@ def check_size(size: int, limit: int = MAX_FRAME_SIZE) -> int:
 def frame(parts: Sequence[Any]) -> list[Any]:
     """The parts of a frame with its size before them; a part is anything with `__len__`."""
     return [write_size(sum(map(len, parts))), *parts]
-
-
-def frame_size(parts: Sequence[Sized]) -> int:
-    """The bytes that `frame(parts)` puts on the wire."""
-    return _SIZE.size + sum(map(len, parts))
 
 
 class FrameReader:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import structlog
 
 from oncelog_protocol.types import uuid_to_string
+from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.config import Settings
 from oncelog_server.coordination.groups import GroupCoordinator
 from oncelog_server.coordination.leaders import ImageLeaders
 from oncelog_server.coordination.marker_delivery import LocalMarkers
 from oncelog_server.coordination.producer_id_quota import ProducerIdQuota
 from oncelog_server.coordination.producer_ids import ProducerIds
-from oncelog_server.coordination.routing import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.coordination.transactions import TransactionCoordinator
 from oncelog_server.deferred import Deferred
 from oncelog_server.dispatch import Dispatch

@@ -15,8 +15,8 @@ import structlog
 
 from oncelog_server.cluster.delta import ImageDelta, PartitionChange
 from oncelog_server.cluster.image import ClusterImage, PartitionImage, TopicImage
+from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.config import Settings
-from oncelog_server.coordination.routing import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.log.errors import CorruptLog, InconsistentTopicId
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.recovery import RecoveryReport

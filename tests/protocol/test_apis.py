@@ -68,14 +68,6 @@ def test_what_is_spoken_is_what_the_tables_have() -> None:
         assert schema_of(api.response).flexible_since == api.flexible_since
 
 
-def test_produce_is_advertised_from_version_0_on() -> None:
-    """librdkafka looks there for the record format."""
-    assert APIS[ApiKey.PRODUCE].advertised_oldest == 0
-    for api in APIS.values():
-        if api.key != ApiKey.PRODUCE:
-            assert api.advertised_oldest == api.oldest
-
-
 @pytest.mark.parametrize(
     ("peer", "common"), [((0, 3), 3), ((0, 99), 5), ((5, 6), 5), ((6, 9), None), ((-2, -1), None)]
 )

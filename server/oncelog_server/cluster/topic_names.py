@@ -11,7 +11,8 @@ from oncelog_server.refusal import Refused
 
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
-# Ours, of Spark's exactly-once sinks: how far a sink is, is a group's offset of this topic.
+# Ours, of Spark's exactly-once sinks: how far a sink is, is a group's offset of this topic, which
+# never holds a record.
 SINKS: Final = "__oncelog_sink"
 CLUSTER_METADATA: Final = "__cluster_metadata"
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SINKS})

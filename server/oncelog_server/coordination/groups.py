@@ -10,7 +10,8 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
-from oncelog_server.coordination.routing import CONSUMER_OFFSETS, partition_for
+from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
+from oncelog_server.coordination.routing import partition_for
 from oncelog_server.coordination.runtime import ReplayAt, ShardRuntime
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.coordination.timers import Timer, Timers

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.coordination.routing import CONSUMER_OFFSETS, NEVER_IN_TRANSACTIONS
+from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
+from oncelog_server.coordination.routing import NEVER_IN_TRANSACTIONS
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition

@@ -6,12 +6,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-CONSUMER_OFFSETS: Final = "__consumer_offsets"
-TRANSACTION_STATE: Final = "__transaction_state"
-# Ours, of Spark's exactly-once sinks: how far a sink is, is a group's offset of this topic, which
-# never holds a record.
-SINKS: Final = "__oncelog_sink"
-INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SINKS})
+from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, INTERNAL_TOPICS
+
 # No part of any transaction: nobody writes to them in one, and a marker there would end nothing.
 NEVER_IN_TRANSACTIONS: Final = INTERNAL_TOPICS - {CONSUMER_OFFSETS}
 

@@ -14,7 +14,7 @@ from oncelog_protocol.internal.transaction_log import (
 )
 from oncelog_protocol.internal.versions import UnknownRecordVersion
 from oncelog_protocol.records.batch import BatchHeader, read_records, split_batches
-from oncelog_server.coordination.routing import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.faults.points import Step
 
 _LARGE: Final = 1 << 30

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from itertools import islice
 
-from oncelog_server.coordination.routing import SINKS
+from oncelog_server.cluster.topic_names import SINKS
 from oncelog_server.coordination.shard import CoordinatorRecord, Decision
 from oncelog_server.group.classic_group import ClassicGroup
 from oncelog_server.group.moment import Moment

@@ -12,8 +12,8 @@ from oncelog_protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
 )
+from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
 from oncelog_server.coordination.error_versions import code_for_version
-from oncelog_server.coordination.routing import CONSUMER_OFFSETS
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node

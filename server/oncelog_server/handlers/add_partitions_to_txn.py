@@ -20,8 +20,9 @@ from oncelog_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
 from oncelog_server.coordination.error_versions import code_for_version
-from oncelog_server.coordination.routing import INTERNAL_TOPICS, NEVER_IN_TRANSACTIONS
+from oncelog_server.coordination.routing import NEVER_IN_TRANSACTIONS
 from oncelog_server.deferred import Deferred, gather, then
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node

@@ -17,7 +17,7 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponseTopic,
 )
-from oncelog_server.coordination.routing import SINKS
+from oncelog_server.cluster.topic_names import SINKS
 from oncelog_server.deferred import Deferred
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node

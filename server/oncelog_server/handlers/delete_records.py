@@ -13,7 +13,7 @@ from oncelog_protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from oncelog_server.coordination.routing import INTERNAL_TOPICS
+from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node

@@ -17,11 +17,8 @@ from oncelog_protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from oncelog_server.coordination.routing import (
-    CONSUMER_OFFSETS,
-    TRANSACTION_STATE,
-    partition_for,
-)
+from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog_server.coordination.routing import partition_for
 from oncelog_server.deferred import Deferred
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node

@@ -21,8 +21,8 @@ from oncelog_protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
 from oncelog_server.coordination.error_versions import code_for_version
-from oncelog_server.coordination.routing import INTERNAL_TOPICS
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.handlers.current_leaders import CurrentLeaders
 from oncelog_server.network.request_context import RequestContext

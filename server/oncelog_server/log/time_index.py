@@ -62,10 +62,3 @@ class TimeIndex:
             index._offsets.append(offset)
             previous_timestamp, previous_offset = timestamp, offset
         return index if previous_offset <= last_relative_offset else None
-
-
-def decode_entry(data: bytes) -> tuple[int, int]:
-    """(timestamp, relative offset) of one entry: the file's last is the segment's latest
-    timestamp."""
-    timestamp, offset = _ENTRY.unpack(data)
-    return timestamp, offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.coordination.routing import CONSUMER_OFFSETS, INTERNAL_TOPICS
+from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, INTERNAL_TOPICS
 from oncelog_server.coordination.transactions import RETRY_MAX_MS
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition

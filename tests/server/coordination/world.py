@@ -23,9 +23,9 @@ from oncelog_protocol.messages.txn_offset_commit import (
 )
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
+from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.coordination.groups import GroupCoordinator
 from oncelog_server.coordination.marker_delivery import LocalMarkers, MarkerSender
-from oncelog_server.coordination.routing import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.coordination.transactions import TransactionCoordinator
 from oncelog_server.deferred import Deferred
 from oncelog_server.group.config import GroupConfig

@@ -15,7 +15,7 @@ from oncelog_protocol.internal.transaction_log import (
 )
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
-from oncelog_server.coordination.routing import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.faults.points import FAIL_POINTS, Step
 from oncelog_server.faults.steps import steps_of
 from oncelog_server.faults.trap import Trap, UnknownFailPoint

@@ -10,7 +10,8 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.end_txn import EndTxnMember, EndTxnRequest
 from oncelog_protocol.messages.find_coordinator import FindCoordinatorRequest
 from oncelog_protocol.messages.init_producer_id import AssignedTopic, InitProducerIdRequest
-from oncelog_server.coordination.routing import TRANSACTION_STATE, partition_for
+from oncelog_server.cluster.topic_names import TRANSACTION_STATE
+from oncelog_server.coordination.routing import partition_for
 from oncelog_server.handlers import end_txn, find_coordinator, init_producer_id
 from oncelog_server.security.authorizer import Operation
 from oncelog_server.settings.model import Settings

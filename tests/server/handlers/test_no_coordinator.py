@@ -11,9 +11,9 @@ import pytest
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import RETRIABLE, ErrorCode
+from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.coordination.groups import GroupCoordinator
-from oncelog_server.coordination.routing import CONSUMER_OFFSETS
 from oncelog_server.coordination.transactions import TransactionCoordinator
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.handlers import all_handlers

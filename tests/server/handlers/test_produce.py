@@ -15,7 +15,7 @@ from oncelog_protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from oncelog_server.coordination.routing import INTERNAL_TOPICS
+from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
 from oncelog_server.handlers import produce
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.handlers.nodes import StillClock, broker, context

@@ -14,8 +14,8 @@ from oncelog_server.broker import Broker
 from oncelog_server.clock import SystemClock
 from oncelog_server.cluster.image import BrokerImage, ClusterImage
 from oncelog_server.cluster.records import EndpointRecord
+from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.coordination.leaders import ImageLeaders
-from oncelog_server.coordination.routing import TRANSACTION_STATE
 from oncelog_server.coordination.transactions import TransactionCoordinator
 from oncelog_server.links.markers import MarkerLink, RemoteMarkers
 from oncelog_server.machine import OsMachine

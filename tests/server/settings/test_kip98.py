@@ -12,10 +12,10 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.image import BrokerImage, ClusterImage
+from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.cluster.topics import internal_topic
 from oncelog_server.config import SettingsError, load_settings
 from oncelog_server.coordination.id_expiry import IdExpiry
-from oncelog_server.coordination.routing import TRANSACTION_STATE
 from oncelog_server.settings.accepted import ALIASES
 from oncelog_server.settings.model import HONOURED, Settings
 from tests.server.coordination.world import World, value_of
