@@ -9,9 +9,11 @@ import sys
 
 import pytest
 
-# In a process of its own, as Spark's workers are: what arrives, or is made, at each of three uses.
+# In a process of its own, as Spark's workers are: what arrives, or is made, at each of three uses,
+# and the collection of Spark's daemon after each. None runs by itself: when is a matter of chance.
 USES = """
 import gc, json, pickle
+gc.disable()
 from oncelog_client.spark.data_source import OncelogDataSource
 from oncelog_client.spark.prompt_worker import PromptWorker
 arriving = pickle.dumps(PromptWorker())
@@ -19,9 +21,12 @@ frozen = []
 for _ in range(3):
     {use}
     frozen.append(gc.get_freeze_count())
+    gc.collect()
 print(json.dumps(frozen))
 """
-KINDS = ["pickle.loads(arriving)", "OncelogDataSource({})"]
+TASK = "pickle.loads(arriving)"
+KINDS = [TASK, "OncelogDataSource({})", f"{TASK}; {TASK}"]
+NAMES = ["task", "plan", "read task: source and reader"]
 
 
 def frozen_after_each_use(use: str, environment: dict[str, str]) -> list[int]:
@@ -35,13 +40,13 @@ def frozen_after_each_use(use: str, environment: dict[str, str]) -> list[int]:
     return counts
 
 
-@pytest.mark.parametrize("use", KINDS, ids=["task", "plan"])
+@pytest.mark.parametrize("use", KINDS, ids=NAMES)
 def test_a_reused_worker_is_settled_at_its_second_use_alone(use: str) -> None:
     first, second, third = frozen_after_each_use(use, {"SPARK_REUSE_WORKER": "1"})
     assert first == 0
     assert second == third > 10_000
 
 
-@pytest.mark.parametrize("use", KINDS, ids=["task", "plan"])
+@pytest.mark.parametrize("use", KINDS, ids=NAMES)
 def test_any_other_process_is_left_as_it_is(use: str) -> None:
     assert frozen_after_each_use(use, {}) == [0, 0, 0]

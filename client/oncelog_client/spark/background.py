@@ -55,10 +55,6 @@ class Background:
                 self._clients[key] = found
             return found
 
-    def forget(self, key: Hashable) -> Any:
-        """The client of that key, from now on the caller's own; None if there is none."""
-        return self._clients.pop(key, None)
-
 
 _backgrounds: dict[int, Background] = {}
 _lock = threading.Lock()

@@ -94,10 +94,6 @@ class ClientSetup(NamedTuple):
     def keywords(self) -> dict[str, Any]:
         return dict(self.settings)
 
-    def setting(self, name: str) -> Any:
-        """One of the settings, KeyError where it is left to the client's default."""
-        return self.keywords[name]
-
     def having(self, **settings: Any) -> ClientSetup:
         """With other values for some settings."""
         return self._replace(settings=tuple(sorted({**self.keywords, **settings}.items())))

@@ -144,12 +144,10 @@ class Options:
         value = self.text(name)
         return default if value is None else read_boolean(name, value)
 
-    def integer(self, name: str, *, least: int, default: int | None = None) -> int | None:
-        """A whole number of `least` or more; `default` where the option was not given."""
+    def integer(self, name: str, *, least: int) -> int | None:
+        """A whole number of `least` or more; None where the option was not given."""
         value = self.text(name)
-        if value is None:
-            return default
-        return read_integer(name, value, least=least)
+        return None if value is None else read_integer(name, value, least=least)
 
     def duration_ms(self, name: str, default_ms: int) -> int:
         """Milliseconds of `"15m"`, `"30s"`, `"250ms"`; a number alone is in milliseconds."""

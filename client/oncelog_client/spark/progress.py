@@ -4,9 +4,13 @@ the same as one line for a terminal."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+
+from oncelog_client.values import TopicPartition
+
+from .source.offsets import carried_start, from_json
 
 ANONYMOUS: Final = "query"
 
@@ -99,7 +103,7 @@ def progress_line(batch: BatchProgress) -> str:
 
 def _partitions(source: Mapping[str, Any], seconds: float) -> list[PartitionProgress]:
     ends = _offsets(source.get("endOffset"))
-    starts = _offsets(source.get("startOffset"))
+    starts = _offsets(source.get("startOffset")) or _offsets(source.get("endOffset"), carried_start)
     latest = _offsets(source.get("latestOffset"))
     # A partition that came into being after the batch was planned is in `latest` alone.
     return [
@@ -114,15 +118,14 @@ def _partitions(source: Mapping[str, Any], seconds: float) -> list[PartitionProg
     ]
 
 
-def _offsets(text: str | Mapping[str, Any] | None) -> dict[tuple[str, int], int]:
-    """`{"purchases":{"0":123}}` by topic and partition; empty where it is anything else: an offset
-    of another format, or the place that a query begins at, which is no offset yet."""
+def _offsets(
+    text: str | Mapping[str, Any] | None,
+    read: Callable[[Mapping[str, Any]], dict[TopicPartition, int] | None] = from_json,
+) -> dict[TopicPartition, int]:
+    """By partition; empty where it is anything else: an offset of another format, or the place that
+    a query begins at, which is no offset yet."""
     try:
-        by_topic = json.loads(text) if isinstance(text, str) else text
-        return {
-            (topic, int(partition)): int(offset)
-            for topic, by_partition in (by_topic or {}).items()
-            for partition, offset in by_partition.items()
-        }
-    except (AttributeError, TypeError, ValueError):
+        document = json.loads(text) if isinstance(text, str) else text
+        return (read(document) if isinstance(document, Mapping) else None) or {}
+    except ValueError:
         return {}

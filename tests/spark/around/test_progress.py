@@ -7,6 +7,15 @@ from typing import Any
 import pytest
 
 from oncelog_client.spark.progress import PartitionProgress, batch_progress, progress_line
+from oncelog_client.spark.source.offsets import (
+    EARLIEST,
+    LATEST,
+    AtEdge,
+    start_symbol,
+    to_json,
+    whole_stream,
+)
+from oncelog_client.values import TopicPartition
 
 
 def progress(*sources: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -86,9 +95,21 @@ def test_a_source_of_another_format_has_no_partitions(offset: Any) -> None:
 
 
 def test_where_a_query_begins_is_not_taken_for_an_offset() -> None:
-    source = {"startOffset": {"__start": "latest"}, "endOffset": {"purchases": {"0": 8}}}
+    source = {"startOffset": start_symbol(AtEdge(LATEST)), "endOffset": {"purchases": {"0": 8}}}
     (one,) = batch_progress(progress(source)).partitions
     assert (one.start, one.end, one.rate, one.lag) == (8, 8, 0.0, None)
+
+
+def test_a_first_batch_that_carries_its_start_has_partitions() -> None:
+    """That of `Trigger.Once`, which has no empty one before it."""
+    start, end = {TopicPartition("purchases", 0): 3}, {TopicPartition("purchases", 0): 8}
+    source = {
+        "startOffset": start_symbol(AtEdge(EARLIEST)),
+        "endOffset": whole_stream(start, end),
+        "latestOffset": to_json(end),
+    }
+    (one,) = batch_progress(progress(source)).partitions
+    assert (one.topic, one.start, one.end, one.lag) == ("purchases", 3, 8, 0)
 
 
 def test_no_lag_is_told_where_spark_did_not_ask_for_the_latest_offsets() -> None:

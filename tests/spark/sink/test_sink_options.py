@@ -23,7 +23,7 @@ def test_what_is_taken_without_being_said() -> None:
     found = stream(sinkId="orders")
     assert (found.sink_id, found.forced, found.adopts, found.topic) == ("orders", None, False, None)
     assert found.transaction_timeout_ms == 900_000
-    assert found.producer.setting("transaction_timeout_ms") == 900_000
+    assert found.producer.keywords["transaction_timeout_ms"] == 900_000
 
 
 def test_options_mean_what_they_say() -> None:
@@ -40,7 +40,7 @@ def test_options_mean_what_they_say() -> None:
     assert found.adopts
     assert (found.topic, found.checkpoint_location) == ("t", "/c")
     assert found.transaction_timeout_ms == 5000
-    assert found.producer.setting("linger_ms") == 3
+    assert found.producer.keywords["linger_ms"] == 3
 
 
 def test_a_batch_write_is_named_by_its_application_unless_it_has_a_sink() -> None:

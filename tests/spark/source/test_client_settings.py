@@ -40,13 +40,13 @@ def test_a_setup_is_what_the_clients_take_and_a_key_of_a_cache() -> None:
     assert Consumer(*SERVERS.values(), **setup_of("source", "consumer").keywords)
     assert Producer(*SERVERS.values(), **setup_of("sink", "producer").keywords)
     assert {setup_of("sink", "admin"): 1}[setup_of("sink", "admin")] == 1
-    assert setup_of("sink", "admin").having(client_id="a").setting("client_id") == "a"
+    assert setup_of("sink", "admin").having(client_id="a").keywords["client_id"] == "a"
 
 
 def test_the_source_reads_committed_unless_told_otherwise() -> None:
-    assert setup_of("source", "consumer").setting("isolation_level") == "read_committed"
+    assert setup_of("source", "consumer").keywords["isolation_level"] == "read_committed"
     given = setup_of("source", "consumer", isolation_level="READ_UNCOMMITTED")
-    assert given.setting("isolation_level") == "read_uncommitted"
+    assert given.keywords["isolation_level"] == "read_uncommitted"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_the_level_of_the_chosen_compression_is_taken_and_no_other() -> None:
         "compression_zstd_level": "3",
         "compression_gzip_level": "9",
     }
-    assert setup_of("sink", "producer", **given).setting("compression_level") == 3
+    assert setup_of("sink", "producer", **given).keywords["compression_level"] == 3
 
 
 def test_a_setting_without_effect_is_remarked() -> None:
