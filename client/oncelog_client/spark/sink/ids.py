@@ -3,7 +3,9 @@
 An id is given to at most one attempt of a batch, whatever Spark does (retries, another attempt of
 the stage, speculation): each Python worker process has ids of its own, and runs one task at a time.
 PySpark does not tell a task the attempt of its stage, so the driver cannot give ids to partitions.
-The ids are used again by the batches that follow, which keeps them few.
+The ids are used again by the batches that follow in the same process. Spark ends processes that are
+idle for a minute: with longer triggers every batch has new ones, and the broker keeps each for
+days.
 """
 
 from __future__ import annotations
