@@ -22,7 +22,8 @@ class Intent:
     """What is to be planned. `query_id` and `batch_id` where they are known before the tasks are:
     of a stream, the former if its checkpoint can be read; of a batch write, txnAppId and
     txnVersion. `adopts`: a new query may take the sink over (`onNewCheckpoint=adopt`).
-    `noted_batch`: the newest that the checkpoint of a stream notes, which tells whether it is new.
+    `noted_batch`: the newest that the checkpoint of a stream notes, which tells whether it is new,
+    or older than the sink.
     """
 
     sink_id: str
