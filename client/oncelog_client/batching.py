@@ -313,6 +313,10 @@ class Accumulator(Generic[T]):
             self._finish(batch, lost=True)
         return dropped
 
+    def give_up(self, batch: Batch[T]) -> None:
+        """Nothing is done with it any more, if anything was; whether it was written is unknown."""
+        self._finish(batch, lost=True)
+
     def drop_all(self) -> list[Batch[T]]:
         """Give up what is in flight as well: nobody will ask again."""
         dropped = [*self.batches()]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -264,21 +264,33 @@ class Sender:
             for topic in response.responses
             for row in topic.partition_responses
         }
+        self._each(batches, lambda batch: self._taken_up(batch, rows.get(batch.partition)))
+
+    def _taken_up(self, batch: Batch[Ticket], row: PartitionProduceResponse | None) -> None:
+        if row is None:
+            self._refused(batch, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "not answered"))
+        elif row.error_code in _WRITTEN:
+            self._succeed(batch, row.base_offset, row.log_append_time_ms)
+        else:
+            self._refused(batch, error_for(row.error_code, _message(batch, row)))
+
+    def _each(self, batches: list[Batch[Ticket]], take: Callable[[Batch[Ticket]], None]) -> None:
+        """What an answer says, for every batch: a defect at one is no reason to forget others."""
         for batch in batches:
-            row = rows.get(batch.partition)
-            if row is None:
-                self._refused(batch, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "not answered"))
-            elif row.error_code in _WRITTEN:
-                self._succeed(batch, row.base_offset, row.log_append_time_ms)
-            else:
-                self._refused(batch, error_for(row.error_code, _message(batch, row)))
+            try:
+                take(batch)
+            except Exception as cause:
+                error = FatalError(f"{batch.partition}: its answer could not be handled: {cause!r}")
+                error.__cause__ = cause
+                if self._transaction is not None:
+                    self._transaction.fail_fatal(error)
+                self._accumulator.give_up(batch)
+                self.fail_tickets(batch, error)
         self.tell_progress()
 
-    def _all_failed(self, batches: Iterable[Batch[Ticket]], error: KafkaError) -> None:
+    def _all_failed(self, batches: list[Batch[Ticket]], error: KafkaError) -> None:
         self._cluster.refresh_soon()
-        for batch in batches:
-            self._refused(batch, error)
-        self.tell_progress()
+        self._each(batches, lambda batch: self._refused(batch, error))
         self.wake()
 
     def _refused(self, batch: Batch[Ticket], error: KafkaError) -> None:
@@ -318,9 +330,11 @@ class Sender:
             ticket.set_result(RecordMetadata(*batch.partition, offset, timestamp))
 
     def _fail(self, batch: Batch[Ticket], error: KafkaError) -> None:
-        if self._transaction is not None:
-            self._transaction.batch_failed(error)
-        self.fail_tickets(batch, error)
+        try:
+            if self._transaction is not None:
+                self._transaction.batch_failed(error)
+        finally:
+            self.fail_tickets(batch, error)
 
     def fail_tickets(self, batch: Batch[Ticket], error: KafkaError) -> None:
         """Tell every record of a batch that it was not written."""

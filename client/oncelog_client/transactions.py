@@ -87,6 +87,9 @@ _MAY_REJOIN: Final = (
     State.FENCED_IN_GROUP,
 )
 
+# Nothing can be sent: an error is one of an earlier transaction, and says nothing of the next.
+_BEFORE_ANY: Final = (State.UNINITIALIZED, State.INITIALIZING)
+
 _TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.UNINITIALIZED, Event.INIT): State.INITIALIZING,
     (State.INITIALIZING, Event.INITIALIZED): State.READY,
@@ -127,6 +130,8 @@ _TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     # The coordinator aborts what is open, or has done so.
     **{(state, Event.REJOIN): State.INITIALIZING for state in _MAY_REJOIN},
     (State.FENCED_IN_GROUP, Event.ABORTABLE): State.FENCED_IN_GROUP,
+    # So does what was on its way when it began anew.
+    **{(state, Event.ABORTABLE): state for state in _BEFORE_ANY},
     **{
         (state, Event.FENCED): State.FENCED_IN_GROUP
         for state in State
@@ -193,8 +198,9 @@ class ProducerTransaction:
     # -- events that carry something
 
     def initialized(self, identity: ProducerIdentity) -> None:
-        """InitProducerId answered, for the first time."""
+        """InitProducerId answered, for the first time or in a new generation."""
         self.apply(Event.INITIALIZED)
+        self._clear()
         self.identity = identity
 
     def rejoin(self, group: TransactionGroup) -> None:
@@ -225,6 +231,7 @@ class ProducerTransaction:
             self.nothing_kept = True
             return
         self.apply(Event.KEPT)
+        self._clear()
         self.identity = identity
         self.version = version
         self.prepared = ongoing
@@ -267,7 +274,7 @@ class ProducerTransaction:
             abortable = AbortableError(error.message, error.code)
             abortable.__cause__ = error
             error = abortable
-        if self.error is None:
+        if self.error is None and self.state not in _BEFORE_ANY:
             self.error = error
         return error
 
@@ -279,7 +286,7 @@ class ProducerTransaction:
 
     def batch_failed(self, error: KafkaError) -> None:
         """A batch of this transaction could not be written."""
-        if self.state in (State.FATAL_ERROR, State.FENCED_IN_GROUP):
+        if self.state in (*_BEFORE_ANY, State.FATAL_ERROR, State.FENCED_IN_GROUP):
             return
         if self.is_fence(error.code):
             self.fenced_in_group(error)

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from oncelog_client import FatalError, KafkaError, Producer, TopicPartition
-from oncelog_protocol.records.record import EncodedRecords
+from oncelog_client.batch import ProducerIdentity
+from oncelog_client.errors import DisconnectedError
+from oncelog_client.sender import Sender, Ticket
+from oncelog_client.transactions import Event, State
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.records.record import EncodedRecords, NewRecord
 from tests.broker import Oncelog
 from tests.client.conftest import QUICK
+from tests.client.proxy import Proxy
 from tests.client.reading import DEADLINE_S, read_values
+from tests.kafka.kafka import free_ports
 
 TOO_LATE = 1 << 70
 
@@ -74,6 +82,62 @@ async def test_a_transaction_with_one_is_aborted(bootstrap: str, topic: str, nam
             async with producer.transaction():
                 await producer.send(topic, b"committed", partition=0)
     assert await read_values(bootstrap, topic, committed=True) == [b"committed"]
+
+
+async def test_an_answer_that_one_batch_cannot_take_is_told_to_the_others() -> None:
+    producer = Producer("127.0.0.1:9", transactional_id="x")
+    acc, core = producer._accumulator, producer._core
+    assert core is not None
+    core.apply(Event.INIT)
+    core.initialized(ProducerIdentity(7, 0))
+    acc.adopt(core.identity)
+    sender = Sender(producer._cluster, producer.config, acc, core)
+    loop = asyncio.get_running_loop()
+    partitions = [TopicPartition("t", number) for number in range(3)]
+    tickets: list[Ticket] = [loop.create_future() for _ in partitions]
+    for partition, ticket in zip(partitions, tickets, strict=True):
+        acc.append(partition, NewRecord(0, None, b""), ticket, 0)
+    batches = acc.drain(partitions, 1_000, 1 << 20)
+    answer: asyncio.Future[object] = loop.create_future()
+    answer.set_exception(DisconnectedError("gone"))
+    acc.aborting = True
+    # Outside a transaction, where no batch can have been on its way.
+    sender._in_flight[1] = 1
+    sender._answered(1, batches, answer)
+    assert [type(ticket.exception()) for ticket in tickets] == [DisconnectedError] * 3
+    assert acc.oldest_serial() is None
+    assert core.state is State.FATAL_ERROR
+    await producer._cluster.close()
+
+
+async def test_a_new_generation_begins_over_an_answer_that_gets_lost(
+    tmp_path: Path, name: str
+) -> None:
+    (port,) = free_ports(1)
+    settings = QUICK | {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    inputs = [TopicPartition("in", 0)]
+    with Oncelog(tmp_path, settings) as broker:
+        async with (
+            asyncio.timeout(DEADLINE_S),
+            Proxy(port, ("127.0.0.1", broker.port)) as proxy,
+            Producer(proxy.address, transactional_id=name, linger_ms=60_000) as producer,
+        ):
+            await producer.init_transactions(inputs, name, 1)
+            await producer.begin_transaction()
+            for topic in ("out", "other"):
+                await producer.send(topic, b"older")
+            proxy.to_lose[ApiKey.PRODUCE] = 1
+            flushing = asyncio.create_task(producer.flush())
+            for _ in range(1_000):
+                if any(batch.was_sent for batch in producer._accumulator.batches()):
+                    break
+                await asyncio.sleep(0)
+            await producer.init_transactions(inputs, name, 2)
+            await flushing
+            assert proxy.lost == 1
+            async with producer.transaction():
+                await producer.send("out", b"newer")
+            assert await read_values(proxy.address, "out", committed=True) == [b"newer"]
 
 
 def break_sender(producer: Producer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from oncelog_client.errors import (
 )
 from oncelog_client.prepared import PreparedTxnState
 from oncelog_client.transactions import Event, ProducerTransaction, State
-from oncelog_client.values import TopicPartition
+from oncelog_client.values import TopicPartition, TransactionGroup
 from oncelog_client.verdicts import Verdict, verdict
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
@@ -174,6 +174,44 @@ def test_a_refused_batch(code: ErrorCode, state: State, bump: bool) -> None:
     core = in_transaction()
     core.batch_failed(error_for(code))
     assert (core.state, core.bump_needed) == (state, bump)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [ErrorCode.NETWORK_EXCEPTION, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED],
+)
+@pytest.mark.parametrize("state", [State.UNINITIALIZED, State.INITIALIZING])
+def test_a_batch_of_an_earlier_generation_says_nothing_of_the_next(
+    state: State, code: ErrorCode
+) -> None:
+    core = in_transaction()
+    core.want_partition(TP)
+    core.rejoin(TransactionGroup("g", 2, frozenset()))
+    if state is State.UNINITIALIZED:
+        core.apply(Event.INIT_FAILED)
+    core.batch_failed(error_for(code))
+    assert core.state is state
+    if state is State.UNINITIALIZED:
+        core.rejoin(TransactionGroup("g", 2, frozenset()))
+    core.initialized(FIRST)
+    core.begin(2)
+    assert core.error is None
+    assert not core.bump_needed
+    assert not core.may_send(TP)
+
+
+def test_nor_does_what_was_asked_for_an_earlier_generation() -> None:
+    core = in_transaction(version=1)
+    core.want_partition(TP)
+    core.rejoin(TransactionGroup("g", 2, frozenset()))
+    core.fail_abortable(TimedOutError("adding partitions"), bump=True)
+    core.partitions_added([TP])
+    core.initialized(FIRST)
+    core.begin(1)
+    assert core.error is None
+    assert not core.bump_needed
+    assert not core.started
+    assert not core.may_send(TP)
 
 
 VERDICTS = [
