@@ -98,7 +98,7 @@ def test_with_a_record_by_hand_the_query_goes_on_without_the_rows(query: Query) 
     topics = Topics(query.bootstrap)
     topic, partition = STATE_PARTITION
     key = query.sink_id.encode()
-    newest = [one.value for one in topics.read(topic) if one.key == key][-1]
+    newest = [one.value for one in topics.read(topic, committed=False) if one.key == key][-1]
     assert newest is not None
     decided = json.loads(newest)["commit"]
     del decided["members"]
