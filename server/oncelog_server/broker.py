@@ -164,10 +164,9 @@ class Broker:
             self.directory,
             self._files,
         )
-        self.metadata.subscribe(self._hosting.follow)
+        self.metadata.subscribe(self._hosting.follow, created=self._hosting.hosted)
         self.metadata.subscribe(self.groups.follow)
-        self.metadata.subscribe(self._upkeep.follow)
-        self.metadata.forgotten = self._upkeep.forgotten
+        self.metadata.subscribe(self._upkeep.follow, deleted=self._upkeep.forgotten)
 
     def _start_cleaner(self) -> None:
         """Once the first clients are served: what it takes to load is not asked of the start."""
@@ -336,6 +335,7 @@ class Broker:
         await self._listener.stop(DRAIN_S)
         self._late_imports.stop()
         self._upkeep.stop()
+        self._hosting.stop()
         if self._metrics is not None:
             self._metrics.stop()
         self.groups.stop()

@@ -7,6 +7,8 @@ Leadership events reach the coordinators of the internal topics from here.
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
@@ -33,6 +35,8 @@ log = structlog.get_logger("oncelog.partition")
 
 Offsets = Mapping[tuple[str, int], int]
 
+# Logs of new partitions that are opened before others have their turn: each takes a millisecond.
+OPENED_PER_TURN: Final = 25
 # How long the same complaint about a partition's disk is not repeated.
 REPEAT_MS: Final = 60_000
 
@@ -79,6 +83,9 @@ class Hosting:
         self._request_flush = request_flush
         self._jitter = jitter
         self._new_uuid = new_uuid
+        # New partitions whose turn has not come, and who waits until all have had theirs.
+        self._to_open: deque[PartitionChange] = deque()
+        self._waiting: list[asyncio.Future[None]] = []
         self._coordinators: dict[str, Coordinator] = {}
         self._loading = True
         # What was said of a partition's disk, and when: not once for every request that meets it.
@@ -99,14 +106,57 @@ class Hosting:
         self._loading = False
 
     def follow(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
-        """The image has advanced."""
+        """The image has advanced. Of many new partitions the first are opened now, the others soon:
+        `hosted` tells when."""
+        self._open_some(len(self._to_open))  # each change meets what those before it have made
+        opened = 0
         for change in delta.partitions:
             if change.new is None:
                 self._drop(change)
+            elif change.old is None and opened == OPENED_PER_TURN:
+                self._to_open.append(change)
             else:
+                opened += change.old is None
                 self._host(change.topic, change.new)
         for topic in delta.settings_changed:
             self._reconfigure(topic)
+        if self._to_open:
+            asyncio.get_running_loop().call_soon(self._open_next)
+
+    async def hosted(self) -> None:
+        """Return when all partitions of the images so far are opened."""
+        if self._to_open:
+            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiting)
+            await waiting
+
+    def stop(self) -> None:
+        """Open nothing any more: what has had no turn is opened at the next start."""
+        self._to_open.clear()
+        self._tell_waiting()
+
+    def _open_next(self) -> None:
+        try:
+            self._open_some(OPENED_PER_TURN)
+        finally:  # one that fails by a defect hinders no other
+            if self._to_open:
+                asyncio.get_running_loop().call_soon(self._open_next)
+
+    def _open_some(self, most: int) -> None:
+        try:
+            for _ in range(min(most, len(self._to_open))):
+                change = self._to_open.popleft()
+                assert change.new is not None
+                self._host(change.topic, change.new)
+        finally:
+            if not self._to_open:
+                self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
 
     # --- one partition
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.broker import Broker
+from oncelog_server.cluster.topics import NewTopic
+from oncelog_server.hosting import OPENED_PER_TURN
 from oncelog_server.machine import OsMachine
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
@@ -87,3 +90,39 @@ async def test_with_flush_on_ack_what_a_killed_process_left_is_on_disk_before_it
     async with life(tmp_path, flush_on_ack=True) as broker:
         for partition in broker.partitions:
             assert partition.log.recovery_point == partition.high_watermark == 10
+
+
+async def test_many_new_partitions_leave_the_loop_to_others_in_between(tmp_path: Path) -> None:
+    """Nobody who asks for a topic of 10,000 partitions holds the loop for twelve seconds. Whoever
+    asked waits until all can be used, and what happens to the topic meanwhile happens after."""
+    count = 5 * OPENED_PER_TURN
+    async with life(tmp_path) as broker:
+        seen: set[int] = set()
+        new = asyncio.create_task(broker.metadata.create_topics([NewTopic("many", count)]))
+        while not new.done():
+            seen.add(len(broker.partitions))
+            await asyncio.sleep(0)
+        assert {OPENED_PER_TURN, 3 * OPENED_PER_TURN, 4 * OPENED_PER_TURN} <= seen
+        assert len(broker.partitions) == count
+        more = asyncio.create_task(broker.metadata.create_topics([NewTopic("gone", count)]))
+        while len(broker.partitions) < count + OPENED_PER_TURN:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert await broker.metadata.delete_topics(["gone"]) == [None]
+        await more
+        assert len(broker.partitions) == count
+
+
+async def test_partitions_whose_turn_had_not_come_are_there_after_the_next_start(
+    tmp_path: Path,
+) -> None:
+    count = 4 * OPENED_PER_TURN
+    async with life(tmp_path) as broker:
+        new = asyncio.create_task(broker.metadata.create_topics([NewTopic("many", count)]))
+        while not broker.partitions.get(TopicPartition("many", 0)):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        broker._hosting.stop()
+        await new
+        assert len(broker.partitions) < count
+    async with life(tmp_path) as broker:
+        assert len(broker.partitions) == count
+        assert not broker.partitions.offline()

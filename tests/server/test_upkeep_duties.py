@@ -262,13 +262,12 @@ async def test_no_topic_is_made_while_the_checkpoints_know_a_deleted_one(tmp_pat
     """One of its name could meet them after a crash, and lose its records to them."""
     kept = Kept(tmp_path)
     metadata = ClusterMetadata(MemoryStore(), Settings())
-    metadata.subscribe(kept.upkeep.follow)
-    metadata.forgotten = kept.upkeep.forgotten
+    metadata.subscribe(kept.upkeep.follow, deleted=kept.upkeep.forgotten)
     await metadata.start(())
     await metadata.create_topics([NewTopic("again")])
     kept.disk.held = True
     deletion = asyncio.create_task(metadata.delete_topics(["again"]))
-    while "again" in metadata.image.topics:  # noqa: ASYNC110 - the loop itself is what is waited for
+    while "again" in metadata.image.topics:  # noqa: ASYNC110
         await asyncio.sleep(0)
     creation = asyncio.create_task(metadata.create_topics([NewTopic("again")]))
     for _ in range(100):

@@ -47,6 +47,7 @@ from oncelog_server.settings.model import Settings
 
 T = TypeVar("T")
 Subscriber = Callable[[ClusterImage, ClusterImage, ImageDelta], None]
+Settled = Callable[[], Awaitable[None]]
 
 SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = {TRANSACTION_VERSION: (0, 2)}
 LEASE_TTL_MS: Final = 9000
@@ -62,8 +63,9 @@ async def _result(work: Awaitable[T]) -> T | Refused:
         return refused
 
 
-async def _nothing() -> None:
-    pass
+async def _all(settled: Sequence[Settled]) -> None:
+    for one in settled:
+        await one()
 
 
 def random_uuid() -> bytes:
@@ -100,8 +102,8 @@ class ClusterMetadata:
         self._watching: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
         self._lease: Lease | None = None
-        # Returns when nothing on disk is left that a new topic could take for its own.
-        self.forgotten: Callable[[], Awaitable[None]] = _nothing
+        self._created: list[Settled] = []
+        self._deleted: list[Settled] = []
         # One writer at a time: what is decided on an image is rarely out of date then.
         self._writing = asyncio.Lock()
 
@@ -160,9 +162,23 @@ class ClusterMetadata:
                 _log.warning("the broker could not sign off", reason=str(error))
         await self._store.close()
 
-    def subscribe(self, callback: Subscriber) -> None:
-        """Call `callback(old, new, delta)` on every new image, before anybody who waits for it."""
+    def subscribe(
+        self,
+        callback: Subscriber,
+        *,
+        created: Settled | None = None,
+        deleted: Settled | None = None,
+    ) -> None:
+        """Call `callback(old, new, delta)` on every new image, before anybody who waits for it.
+
+        What it begins there may take longer: `created` returns when what was created can be used,
+        `deleted` when nothing is left that a new topic could take for its own.
+        """
         self._subscribers.append(callback)
+        if created is not None:
+            self._created.append(created)
+        if deleted is not None:
+            self._deleted.append(deleted)
 
     # ── Changes ──────────────────────────────────────────────────────────────────────────────────
 
@@ -196,7 +212,7 @@ class ClusterMetadata:
             await self._write(lambda image: delete_topic(image, self._settings, name))
 
         results = [await _result(delete(name)) for name in names]
-        await self.forgotten()
+        await _all(self._deleted)
         return results
 
     async def create_partitions(
@@ -206,6 +222,7 @@ class ClusterMetadata:
 
         async def add(one: NewPartitions) -> None:
             await self._write(lambda image: create_partitions(image, one), validate_only)
+            await _all(self._created)
 
         return [await _result(add(one)) for one in topics]
 
@@ -249,6 +266,7 @@ class ClusterMetadata:
             return writes
 
         await self._write(decide, validate_only, creates=True)
+        await _all(self._created)
         return created[0]
 
     async def _write(
@@ -269,7 +287,7 @@ class ClusterMetadata:
                 if validate_only or not writes:
                     return
                 if creates:
-                    await self.forgotten()
+                    await _all(self._deleted)
                 try:
                     revision = await self._apply(writes)
                 except OSError as error:
