@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from random import Random
 
 from oncelog_server.broker import Broker
@@ -38,6 +38,8 @@ class BrokerNode:
         self.starts = 0
         # Sees what the broker held when it was killed.
         self.on_death: Callable[[Broker], None] = lambda broker: None
+        # Is called after a sync, and after the broker knows of it, with the files' directories.
+        self.on_sync: Callable[[Broker, Collection[str]], None] = lambda broker, directories: None
 
     @property
     def is_up(self) -> bool:
@@ -55,7 +57,7 @@ class BrokerNode:
         process = self.process = self._new_process("broker")
         process.on_death.append(self._gone)
         self.starts += 1
-        files = SimFiles(self.disk, process, self._loop)
+        files = SimFiles(self.disk, process, self._loop, self._synced)
         machine = SimMachine(files, self.store, self.clock, Random(self._rng.getrandbits(64)))
         made: list[Broker] = []
 
@@ -81,6 +83,10 @@ class BrokerNode:
         broker, self._broker = self._broker, None
         if broker is not None:
             self.on_death(broker)
+
+    def _synced(self, directories: Collection[str]) -> None:
+        if self._broker is not None:
+            self.on_sync(self._broker, directories)
 
     def kill(self) -> None:
         if self.process is not None:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import SNAPSHOT_SUFFIX
@@ -43,6 +43,14 @@ class Loss:
     holes: float = 0.2
     garbage: float = 0.3
     torn: float = 0.5
+
+
+class Begun(NamedTuple):
+    """A sync of one file's data: what it makes durable is what was there when it began."""
+
+    inode: Inode
+    changes: int
+    data: bytes
 
 
 @dataclass(slots=True)
@@ -119,6 +127,7 @@ class SimDisk:
         else:
             self._fail_append("append", path)
         inode.unsynced.append((len(inode.data), data))
+        inode.changes += 1
         inode.data += data
         if trap is not None:
             trap.spring()
@@ -143,15 +152,23 @@ class SimDisk:
         self.step("truncate", path)
         _resize(inode.data, size)
         inode.unsynced.append((size, None))
+        inode.changes += 1
 
-    def sync_data(self, inode: Inode) -> bool:
-        """False: it failed, the pages count as clean, and no later sync will write them."""
+    def begin_sync(self, inode: Inode) -> Begun:
+        return Begun(inode, inode.changes, bytes(inode.data))
+
+    def end_sync(self, begun: Begun) -> bool:
+        """Whatever was written since it began is left out, as POSIX allows. False: it failed, the
+        pages count as clean, and no later sync will write them."""
+        inode = begun.inode
+        written_since = inode.changes - begun.changes
         if self.weather.sync_error and self.rng.random() < self.weather.sync_error:
             self.failures["sync"] += 1
-            inode.unsynced.clear()
+            _keep_last(inode.unsynced, written_since)
             return False
-        inode.durable = bytes(inode.data)
-        inode.unsynced.clear()
+        if begun.changes > inode.synced:  # else one that began later has ended before
+            inode.durable, inode.synced = begun.data, begun.changes
+            _keep_last(inode.unsynced, written_since)
         return True
 
     def sync_directory(self, directory: str) -> None:
@@ -210,8 +227,7 @@ class SimDisk:
             size = rng.randint(1, 600)
             image += bytes(size) if rng.random() < 0.5 else rng.randbytes(size)
         inode.data = image
-        inode.durable = bytes(image)
-        inode.unsynced.clear()
+        _settle(inode)
         return True
 
     def damage(self, path: str, how: str) -> None:
@@ -226,8 +242,7 @@ class SimDisk:
             _resize(inode.data, self.rng.randrange(len(inode.data) + 1))
         elif inode.data:
             inode.data[self.rng.randrange(len(inode.data))] ^= 1 << self.rng.randrange(8)
-        inode.durable = bytes(inode.data)
-        inode.unsynced.clear()
+        _settle(inode)
 
     def image(self) -> dict[str, bytes]:
         """All files as a process finds them, by path."""
@@ -249,6 +264,16 @@ def _land(changes: list[NameChange], names: Namespace) -> list[NameChange]:
         else:
             left.append(change)
     return left
+
+
+def _keep_last(unsynced: list[tuple[int, bytes | None]], count: int) -> None:
+    del unsynced[: max(len(unsynced) - count, 0)]
+
+
+def _settle(inode: Inode) -> None:
+    """What is in the cache is on the platter; a sync that is under way changes nothing any more."""
+    inode.durable, inode.synced = bytes(inode.data), inode.changes
+    inode.unsynced.clear()
 
 
 def _resize(data: bytearray, size: int) -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
 from oncelog_server.storage.files import Buffer, Done, File, StorageError
 from oncelog_server.storage.layout import TEMPORARY_SUFFIX
-from tests.simulation.disk import IO_ERROR, SimDisk
+from tests.simulation.disk import IO_ERROR, Begun, SimDisk
 from tests.simulation.namespace import Inode, parent
 from tests.simulation.process import Killed, Process
+
+# The share of the disk's jobs that are slow ones, and by how much at most.
+_SLOW: Final = 0.1
+_SLOWER_US: Final = 40_000
 
 
 class SimFile:
@@ -58,10 +63,18 @@ class SimFile:
 
 
 class SimFiles:
-    """`process` dies where a trap of the disk springs. What is slow ends by an event."""
+    """`process` dies where a trap of the disk springs. What is slow ends by an event. `synced` is
+    told the directories of files that were synced, after whoever asked for it."""
 
-    def __init__(self, disk: SimDisk, process: Process, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        disk: SimDisk,
+        process: Process,
+        loop: asyncio.AbstractEventLoop,
+        synced: Callable[[Collection[str]], None],
+    ) -> None:
         self.disk = disk
+        self._synced = synced
         self._process = process
         self._loop = loop
 
@@ -114,7 +127,7 @@ class SimFiles:
             disk.create(temporary)
             inode = disk.names.files[temporary]
             disk.append(inode, temporary, data)
-            if not disk.sync_data(inode):
+            if not disk.end_sync(disk.begin_sync(inode)):
                 raise StorageError("sync", path, IO_ERROR)
         except StorageError as error:
             if temporary in disk.names.files:
@@ -136,18 +149,23 @@ class SimFiles:
     def sync(self, files: Sequence[File], done: Done) -> None:
         self.check_alive()
         handles = [file for file in dict.fromkeys(files) if isinstance(file, SimFile)]
-        pinned: list[tuple[SimFile, Inode]] = []
+        pinned: list[tuple[SimFile, Begun]] = []
         for file in handles:
             inode = file._inode or self.disk.names.files.get(file.path)
             if inode is not None:  # else it was deleted meanwhile: nothing of it needs to last
-                pinned.append((file, inode))
-        self._later(lambda: done(self._sync_all(pinned)))
+                pinned.append((file, self.disk.begin_sync(inode)))
 
-    def _sync_all(self, pinned: Sequence[tuple[SimFile, Inode]]) -> StorageError | None:
+        def end() -> None:
+            done(self._sync_all(pinned))
+            self._synced({parent(file.path) for file, _ in pinned})
+
+        self._later(end)
+
+    def _sync_all(self, pinned: Sequence[tuple[SimFile, Begun]]) -> StorageError | None:
         directories: dict[str, None] = {}
-        for file, inode in pinned:
+        for file, begun in pinned:
             self.disk.step("sync", file.path)
-            if not self.disk.sync_data(inode):
+            if not self.disk.end_sync(begun):
                 return StorageError("sync", file.path, IO_ERROR)
             if file._new:
                 directory = parent(file.path)
@@ -175,6 +193,10 @@ class SimFiles:
         self._later(end)
 
     def _later(self, end: Callable[[], None]) -> None:
-        """In production an executor does it: nobody else waits, and its end is an event."""
-        delay_us = self.disk.rng.randint(*self.disk.weather.sync_us)
+        """In production an executor does it: nobody else waits, and its end is an event. It has
+        several threads: one job may end long after others that began later."""
+        rng = self.disk.rng
+        delay_us = rng.randint(*self.disk.weather.sync_us)
+        if rng.random() < _SLOW:
+            delay_us += rng.randint(0, _SLOWER_US)
         self._loop.call_later(delay_us / 1e6, end)

@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 @dataclass(slots=True, eq=False)
 class Inode:
     """One file's bytes: `data` in the page cache, `durable` on the platter, and the writes that
-    make the difference, in their order: (position, bytes), or (size, None) for a truncation."""
+    make the difference, in their order: (position, bytes), or (size, None) for a truncation.
+    `changes` were ever made, of which `synced` are on the platter."""
 
     data: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
     unsynced: list[tuple[int, bytes | None]] = field(default_factory=list)
+    changes: int = 0
+    synced: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from contextvars import Context
 from dataclasses import replace
 from functools import cache
@@ -18,6 +18,7 @@ from oncelog_server.config import Settings, load_settings
 from tests.simulation.broker_node import BrokerNode
 from tests.simulation.checking.promises import Promises
 from tests.simulation.clock import EPOCH_MS
+from tests.simulation.durability import not_durable
 from tests.simulation.faults import Fault, Faults
 from tests.simulation.log_capture import LogCapture
 from tests.simulation.loop import SimLoop
@@ -95,6 +96,7 @@ class World:
         self.node = BrokerNode(loop, self.rng("broker"), _settings(options), self.new_process)
         self.node.clock = type(self.node.clock)(loop, options.drift_ppm)
         self.node.on_death = self._broker_died
+        self.node.on_sync = self._synced
 
     def _make_weather(self) -> None:
         options, weather = self.options, self.net.weather
@@ -173,6 +175,10 @@ class World:
     def _broker_died(self, broker: Broker) -> None:
         if not self._is_stopping:
             observe_death(self, broker)
+
+    def _synced(self, broker: Broker, directories: Collection[str]) -> None:
+        for wrong in not_durable(list(broker.partitions), directories, self.node.disk):
+            self.violate(wrong)
 
     # Its course.
 

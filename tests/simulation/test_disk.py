@@ -1,0 +1,47 @@
+"""What a sync promises, and what it does not."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.simulation.disk import SimDisk
+from tests.simulation.namespace import Inode
+
+
+def written(disk: SimDisk, *pieces: bytes) -> Inode:
+    disk.create("f")
+    inode = disk.names.files["f"]
+    for piece in pieces:
+        disk.append(inode, "f", piece)
+    return inode
+
+
+def test_a_sync_covers_what_was_written_before_it_began() -> None:
+    disk = SimDisk(Random(0))
+    inode = written(disk, b"first")
+    begun = disk.begin_sync(inode)
+    disk.append(inode, "f", b"second")
+    assert disk.end_sync(begun)
+    assert (inode.durable, inode.unsynced) == (b"first", [(5, b"second")])
+
+
+def test_syncs_may_end_in_any_order() -> None:
+    disk = SimDisk(Random(0))
+    inode = written(disk, b"first")
+    early = disk.begin_sync(inode)
+    disk.append(inode, "f", b"second")
+    late = disk.begin_sync(inode)
+    disk.append(inode, "f", b"third")
+    assert disk.end_sync(late)
+    assert disk.end_sync(early)
+    assert (inode.durable, inode.unsynced) == (b"firstsecond", [(11, b"third")])
+
+
+def test_a_sync_that_fails_leaves_nothing_to_be_written_later() -> None:
+    disk = SimDisk(Random(0))
+    inode = written(disk, b"first")
+    begun = disk.begin_sync(inode)
+    disk.append(inode, "f", b"second")
+    disk.weather.sync_error = 1.0
+    assert not disk.end_sync(begun)
+    assert (inode.durable, inode.unsynced) == (b"", [(5, b"second")])
