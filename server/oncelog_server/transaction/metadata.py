@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from functools import lru_cache
 from struct import Struct
 from typing import Final, NamedTuple
@@ -155,7 +156,8 @@ def to_record(metadata: TransactionMetadata) -> CoordinatorRecord:
         last_producer_epoch, previous_producer_id, next_producer_id,
         start_ms, last_update_ms, client_transaction_version, *rare,
     ) = astuple(metadata)  # fmt: skip
-    partitions_of, tagged_fields_of = _partitions, _tagged_fields
+    partitions_of: Callable[..., bytes] = _partitions
+    tagged_fields_of: Callable[..., bytes] = _tagged_fields
     if len(partitions) > _KEPT_PARTITIONS:
         partitions_of = _partitions.__wrapped__
     if metadata.decided_members:

@@ -370,9 +370,7 @@ class Driver:
         return self.shard.table.groups[group]
 
     def state(self, group: str = GROUP) -> GroupState:
-        """Dead if there is none."""
-        found = self.shard.table.groups.get(group)
-        return GroupState.DEAD if found is None else found.state
+        return found.state if (found := self.shard.table.groups.get(group)) else GroupState.DEAD
 
     def stable_group(self, *names: str, **options: Any) -> tuple[int, list[str]]:
         """A group with a member for each client id, stable. Returns generation and member ids."""

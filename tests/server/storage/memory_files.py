@@ -16,7 +16,7 @@ NO_SPACE = "No space left on device"
 IO_ERROR = "Input/output error"
 
 
-class Stopped(Exception):
+class Stopped(BaseException):
     """The process ends here: what was under way is done up to some byte, or not at all."""
 
 
