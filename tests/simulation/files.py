@@ -71,7 +71,7 @@ class SimFiles:
         disk: SimDisk,
         process: Process,
         loop: asyncio.AbstractEventLoop,
-        synced: Callable[[Collection[str]], None],
+        synced: Callable[[Collection[str]], None] = lambda directories: None,
     ) -> None:
         self.disk = disk
         self._synced = synced
