@@ -27,7 +27,16 @@ _MAX_BATCH_BYTES: Final = 1 << 30
 class FetchedPartition:
     """The records of one partition in one answer, from `offset` to before `end_offset`."""
 
-    __slots__ = ("_batch", "_batches", "_given", "end_offset", "jumps", "partition", "size_bytes")
+    __slots__ = (
+        "_batch",
+        "_batches",
+        "_given",
+        "end_epoch",
+        "end_offset",
+        "jumps",
+        "partition",
+        "size_bytes",
+    )
 
     def __init__(
         self,
@@ -44,10 +53,13 @@ class FetchedPartition:
         self.jumps = jumps
         self.size_bytes = len(buffer)
         self.end_offset = offset
+        # The leader epoch of the last batch; -1 while there is none, or it has none.
+        self.end_epoch = -1
         # A batch that is not one at all is met again by whoever takes the records before it.
         with suppress(CorruptRecords):
             for _, header in split_batches(buffer, allow_partial=True):
                 self.end_offset = max(header.next_offset, offset)
+                self.end_epoch = header.partition_leader_epoch
         self._batches: Iterator[VisibleBatch] = visible_batches(
             buffer,
             offset,
@@ -122,13 +134,16 @@ class FetchedRecords:
         if state is not None and state.jumps == part.jumps:
             self._parts.append(part)
 
-    def next_offset(self, state: Assigned) -> int | None:
-        """From where to fetch on for a partition: behind what is here already."""
-        offset = state.position
+    def next_fetch(self, state: Assigned) -> tuple[int, int] | None:
+        """From where to fetch on for a partition: the offset behind what is here already, and the
+        leader epoch of what is before that (-1 for unknown). None without a position."""
+        if state.position is None:
+            return None
+        found = state.position, state.leader_epoch
         for part in self._parts:
             if part.partition == state.partition and part.jumps == state.jumps:
-                offset = part.end_offset
-        return offset
+                found = part.end_offset, part.end_epoch
+        return found
 
     def count(self, state: Assigned) -> int:
         """How many answers of a partition wait here."""

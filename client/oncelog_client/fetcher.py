@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from oncelog_protocol.messages.fetch import (
+    EpochEndOffset,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -23,9 +25,22 @@ from .isolation import AbortedRange
 from .subscription import Assigned, Subscription
 from .values import TopicPartition
 
+log = logging.getLogger(__name__)
+
 # One answer being read by the application, one waiting: so the broker works while we decode.
 _AHEAD: Final = 2
 _FULL_FETCH_EPOCH: Final = -1
+
+
+class _Row(NamedTuple):
+    """One partition of a request: from `offset` on, behind what was read in leader epoch `epoch`.
+
+    `jumps` are its state's at that time."""
+
+    state: Assigned
+    jumps: int
+    offset: int
+    epoch: int
 
 
 class Fetcher:
@@ -65,7 +80,7 @@ class Fetcher:
             return
         if self.records.readable_bytes() > self._config.fetch_max_bytes:
             return
-        wanted: dict[int, list[tuple[Assigned, int]]] = {}
+        wanted: dict[int, list[_Row]] = {}
         for state in self._subscription.assigned():
             if not state.fetchable or self.records.count(state) >= _AHEAD:
                 continue
@@ -73,13 +88,13 @@ class Fetcher:
             if leader is None:
                 self._cluster.refresh_soon()
             elif leader not in self._busy:
-                offset = self.records.next_offset(state)
-                assert offset is not None
-                wanted.setdefault(leader, []).append((state, offset))
+                place = self.records.next_fetch(state)
+                assert place is not None
+                wanted.setdefault(leader, []).append(_Row(state, state.jumps, *place))
         for leader, rows in wanted.items():
             self._fetch(leader, rows)
 
-    def _fetch(self, leader: int, rows: list[tuple[Assigned, int]]) -> None:
+    def _fetch(self, leader: int, rows: list[_Row]) -> None:
         connection = self._cluster.ready_connection(leader, FETCH_LANE, self.pump)
         if connection is None:
             return
@@ -90,21 +105,22 @@ class Fetcher:
         except KafkaError as error:
             self._failed(error)
             return
-        asked = {state.partition: (state, state.jumps, offset) for state, offset in rows}
+        asked = {row.state.partition: row for row in rows}
         self._busy[leader] = frozenset(asked)
         answer.add_done_callback(partial(self._answered, leader, asked))
 
-    def _request(self, rows: list[tuple[Assigned, int]]) -> FetchRequest:
+    def _request(self, rows: list[_Row]) -> FetchRequest:
         config = self._config
         topics: dict[str, FetchTopic] = {}
-        for state, offset in rows:
-            name, number = state.partition
-            info = self._cluster.metadata.partition(state.partition)
+        for row in rows:
+            name, number = row.state.partition
+            info = self._cluster.metadata.partition(row.state.partition)
             topics.setdefault(name, FetchTopic(topic=name)).partitions.append(
                 FetchPartition(
                     partition=number,
                     current_leader_epoch=-1 if info is None else info.leader_epoch,
-                    fetch_offset=offset,
+                    fetch_offset=row.offset,
+                    last_fetched_epoch=row.epoch,
                     partition_max_bytes=config.max_partition_fetch_bytes,
                 )
             )
@@ -123,7 +139,7 @@ class Fetcher:
     def _answered(
         self,
         leader: int,
-        asked: dict[TopicPartition, tuple[Assigned, int, int]],
+        asked: dict[TopicPartition, _Row],
         answer: asyncio.Future[Any],
     ) -> None:
         self._busy.pop(leader, None)
@@ -143,12 +159,15 @@ class Fetcher:
                 row = asked.get(TopicPartition(topic.topic, data.partition_index))
                 if row is None:
                     continue
-                state, jumps, offset = row
-                if self._subscription.get(state.partition) is not state or state.jumps != jumps:
+                state, offset = row.state, row.offset
+                if self._subscription.get(state.partition) is not state or state.jumps != row.jumps:
                     continue
                 if data.error_code:
                     refused = True
                     self._refused(state, offset, error_for(data.error_code, str(state.partition)))
+                elif data.diverging_epoch is not None and data.diverging_epoch.end_offset >= 0:
+                    refused = True
+                    self._diverged(state, offset, data.diverging_epoch)
                 else:
                     self._accept(state, offset, data)
         if refused:
@@ -194,6 +213,25 @@ class Fetcher:
             self._on_data()
         elif not isinstance(error, RetriableError):
             self._fail(error)
+
+    def _diverged(self, state: Assigned, offset: int, at: EpochEndOffset) -> None:
+        """The log has lost what was read before `offset`, and may have grown beyond it since
+        (KIP-320): what is there now was never read. As the Java client does, go on where the log
+        parts from what was read, unless the application wants to be told."""
+        if offset != state.position:
+            # Only what was fetched ahead: nobody has seen it. The next fetch asks for the position.
+            state.jump(state.position, state.leader_epoch)
+            return
+        message = (
+            f"{state.partition}: the log has lost what was read before the position {offset} in "
+            f"leader epoch {state.leader_epoch}; it is another one from {at.end_offset} on"
+        )
+        if self._config.auto_offset_reset == "none":
+            self._fail(OffsetOutOfRangeError(message))
+            return
+        log.warning("%s, so reading goes on there", message)
+        state.jump(min(offset, at.end_offset), at.epoch)
+        self._on_data()
 
     def _fail(self, error: KafkaError) -> None:
         self._failure = error

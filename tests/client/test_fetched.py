@@ -51,7 +51,7 @@ def test_every_record_once_whatever_the_size_of_a_poll(sizes: list[int], limit: 
         data += batch(base, size)
         base += size
     fetched.add(answer(subscription, ONE, 0, data))
-    assert fetched.next_offset(subscription[ONE]) == base
+    assert fetched.next_fetch(subscription[ONE]) == (base, -1)
     seen = []
     while records := fetched.take(limit):
         assert len(records) <= limit
@@ -120,7 +120,7 @@ def test_nothing_behind_a_broken_batch_is_given_whatever_was_fetched_ahead() -> 
         with pytest.raises(KafkaError, match="t-0 at 2"):
             fetched.take(10)
         assert fetched.take(10) == []
-        assert fetched.next_offset(subscription[ONE]) == 2
+        assert fetched.next_fetch(subscription[ONE]) == (2, -1)
         fetched.add(answer(subscription, ONE, 2, broken + batch(4, 2)))
     subscription[ONE].jump(4)
     fetched.add(answer(subscription, ONE, 4, batch(4, 2)))

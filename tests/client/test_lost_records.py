@@ -1,0 +1,110 @@
+"""A broker that loses its power loses what it has not synced: readers ahead of that are told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oncelog_client import (
+    Admin,
+    Consumer,
+    NewTopic,
+    OffsetOutOfRangeError,
+    Producer,
+    TopicPartition,
+)
+from oncelog_client.config import OffsetReset
+from tests.broker import Oncelog
+from tests.client.conftest import QUICK
+from tests.client.reading import read
+
+TP = TopicPartition("t", 0)
+KEPT, READ, REGROWN = 3, 6, 9
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Oncelog]:
+    with Oncelog(tmp_path, QUICK) as running:
+        yield running
+
+
+@pytest.fixture
+async def producer(broker: Oncelog) -> AsyncIterator[Producer]:
+    async with Admin(broker.address) as admin:
+        await admin.create_topics([NewTopic("t", 1, 1)])
+    async with Producer(broker.address, enable_idempotence=False) as made:
+        yield made
+
+
+async def write(producer: Producer, count: int, value: bytes) -> None:
+    """Each record a batch."""
+    for _ in range(count):
+        await (await producer.send("t", value))
+
+
+async def lose_power(broker: Oncelog, producer: Producer) -> None:
+    """Of READ records KEPT are there when the broker is back, and others are written behind them,
+    so that the log is longer than it was."""
+    (segment,) = (broker.data / "t-0").glob("*.log")
+    size = segment.stat().st_size
+    broker.kill()
+    with segment.open("r+b") as file:
+        file.truncate(size * KEPT // READ)
+    await asyncio.to_thread(broker.start)
+    await write(producer, REGROWN - KEPT, b"new")
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+async def test_reading_goes_on_where_the_log_is_another_one(
+    broker: Oncelog, producer: Producer, reset: OffsetReset
+) -> None:
+    """It went on in the middle of what it had never read, without a word."""
+    await write(producer, READ, b"old")
+    async with Consumer(broker.address, auto_offset_reset=reset) as consumer:
+        await consumer.assign([TP])
+        consumer.seek(TP, 0)
+        await read(consumer, READ)
+        consumer.pause(TP)
+        await lose_power(broker, producer)
+        consumer.resume(TP)
+        records = await read(consumer, REGROWN - KEPT)
+    assert [(row.offset, row.value) for row in records] == [
+        (offset, b"new") for offset in range(KEPT, REGROWN)
+    ]
+
+
+async def test_who_wants_to_be_told_is_told_until_it_seeks(
+    broker: Oncelog, producer: Producer
+) -> None:
+    await write(producer, READ, b"old")
+    async with Consumer(broker.address, auto_offset_reset="none") as consumer:
+        await consumer.assign([TP])
+        consumer.seek(TP, 0)
+        await read(consumer, READ)
+        consumer.pause(TP)
+        await lose_power(broker, producer)
+        consumer.resume(TP)
+        for _ in range(2):
+            with pytest.raises(OffsetOutOfRangeError, match=rf"t-0: .* {READ} .* from {KEPT} on"):
+                await read(consumer, 1)
+        consumer.seek(TP, KEPT)
+        assert len(await read(consumer, REGROWN - KEPT)) == REGROWN - KEPT
+
+
+async def test_a_committed_offset_remembers_what_was_read(
+    broker: Oncelog, producer: Producer
+) -> None:
+    await write(producer, READ, b"old")
+    settings: Any = {"group_id": "g", "auto_offset_reset": "earliest"}
+    async with Consumer(broker.address, **settings) as consumer:
+        await consumer.subscribe(["t"])
+        await read(consumer, READ)
+    await lose_power(broker, producer)
+    async with Consumer(broker.address, **settings) as consumer:
+        await consumer.subscribe(["t"])
+        records = await read(consumer, REGROWN - KEPT)
+    assert [row.offset for row in records] == [*range(KEPT, REGROWN)]
