@@ -108,7 +108,7 @@ class AuthorizationError(KafkaError):
 
 
 class OffsetOutOfRangeError(KafkaError):
-    """A position outside the log, with `auto_offset_reset="none"`."""
+    """A position outside the log, or in what it has lost, with `auto_offset_reset="none"`."""
 
     default_code = ErrorCode.OFFSET_OUT_OF_RANGE
 
