@@ -97,6 +97,8 @@ class Producer(Transactional):
                     await self._flush(sender)
         sender.fail_all(ClosedError("the producer was closed"))
         await self._cluster.close()
+        # Also what a connection that broke just now has given back.
+        sender.fail_all(ClosedError("the producer was closed"), in_flight=True)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -234,6 +236,8 @@ class Producer(Transactional):
             raise BufferExhaustedError("buffer_memory stayed full for max_block_ms") from None
         finally:
             self._accumulator.hurries -= 1
+        # Closing gives room as well.
+        self._open()
 
     async def flush(self) -> None:
         """Send everything now, and wait until every record sent before has its outcome."""
@@ -256,7 +260,10 @@ class Producer(Transactional):
 
     async def _topic(self, name: str) -> TopicInfo:
         # Every later refresh would ask for it again, so that it has to be one.
-        return await self._cluster.topic(topic_name(name), self.config.max_block_ms)
+        info = await self._cluster.topic(topic_name(name), self.config.max_block_ms)
+        # Others may have closed it while this waited.
+        self._open()
+        return info
 
     def _add_partitions(self) -> None:
         if self._adding is None and self._session is not None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from oncelog_client import FatalError, KafkaError, Producer, TopicPartition
+from oncelog_client import ClosedError, FatalError, KafkaError, Producer, TopicPartition
 from oncelog_client.batch import ProducerIdentity
+from oncelog_client.clock import monotonic_ms
 from oncelog_client.errors import DisconnectedError
 from oncelog_client.sender import Sender, Ticket
 from oncelog_client.transactions import Event, State
@@ -138,6 +139,48 @@ async def test_a_new_generation_begins_over_an_answer_that_gets_lost(
             async with producer.transaction():
                 await producer.send("out", b"newer")
             assert await read_values(proxy.address, "out", committed=True) == [b"newer"]
+
+
+async def test_a_send_that_waited_for_room_in_a_producer_now_closed_is_refused(
+    tmp_path: Path,
+) -> None:
+    with Oncelog(tmp_path, QUICK) as broker:
+        producer = Producer(broker.address, buffer_memory=1_000, batch_size=500)
+        await producer.start()
+        await (await producer.send("t", b"there"))
+        broker.kill()
+        buffered = await producer.send("t", b"x" * 900)
+        waiting = asyncio.create_task(producer.send("t", b"y" * 900))
+        await asyncio.sleep(0)
+        assert producer._accumulator.hurries == 1
+        async with asyncio.timeout(DEADLINE_S):
+            await producer.close(timeout_ms=0)
+            with pytest.raises(ClosedError):
+                await buffered
+            with pytest.raises(ClosedError):
+                await waiting
+    assert producer._accumulator.oldest_serial() is None
+
+
+async def test_a_send_that_waited_for_metadata_in_a_producer_now_closing_is_refused(
+    producer: Producer, topic: str
+) -> None:
+    never = asyncio.get_running_loop().create_future()
+    # A partition without a leader: closing waits for it in vain.
+    producer._accumulator.append(
+        TopicPartition("t", 99), NewRecord(0, None, b""), never, monotonic_ms()
+    )
+    async with asyncio.timeout(DEADLINE_S):
+        async with producer._cluster._refreshing:
+            waiting = asyncio.create_task(producer.send(topic, b""))
+            await asyncio.sleep(0)
+            closing = asyncio.create_task(producer.close(timeout_ms=500))
+            await asyncio.sleep(0)
+        with pytest.raises(ClosedError, match="not open"):
+            await waiting
+        await closing
+        with pytest.raises(ClosedError):
+            await never
 
 
 def break_sender(producer: Producer, monkeypatch: pytest.MonkeyPatch) -> None:
