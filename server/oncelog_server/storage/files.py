@@ -88,8 +88,8 @@ class Files(Protocol):
         ...
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write a small file atomically: temporary name, data synced, rename. For checkpoints,
-        snapshots."""
+        """Write a small file atomically: temporary name, data synced, rename. The caller
+        waits for the disk: for what is written when a broker starts or stops."""
         ...
 
     def sync(self, files: Sequence[File], done: Done) -> None:
