@@ -18,6 +18,8 @@ CLUSTER_METADATA: Final = "__cluster_metadata"
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SINKS})
 
 MAX_NAME_LENGTH: Final = 249
+# Of a name that is refused: with all of it the reason could be longer than a string may be.
+MAX_NAME_SHOWN: Final = 1_000
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]*")
 
 
@@ -32,7 +34,8 @@ def check_topic_name(name: str) -> None:
     elif name in (".", ".."):
         reason = f"'{name}' is not allowed"
     elif len(name) > MAX_NAME_LENGTH:
-        reason = f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
+        shown = name[:MAX_NAME_SHOWN]
+        reason = f"the length of '{shown}' is longer than the max allowed length {MAX_NAME_LENGTH}"
     elif not _LEGAL.fullmatch(name):
         reason = (
             f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' "
