@@ -15,9 +15,9 @@ from .positions import Positions
 
 log = logging.getLogger(__name__)
 
-# How long a rebalance, or the end, waits for a commit that a refused partition may hold up: after
-# that the records are read again, by whoever has the partition then.
-_LAST_COMMIT_MS: Final = 2_000
+# How long a commit is tried: one refused partition, of a deleted topic say, holds up all of it.
+# What is not committed then is by the next one, or read again by whoever has the partition.
+_COMMIT_MS: Final = 2_000
 
 
 class AutoCommit:
@@ -48,7 +48,7 @@ class AutoCommit:
         if self._task is None or self._task.done():
             # A call and not the body of the task, which runs when the positions have moved.
             consumed = self._positions.consumed()
-            self._task = self._cluster.spawn(self._positions.commit_quietly(consumed))
+            self._task = self._cluster.spawn(self._positions.commit_quietly(consumed, _COMMIT_MS))
 
     def give_way(self) -> None:
         """The application commits itself: an older commit must not come after that, nor be missing
@@ -64,6 +64,6 @@ class AutoCommit:
             return
         self.give_way()
         try:
-            await self._positions.commit(self._positions.consumed(), _LAST_COMMIT_MS)
+            await self._positions.commit(self._positions.consumed(), _COMMIT_MS)
         except KafkaError as error:
             log.warning("offsets could not be committed before partitions are given up: %s", error)

@@ -157,10 +157,12 @@ class Positions:
             if state.position is not None
         }
 
-    async def commit_quietly(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    async def commit_quietly(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float
+    ) -> None:
         """Commit where a failure is mended by the next interval, or the rebalance."""
         with suppress(KafkaError):
-            await self.commit(offsets)
+            await self.commit(offsets, timeout_ms)
 
     async def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float | None = None

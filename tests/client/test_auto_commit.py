@@ -7,7 +7,21 @@ from typing import Any
 import pytest
 
 from oncelog_client import Consumer, Producer, TopicPartition
-from tests.client.reading import DEADLINE_S
+from oncelog_client.auto_commit import AutoCommit
+from oncelog_client.clock import monotonic_ms
+from oncelog_client.cluster import Cluster
+from oncelog_client.config import consumer_config
+from oncelog_client.membership import Membership, MembershipConfig
+from oncelog_client.positions import Positions
+from oncelog_client.subscription import Subscription
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from tests.client.reading import DEADLINE_S, eventually
 
 COUNT = 6
 
@@ -77,3 +91,35 @@ async def test_a_commit_of_ones_own_is_the_last_one(
         given = await consumer.poll(max_records=2)
         await consumer.commit()
         assert await committed_now(consumer, filled) == given[-1].offset + 1 == 4
+
+
+async def test_one_partition_that_is_refused_does_not_keep_old_positions_coming(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A commit that is tried again commits what it began with."""
+    config = consumer_config("127.0.0.1:9", {"group_id": "g", "auto_commit_interval_ms": 0})
+    cluster, subscription = Cluster(config, auto_create=False), Subscription()
+    committed: list[int] = []
+
+    async def refuse(_: object, __: str, request: OffsetCommitRequest, *___: object) -> object:
+        committed.append(request.topics[0].partitions[0].committed_offset)
+        row = OffsetCommitResponsePartition(0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=[row])])
+
+    monkeypatch.setattr(cluster, "call_coordinator", refuse)
+    positions = Positions(cluster, config, subscription, lambda: None)
+    positions.membership = Membership(MembershipConfig(group_id="g"), 0)
+    auto_commit = AutoCommit(cluster, config, positions)
+    auto_commit.start()
+    subscription.assign([TopicPartition("t", 0)])
+    subscription[TopicPartition("t", 0)].jump(1)
+
+    async def moved() -> bool:
+        auto_commit.commit_if_due(monotonic_ms())
+        return 2 in committed
+
+    assert not await moved()
+    subscription[TopicPartition("t", 0)].jump(2)
+    await eventually(moved)
+    assert committed[0] == 1
+    await cluster.close()
