@@ -82,7 +82,14 @@ def fill(wire: Wire, topic: str, count: int, *, age_ms: int = 0) -> None:
 
 def test_retention_by_time(broker: Oncelog, wire: Wire) -> None:
     """Segments whose records are too old go, with their files; younger ones stay."""
-    create(wire, "by-time", segment_bytes=2_000, retention_ms=60_000, file_delete_delay_ms=100)
+    create(
+        wire,
+        "by-time",
+        segment_bytes=2_000,
+        segment_ms=60_000,  # or the young ones may join the old, if these go while they come
+        retention_ms=60_000,
+        file_delete_delay_ms=100,
+    )
     fill(wire, "by-time", 12, age_ms=3_600_000)
     fill(wire, "by-time", 4)
     wait_until(lambda: start_offset(wire, "by-time") == 12, "the old ones are gone")
