@@ -118,17 +118,6 @@ def _read(state: Planning, answer: Stored) -> Next:
     return _fence(state, max(newest + 1, state.number + (1 << state.refused) - 1))
 
 
-def _admitted(intent: Intent, stored: SinkState | None) -> int | Refusal:
-    return admit(
-        intent.sink_id,
-        stored,
-        intent.query_id,
-        intent.number,
-        intent.adopts,
-        is_version=intent.is_version,
-    )
-
-
 def _fence(state: Planning, number: int) -> Next:
     state = replace(state, phase=Phase.FENCE, number=number, begun=None)
     return state, Fence(Step.PLAN_FENCE, number)
@@ -154,6 +143,17 @@ def _read_again(state: Planning, answer: Stored) -> Next:
         roll_forward = RollForward(Step.PLAN_ROLL_FORWARD, state.parent, unfinished)
         return replace(state, phase=Phase.ROLL_FORWARD, stored=unfinished.state), roll_forward
     return _open(state)
+
+
+def _admitted(intent: Intent, stored: SinkState | None) -> int | Refusal:
+    return admit(
+        intent.sink_id,
+        stored,
+        intent.query_id,
+        intent.number,
+        intent.adopts,
+        is_version=intent.is_version,
+    )
 
 
 def _rolled_forward(state: Planning, answer: Done) -> Next:
