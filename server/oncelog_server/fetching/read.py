@@ -56,22 +56,32 @@ def _read_one(
     wanted: FetchedPartition, partition: Partition, isolation: Isolation, left: int, size: int
 ) -> PartitionResult:
     partition.check_leader(wanted.current_leader_epoch)
-    diverging = None
     if wanted.last_fetched_epoch >= 0:
         diverging = _divergence(wanted, partition)
+        if diverging is not None:
+            log = partition.log
+            read = PartitionRead(
+                partition.high_watermark,
+                partition.last_stable_offset,
+                log.log_start_offset,
+                None,
+                None,
+            )
+            return PartitionResult(wanted, ErrorCode.NONE, read, diverging, partition)
     read = partition.read(
         wanted.fetch_offset,
         max(min(wanted.max_bytes, left), 0),
         isolation,
         at_least_one=size == 0,
     )
-    if diverging is not None:
-        read.records = None
-    return PartitionResult(wanted, ErrorCode.NONE, read, diverging, partition)
+    return PartitionResult(wanted, ErrorCode.NONE, read, None, partition)
 
 
 def _divergence(wanted: FetchedPartition, partition: Partition) -> tuple[int, int] | None:
-    """(epoch, end offset) where the reader's log and ours part (KIP-595, KIP-320)."""
+    """(epoch, end offset) where the reader's log and ours part (KIP-595, KIP-320), also where ours
+    ends before the position: out of range is only what lies before the log."""
+    if wanted.fetch_offset < partition.log.log_start_offset:
+        raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
     found = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
     if found is None:
         raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)

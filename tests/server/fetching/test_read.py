@@ -126,6 +126,22 @@ def test_KIP_595_where_the_logs_part(
     assert (one.read.records is None) is (expected is not None or offset == 4)
 
 
+def test_KIP_320_logs_part_also_where_ours_ends_before_the_position() -> None:
+    """Out of range would have a reader begin anew, or at the end and skip what is written next."""
+    partitions = filled(1, 2)
+    wanted = [FetchedPartition(key(0), 9, 1_000, last_fetched_epoch=0)]
+    (one,) = fetch(partitions, wanted, 1_000).partitions
+    assert (one.code, one.diverging) == (ErrorCode.NONE, (0, 2))
+
+
+def test_KIP_320_what_lies_before_the_log_is_out_of_range_whatever_epoch_was_read() -> None:
+    partitions = filled(1, 2)
+    partitions[key(0)].delete_records_before(2, NOW_MS)
+    wanted = [FetchedPartition(key(0), 1, 1_000, last_fetched_epoch=0)]
+    (one,) = fetch(partitions, wanted, 1_000).partitions
+    assert one.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
 def test_an_epoch_of_the_future_is_out_of_range() -> None:
     wanted = [FetchedPartition(key(0), 0, 1_000, last_fetched_epoch=9)]
     (one,) = fetch(filled(1, 1), wanted, 1_000).partitions
