@@ -369,7 +369,6 @@ class Broker:
             partition.resign()
             try:
                 files += partition.log.close(clean=partition.offline is None)
-                partition.log.recovery_point = partition.log.log_end_offset
             except StorageError as error:
                 log.error(
                     "log not closed", partition=str(partition.topic_partition), reason=str(error)
@@ -384,6 +383,7 @@ class Broker:
             log.error("logs not synced", reason=str(failure))
             return False
         if clean:
+            self.partitions.synced()
             await self._upkeep.last_checkpoint()
         return clean
 

@@ -62,6 +62,11 @@ class Partitions:
         partition = self.get(topic_partition)
         return self._offline.get(topic_partition) if partition is None else partition.offline
 
+    def synced(self) -> None:
+        """All that was ever appended is durable."""
+        for partition in self:
+            partition.log.recovery_point = partition.log.log_end_offset
+
     def offline(self) -> dict[TopicPartition, str]:
         """Partitions that serve nothing, and why."""
         failed = {one.topic_partition: one.offline for one in self if one.offline is not None}
