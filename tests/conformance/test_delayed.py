@@ -15,6 +15,7 @@ from oncelog_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
+from oncelog_protocol.messages.describe_transactions import DescribeTransactionsRequest
 from oncelog_protocol.messages.end_txn import EndTxnRequest
 from oncelog_protocol.messages.produce import (
     PartitionProduceData,
@@ -89,6 +90,13 @@ def after(who: Identity, answer: Any) -> Identity:
 def is_decided(wire: Wire, topic: str) -> bool:
     stable, end = last_stable_offset(wire, topic)
     return stable == end
+
+
+def is_complete(wire: Wire, transactional_id: str) -> bool:
+    """Kafka's markers are there before the record that says so: until then it is CONCURRENT."""
+    (found,) = wire.call(DescribeTransactionsRequest([transactional_id]), 0).transaction_states
+    state: str = found.transaction_state
+    return state.startswith("Complete")
 
 
 def test_r1_a_batch_that_comes_on_two_connections_is_there_once(
@@ -238,6 +246,7 @@ def test_r9_a_late_partition_is_in_no_later_transaction_of_a_new_client(
     held.wait()
     end_transaction(wire, who, commit=True, version=versions["end"])
     wait_until(lambda: is_decided(wire, topic), "the transaction is over")
+    wait_until(lambda: is_complete(wire, topic), "its coordinator knows")
     held.release()
     answer = through.answer().results_by_topic_v3_and_below[0].results_by_partition[0]
     code = ErrorCode(answer.partition_error_code)
@@ -292,7 +301,7 @@ def test_r20_a_batch_that_nobody_waits_for_is_in_the_transaction_or_not(
         through.send(request, V2["produce"], answered=False)
     end_transaction(wire, who, commit=True)
     wait_until(lambda: is_decided(wire, topic), "the transaction is over")
-    assert values(wire, topic, partition=1) == [b"first"]
+    wait_until(lambda: values(wire, topic, partition=1) == [b"first"], "its other marker is there")
     assert values(wire, topic) in ([], [b"unheard"])
 
 

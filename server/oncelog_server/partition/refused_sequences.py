@@ -1,9 +1,9 @@
-"""Which batch a partition refused first of a producer that it knows nothing of (KIP-890).
+"""Which batches a partition has refused of producers that it knows nothing of (KIP-890).
 
 Any sequence is a beginning where nothing is known. So if the first of several pipelined batches is
-refused because the coordinator could not tell yet, the next one would be appended in its place, and
-the first one for ever be out of order. Kafka's VerificationStateEntry keeps the lowest sequence for
-that reason, as this does.
+refused for the moment (the coordinator could not tell yet, the disk was full), the next one would
+be appended in its place, and the first one for ever be out of order. Kafka's VerificationStateEntry
+keeps the lowest sequence for that reason, of transactions alone.
 """
 
 from __future__ import annotations
@@ -49,5 +49,5 @@ class RefusedSequences:
         return known.sequence
 
     def forget(self, producer_id: int) -> None:
-        """Its transaction has ended: what was refused in it does not come again."""
+        """Its transaction has ended, and what was refused in it does not come again; or it has."""
         self._by_producer_id.pop(producer_id, None)

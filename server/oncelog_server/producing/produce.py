@@ -9,17 +9,19 @@ partitions before: then the question adds them (part 2).
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 
-from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.errors import RETRIABLE, ErrorCode
 from oncelog_protocol.records.batch import (
     HEADER_SIZE,
     TRANSACTIONAL_FLAG,
     BatchHeader,
     read_header,
 )
+from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_server.deferred import Deferred
 from oncelog_server.log.results import Appended
 from oncelog_server.partition.partition import Partition
@@ -193,11 +195,11 @@ class Produce(msgspec.Struct, eq=False):
         if result.code is not NONE:
             errors = ADD_ERRORS if self.adds_partitions else VERIFICATION_ERRORS
             for one in unknown:
-                _remember_refused(one)
                 one.refuse(errors.get(result.code, result.code), result.message)
-        else:
+                _remember_refused(one)
+        elif self.adds_partitions:
             for one in unknown:
-                _check_begins(one, adds_partitions=self.adds_partitions)
+                _check_begins_at_zero(one)
         return self._append_all()
 
     def _end_verification(self, unknown: list[PartitionAppend]) -> None:
@@ -236,37 +238,57 @@ class Produce(msgspec.Struct, eq=False):
                 partition.check_guard(_header(one).producer_id, one.guard)
             if self.acks == ACKS_ALL:
                 partition.check_in_sync_replicas()
+            if partition.refused_sequences:
+                _check_begins(one)
             one.appended = partition.append(one.records, now_ms=self.now_ms)
         except Refused as refused:
             one.refuse(refused.code, refused.message)
+            _remember_refused(one)
 
 
 def _remember_refused(one: PartitionAppend) -> None:
+    """If it will come again: what was sent behind it is on its way, see `_check_begins`."""
     assert one.partition is not None
-    header = _header(one)
-    one.partition.refused_sequences.refused(
-        header.producer_id, header.producer_epoch, header.base_sequence
-    )
-
-
-def _check_begins(one: PartitionAppend, *, adds_partitions: bool) -> None:
-    """Where the partition knows nothing of the producer, nobody else would notice that the batches
-    before were refused, or are still on their way (R11). A producer of KIP-890 part 2 has a new
-    epoch in each transaction, so its first batch of one begins at 0; before, it begins at least no
-    later than with what was refused."""
-    assert one.partition is not None
-    header = _header(one)
-    if one.partition.log.producers.entry(header.producer_id) is not None:
+    if one.code not in RETRIABLE or one.code is ErrorCode.CORRUPT_MESSAGE:
         return
-    first: int | None = 0
-    if not adds_partitions:
-        refused = one.partition.refused_sequences
-        first = refused.lowest(header.producer_id, header.producer_epoch)
-    if first is not None and header.base_sequence > first:
-        one.refuse(
-            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"sequence {header.base_sequence} is the first here, and {first} is missing",
+    header = _readable_header(one)
+    if header is not None and header.producer_id >= 0 and _is_unknown(one, header):
+        one.partition.refused_sequences.refused(
+            header.producer_id, header.producer_epoch, header.base_sequence
         )
+
+
+def _check_begins(one: PartitionAppend) -> None:
+    """Where the partition knows nothing of the producer, any sequence is a beginning: nobody else
+    would notice that the batches before were refused (R11). Raises Refused."""
+    assert one.partition is not None
+    header = _readable_header(one)
+    if header is None:
+        return
+    refused = one.partition.refused_sequences
+    first = refused.lowest(header.producer_id, header.producer_epoch)
+    if first is None:
+        return
+    if header.base_sequence > first and _is_unknown(one, header):
+        raise Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, _missing(header, first))
+    refused.forget(header.producer_id)
+
+
+def _check_begins_at_zero(one: PartitionAppend) -> None:
+    """The same of a producer of KIP-890 part 2, which has a new epoch in each transaction: batches
+    before may also be still on their way."""
+    header = _header(one)
+    if header.base_sequence > 0 and _is_unknown(one, header):
+        one.refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, _missing(header, 0))
+
+
+def _is_unknown(one: PartitionAppend, header: BatchHeader) -> bool:
+    assert one.partition is not None
+    return one.partition.log.producers.entry(header.producer_id) is None
+
+
+def _missing(header: BatchHeader, first: int) -> str:
+    return f"sequence {header.base_sequence} is the first here, and {first} is missing"
 
 
 class _AllCommitted:
@@ -294,6 +316,15 @@ class _AllCommitted:
 
 def _header(one: PartitionAppend) -> BatchHeader:
     assert one.header is not None
+    return one.header
+
+
+def _readable_header(one: PartitionAppend) -> BatchHeader | None:
+    """None where the bytes are no batch: the append says so."""
+    assert one.records is not None
+    if one.header is None:
+        with suppress(CorruptRecords):
+            return read_header(one.records)
     return one.header
 
 
