@@ -150,8 +150,10 @@ class Partition:
         """The disk cannot be trusted any more: refuse everything, acknowledge nothing that waits
         (S16)."""
         self.offline = reason
-        self.commit_waiters.fail(ErrorCode.KAFKA_STORAGE_ERROR)
-        self.read_waiters.poke_all()
+        try:
+            self.commit_waiters.fail(ErrorCode.KAFKA_STORAGE_ERROR)
+        finally:
+            self.read_waiters.poke_all()
 
     def check_leader(self, current_leader_epoch: int = -1) -> None:
         """Raises Refused unless this broker serves the partition in the epoch the client believes
@@ -212,10 +214,12 @@ class Partition:
             producers = self.log.producers
             if producers.decided:
                 producers.on_high_watermark(high_watermark)
-            if self.commit_waiters.waiting:
-                self.commit_waiters.advance(high_watermark)
-            if self.read_waiters.pokes:
-                self.read_waiters.poke_all()
+            try:
+                if self.commit_waiters.waiting:
+                    self.commit_waiters.advance(high_watermark)
+            finally:
+                if self.read_waiters.pokes:
+                    self.read_waiters.poke_all()
 
     def when_committed(self, end_offset: int, settled: Settled) -> None:
         """Call `settled(NONE)` once all below `end_offset` is committed: at once if it is."""

@@ -225,3 +225,21 @@ def test_an_open_transaction_is_that_of_this_epoch() -> None:
     assert not one.has_open_transaction(7, 1)
     mark(one, 7)
     assert not one.has_open_transaction(7, 0)
+
+
+@pytest.mark.parametrize("how", ["committed", "failed"])
+def test_who_waits_for_an_acknowledgement_and_raises_keeps_no_reader_waiting(how: str) -> None:
+    one = partition()
+    poked: list[None] = []
+
+    def raising(code: ErrorCode) -> None:
+        raise LookupError(code)
+
+    one.when_committed(1, raising)
+    one.read_waiters.add(lambda: poked.append(None))
+    with pytest.raises(LookupError):
+        if how == "committed":
+            one.append(batch(), now_ms=NOW_MS)
+        else:
+            one.fail("a disk")
+    assert poked == [None]
