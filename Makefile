@@ -52,7 +52,7 @@ demo-failures: $(READY)  ## the purchases through each of the seven ways in whic
 bench: $(READY)  ## oncelog beside Apache Kafka, 40 min (Java 17, Maven, cc); ROWS="small txn16", QUICK=1
 	$(BIN)/python -m benchmarks $(if $(ROWS),--rows "$(ROWS)") $(if $(QUICK),--quick)
 
-bench-spark: $(READY) $(CONNECTOR)  ## our format beside Spark's own Kafka connector, 12 min; QUICK=1
+bench-spark: $(READY) $(CONNECTOR)  ## our format beside Spark's own Kafka connector, 7 min; QUICK=1
 	$(BIN)/python -m benchmarks.spark $(if $(ROWS),--rows "$(ROWS)") $(if $(QUICK),--quick)
 
 torture: $(READY)  ## ROUNDS=2, or until KILLS=200 of the broker, of a copy loop under kills, pauses and power losses

@@ -237,9 +237,7 @@ def test_who_waits_for_an_acknowledgement_and_raises_keeps_no_reader_waiting(how
 
     one.when_committed(1, raising)
     one.read_waiters.add(lambda: poked.append(None))
+    tell = partial(one.append, batch(), now_ms=NOW_MS)
     with pytest.raises(LookupError):
-        if how == "committed":
-            one.append(batch(), now_ms=NOW_MS)
-        else:
-            one.fail("a disk")
+        one.fail("a disk") if how == "failed" else tell()
     assert poked == [None]
