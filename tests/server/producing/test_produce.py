@@ -2,87 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.deferred import Deferred
-from oncelog_server.partition.group_flush import GroupFlush
-from oncelog_server.partition.partition import Partition
-from oncelog_server.producing.produce import ACKS_ALL, PartitionAppend, Produce
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.add_partitions import AddPartitions
 from oncelog_server.transaction.results import SUCCESS, TransactionResult
-from tests.server.log.driver import NOW_MS, batch, read_all
+from tests.server.log.driver import batch, read_all
 from tests.server.partition.partitions import mark, partition
-from tests.server.storage.memory_files import MemoryFiles
-
-NONE = ErrorCode.NONE
-
-
-def transactional(producer_id: int = 7, epoch: int = 0, sequence: int = 0) -> bytearray:
-    return batch(
-        producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, is_transactional=True
-    )
-
-
-@dataclass
-class Broker:
-    """Partitions, and a transaction coordinator that answers what the test says, when it says."""
-
-    flush_on_ack: bool = False
-    answer: TransactionResult | Deferred[TransactionResult] | Refused = SUCCESS
-    asked: list[AddPartitions] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.files = MemoryFiles()
-        flush = GroupFlush(self.files)
-        self.partitions = [
-            partition(
-                self.files,
-                TopicPartition("topic", index),
-                flush=flush,
-                flush_on_ack=self.flush_on_ack,
-            )
-            for index in range(3)
-        ]
-
-    def add(self, command: AddPartitions) -> TransactionResult | Deferred[TransactionResult]:
-        self.asked.append(command)
-        if isinstance(self.answer, Refused):
-            raise self.answer
-        return self.answer
-
-    def produce(
-        self,
-        *batches: bytearray | memoryview | None,
-        transactional_id: str | None = "t",
-        acks: int = ACKS_ALL,
-        adds_partitions: bool = True,
-        partitions: list[Partition | None] | None = None,
-    ) -> tuple[list[PartitionAppend], Deferred[None] | None]:
-        into: list[Any] = partitions if partitions is not None else self.partitions
-        appends = [PartitionAppend(index, data, into[index]) for index, data in enumerate(batches)]
-        for one in appends:
-            if one.partition is None:
-                one.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        transactional = [one for one in appends if one.is_transactional]
-        later = Produce(
-            appends, transactional, transactional_id, acks, adds_partitions, self.add, NOW_MS
-        ).run()
-        return appends, later
-
-    @property
-    def ends(self) -> list[int]:
-        return [one.log.log_end_offset for one in self.partitions]
-
-
-def codes(appends: list[PartitionAppend]) -> list[ErrorCode]:
-    return [one.code for one in appends]
-
+from tests.server.producing.driver import NONE, Broker, codes, transactional
 
 # --- acks
 
@@ -218,56 +148,6 @@ def test_the_first_batch_of_a_transaction_asks_the_coordinator_and_no_other_does
     broker.produce(transactional(sequence=2), transactional(sequence=2))
     assert broker.asked[1].partitions == {TopicPartition("topic", 0)}
     assert len(broker.partitions[0].guards) == 0
-
-
-@pytest.mark.parametrize("adds_partitions", [True, False])
-def test_r11_a_batch_does_not_overtake_the_refused_first_one_of_its_producer(
-    adds_partitions: bool,
-) -> None:
-    """In a partition that knows nothing of the producer, no sequence check would notice."""
-    broker = Broker(answer=TransactionResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
-
-    def produce(sequence: int = 0) -> list[ErrorCode]:
-        appends, _ = broker.produce(
-            transactional(sequence=sequence), adds_partitions=adds_partitions
-        )
-        return codes(appends)
-
-    assert produce() == [ErrorCode.NOT_ENOUGH_REPLICAS]
-    broker.answer = SUCCESS
-    assert produce(1) == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
-    assert produce() == [NONE]
-    assert produce(1) == [NONE]
-
-
-def test_r11_nor_does_it_overtake_one_that_the_disk_has_refused() -> None:
-    """Without a transaction, too: the first of five on their way meets a full disk."""
-    broker = Broker()
-
-    def produce(sequence: int) -> list[ErrorCode]:
-        appends, _ = broker.produce(
-            batch(producer_id=7, producer_epoch=0, base_sequence=sequence), transactional_id=None
-        )
-        return codes(appends)
-
-    broker.files.fail_append(match="topic-0")
-    assert produce(0) == [ErrorCode.KAFKA_STORAGE_ERROR]
-    assert produce(1) == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
-    assert [produce(0), produce(1)] == [[NONE], [NONE]]
-
-
-def test_what_is_no_batch_is_refused_as_that_while_others_are_waited_for() -> None:
-    broker = Broker(answer=TransactionResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
-    broker.produce(transactional())
-    appends, _ = broker.produce(bytearray(b"no batch"), transactional_id=None)
-    assert codes(appends) == [ErrorCode.INVALID_RECORD]
-
-
-def test_before_v12_a_producer_that_was_forgotten_begins_where_it_is() -> None:
-    """Its sequences go on over transactions, and the partition's memory is shorter."""
-    broker = Broker()
-    appends, _ = broker.produce(transactional(sequence=5), adds_partitions=False)
-    assert codes(appends) == [NONE]
 
 
 def test_before_v12_the_partition_is_looked_up_and_not_added() -> None:

@@ -1,0 +1,82 @@
+"""Partitions and a transaction coordinator, for one Produce."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.deferred import Deferred
+from oncelog_server.partition.group_flush import GroupFlush
+from oncelog_server.partition.partition import Partition
+from oncelog_server.producing.produce import ACKS_ALL, PartitionAppend, Produce
+from oncelog_server.refusal import Refused
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.add_partitions import AddPartitions
+from oncelog_server.transaction.results import SUCCESS, TransactionResult
+from tests.server.log.driver import NOW_MS, batch
+from tests.server.partition.partitions import partition
+from tests.server.storage.memory_files import MemoryFiles
+
+NONE = ErrorCode.NONE
+
+
+def transactional(producer_id: int = 7, epoch: int = 0, sequence: int = 0) -> bytearray:
+    return batch(
+        producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, is_transactional=True
+    )
+
+
+@dataclass
+class Broker:
+    """Partitions, and a transaction coordinator that answers what the test says, when it says."""
+
+    flush_on_ack: bool = False
+    answer: TransactionResult | Deferred[TransactionResult] | Refused = SUCCESS
+    asked: list[AddPartitions] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.files = MemoryFiles()
+        flush = GroupFlush(self.files)
+        self.partitions = [
+            partition(
+                self.files,
+                TopicPartition("topic", index),
+                flush=flush,
+                flush_on_ack=self.flush_on_ack,
+            )
+            for index in range(3)
+        ]
+
+    def add(self, command: AddPartitions) -> TransactionResult | Deferred[TransactionResult]:
+        self.asked.append(command)
+        if isinstance(self.answer, Refused):
+            raise self.answer
+        return self.answer
+
+    def produce(
+        self,
+        *batches: bytearray | memoryview | None,
+        transactional_id: str | None = "t",
+        acks: int = ACKS_ALL,
+        adds_partitions: bool = True,
+        partitions: list[Partition | None] | None = None,
+    ) -> tuple[list[PartitionAppend], Deferred[None] | None]:
+        into: list[Any] = partitions if partitions is not None else self.partitions
+        appends = [PartitionAppend(index, data, into[index]) for index, data in enumerate(batches)]
+        for one in appends:
+            if one.partition is None:
+                one.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        transactional = [one for one in appends if one.is_transactional]
+        later = Produce(
+            appends, transactional, transactional_id, acks, adds_partitions, self.add, NOW_MS
+        ).run()
+        return appends, later
+
+    @property
+    def ends(self) -> list[int]:
+        return [one.log.log_end_offset for one in self.partitions]
+
+
+def codes(appends: list[PartitionAppend]) -> list[ErrorCode]:
+    return [one.code for one in appends]

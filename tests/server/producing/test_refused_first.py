@@ -1,0 +1,60 @@
+"""No batch takes the place of one before it that was refused for the moment (R11)."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.transaction.results import SUCCESS, TransactionResult
+from tests.server.log.driver import batch
+from tests.server.producing.driver import NONE, Broker, codes, transactional
+
+
+@pytest.mark.parametrize("adds_partitions", [True, False])
+def test_r11_a_batch_does_not_overtake_the_refused_first_one_of_its_producer(
+    adds_partitions: bool,
+) -> None:
+    """In a partition that knows nothing of the producer, no sequence check would notice."""
+    broker = Broker(answer=TransactionResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+
+    def produce(sequence: int = 0) -> list[ErrorCode]:
+        appends, _ = broker.produce(
+            transactional(sequence=sequence), adds_partitions=adds_partitions
+        )
+        return codes(appends)
+
+    assert produce() == [ErrorCode.NOT_ENOUGH_REPLICAS]
+    broker.answer = SUCCESS
+    assert produce(1) == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    assert produce() == [NONE]
+    assert produce(1) == [NONE]
+
+
+def test_r11_nor_does_it_overtake_one_that_the_disk_has_refused() -> None:
+    """Without a transaction, too: the first of five on their way meets a full disk."""
+    broker = Broker()
+
+    def produce(sequence: int) -> list[ErrorCode]:
+        appends, _ = broker.produce(
+            batch(producer_id=7, producer_epoch=0, base_sequence=sequence), transactional_id=None
+        )
+        return codes(appends)
+
+    broker.files.fail_append(match="topic-0")
+    assert produce(0) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert produce(1) == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    assert [produce(0), produce(1)] == [[NONE], [NONE]]
+
+
+def test_what_is_no_batch_is_refused_as_that_while_others_are_waited_for() -> None:
+    broker = Broker(answer=TransactionResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    broker.produce(transactional())
+    appends, _ = broker.produce(bytearray(b"no batch"), transactional_id=None)
+    assert codes(appends) == [ErrorCode.INVALID_RECORD]
+
+
+def test_before_v12_a_producer_that_was_forgotten_begins_where_it_is() -> None:
+    """Its sequences go on over transactions, and the partition's memory is shorter."""
+    broker = Broker()
+    appends, _ = broker.produce(transactional(sequence=5), adds_partitions=False)
+    assert codes(appends) == [NONE]
