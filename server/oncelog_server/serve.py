@@ -161,7 +161,7 @@ async def _serve(settings: object, faults: Faults | None) -> int:
     try:
         await broker.start()
     except PortInUse as error:
-        click.echo(f"oncelog cannot start: {error}: --port 0 picks a free one", err=True)
+        click.echo(f"oncelog cannot start: {error}", err=True)
         return 1
     except (DirectoryInUse, OSError, StorageError, ValueError) as error:
         click.echo(f"oncelog cannot start: {error}", err=True)

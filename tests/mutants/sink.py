@@ -35,7 +35,8 @@ SINK_MUTANTS: Final = (
         "S3",
         "the state that counts is read before the fence",
         f"{_SINK}/planning.py",
-        "    return _fence(state, max(newest + 1, state.number + (1 << state.refused) - 1))\n"
+        "    step = 1 << min(state.refused, MOST_DOUBLINGS)\n"
+        "    return _fence(state, max(newest + 1, state.number + step - 1))\n"
         "\n\n"
         "def _fence(state: Planning, number: int) -> Next:\n"
         "    state = replace(state, phase=Phase.FENCE, number=number, begun=None)\n"
@@ -43,7 +44,8 @@ SINK_MUTANTS: Final = (
         "\n\n"
         "def _fenced(state: Planning, answer: Fenced) -> Next:\n",
         "    state = replace(state, stored=stored, open_ids=answer.open_ids, done=done)\n"
-        "    return _fence(state, max(newest + 1, state.number + (1 << state.refused) - 1))\n"
+        "    step = 1 << min(state.refused, MOST_DOUBLINGS)\n"
+        "    return _fence(state, max(newest + 1, state.number + step - 1))\n"
         "\n\n"
         "def _fence(state: Planning, number: int) -> Next:\n"
         "    state = replace(state, phase=Phase.FENCE, number=number, begun=None)\n"
@@ -113,7 +115,8 @@ SINK_MUTANTS: Final = (
         "S11",
         "a generation that is refused doubles the next one",
         f"{_SINK}/planning.py",
-        "    return _fence(state, max(newest + 1, state.number + (1 << state.refused) - 1))\n",
+        "    step = 1 << min(state.refused, MOST_DOUBLINGS)\n"
+        "    return _fence(state, max(newest + 1, state.number + step - 1))\n",
         "    return _fence(state, max(newest + 1, 2 * state.number))\n",
         _MODEL,
     ),

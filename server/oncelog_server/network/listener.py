@@ -103,7 +103,7 @@ class Listener:
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
-            raise PortInUse(f"port {port} is in use") from error
+            raise PortInUse(f"port {port} is in use: --port 0 picks a free one") from error
         self._servers.append(server)
         self._names.append(name)
         bound = server.sockets[0].getsockname()

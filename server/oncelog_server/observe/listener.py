@@ -54,7 +54,9 @@ class MetricsListener:
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
-            raise PortInUse(f"port {port} (oncelog.metrics.port) is in use") from error
+            raise PortInUse(
+                f"port {port} is in use: oncelog.metrics.port=0 picks a free one, -1 none"
+            ) from error
         bound = self._server.sockets[0].getsockname()
         return str(bound[0]), int(bound[1])
 

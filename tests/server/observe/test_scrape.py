@@ -118,4 +118,4 @@ def test_a_port_in_use_ends_the_start_before_anything_is_served(tmp_path: Path) 
         port = taken.getsockname()[1]
         broker = Oncelog(tmp_path, PORT | {"oncelog.metrics.port": str(port)})
         assert broker.spawn().wait(20) == 1
-        assert f"port {port} (oncelog.metrics.port) is in use" in broker.said()
+        assert f"port {port} is in use: oncelog.metrics.port=0 picks" in broker.said()

@@ -134,9 +134,12 @@ def test_whoever_is_overtaken_begins_anew(answers: tuple[Answer, ...]) -> None:
 
 def test_not_for_ever() -> None:
     answers: list[Answer] = [Stored(STATE), Outdated()] * (MOST_TAKEOVERS + 1)
-    last = asked(GROUP, None, *answers)[-1]
+    said = asked(GROUP, None, *answers)
+    last = said[-1]
     assert isinstance(last, Raised)
     assert last.refusal.reason is Reason.CONTENDED
+    # A consumer group of the sink's name refuses every one of them, and they are 31 bits long.
+    assert max(one.generation for one in said if isinstance(one, Fence)) < 1 << 31
 
 
 def test_generations_that_the_state_does_not_know_are_passed_over() -> None:

@@ -47,6 +47,8 @@ from .steps import (
 )
 
 MOST_TAKEOVERS: Final = 40
+# MOST_TAKEOVERS such steps stay far within a generation's 31 bits.
+MOST_DOUBLINGS: Final = 20
 
 
 class Phase(Enum):
@@ -115,7 +117,8 @@ def _read(state: Planning, answer: Stored) -> Next:
     newest = 0 if stored is None else stored.generation
     # Where generations are refused that the state does not know, it was lost: find the next one, in
     # growing steps. Small ones at first, as there are no more than 31 bits for the sink's life.
-    return _fence(state, max(newest + 1, state.number + (1 << state.refused) - 1))
+    step = 1 << min(state.refused, MOST_DOUBLINGS)
+    return _fence(state, max(newest + 1, state.number + step - 1))
 
 
 def _fence(state: Planning, number: int) -> Next:

@@ -46,8 +46,11 @@ def new_checkpoint(
     """The state is another query's."""
     if batch_id:
         hint = (
-            f"Query {query_id} is at batch {batch_id}, so it is not new: give one of the two"
-            " another sinkId"
+            f"Query {query_id} is at batch {batch_id}, so it is not new. If an old checkpoint was"
+            " put back, begin with an empty one, onNewCheckpoint=adopt and"
+            f" startingOffsets=sink:{sink_id}: it goes on where the last batch ended. If both are"
+            " to run, give one of them another sinkId: under a new one it writes again whatever"
+            " its checkpoint does not know of"
         )
     else:
         hint = (
@@ -139,8 +142,9 @@ def fenced(plan: Plan, stored: SinkState | None) -> Refusal:
 def contended(sink_id: str, times: int) -> Refusal:
     return Refusal(
         Reason.CONTENDED,
-        f"sink {sink_id} was taken over by other drivers {times} times while this one was"
-        " planning one batch: is the query running twice?",
+        f"sink {sink_id} was taken over by others {times} times while this query was planning one"
+        f" batch. Is it running twice? Or has a consumer group the name {sink_id}, and members? A"
+        " sink's state is kept under its name as a group's: give one of the two another name.",
     )
 
 

@@ -42,9 +42,11 @@ class CatalogueKey(NamedTuple):
 
     @property
     def patience_s(self) -> float:
-        """Longer than any of its methods may take."""
-        api_ms = _admin_config(self.setup).default_api_timeout_ms
-        return 10 + self.retries * (api_ms + self.retry_interval_ms) / 1_000
+        """Longer than any of its methods may take, and its start before: they say more."""
+        config = _admin_config(self.setup)
+        start_ms = 2 * config.request_timeout_ms
+        attempt_ms = config.default_api_timeout_ms + self.retry_interval_ms
+        return 10 + (start_ms + self.retries * attempt_ms) / 1_000
 
 
 class Catalogue:
