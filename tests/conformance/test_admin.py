@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import aiokafka.admin
@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.conformance.clients import Client, Record
-from tests.conformance.clients.interface import ANSWER_TIMEOUT_S
+from tests.conformance.clients.interface import ANSWER_TIMEOUT_S, Consumer, Refused
 from tests.conformance.conftest import Target
 from tests.conformance.waiting import poll_until, read, wait_until
 
@@ -136,6 +136,19 @@ def kafka_python_admin(target: Target) -> Iterator[Any]:
     client.close()
 
 
+def commits(consumer: Consumer, offsets: Mapping[int, int]) -> bool:
+    """False while the client joins once more, as it does when it has seen a topic's metadata for
+    the first time: polling completes that."""
+    try:
+        consumer.commit(offsets)
+    except Refused as refused:
+        if refused.kind != "RebalanceInProgressError":
+            raise
+        consumer.poll(0.2)
+        return False
+    return True
+
+
 def test_kafka_python_admin(
     target: Target, kafka_python_admin: Any, python_clients: dict[str, Client], name: str
 ) -> None:
@@ -154,7 +167,7 @@ def test_kafka_python_admin(
     client.producer(target.address).send(name, [Record(b"v")] * 3)
     consumer = client.consumer(target.address, name, group=name)
     read(consumer, 3)
-    consumer.commit({0: 2})
+    wait_until(lambda: commits(consumer, {0: 2}), "the group has settled")
     place = kafka.TopicPartition(name, 0)
     assert admin.list_group_offsets(name)[name][place].offset == 2
     consumer.close()

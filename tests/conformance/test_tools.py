@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.conformance.clients import Client, Record
 from tests.conformance.conftest import Target, create_topic
-from tests.conformance.waiting import read
+from tests.conformance.waiting import read, wait_until
 from tests.kafka.driver import JavaDriver
 from tests.kafka.tools import run_tool
 
@@ -39,7 +39,8 @@ def test_kafka_topics(target: Target, java_driver: JavaDriver, name: str) -> Non
     assert "PartitionCount: 5" in topics("--describe", "--topic", name)
     assert "TopicId: " in described
     topics("--delete", "--topic", name)
-    assert name not in topics("--list").splitlines()
+    # Kafka answers before its brokers have heard of it.
+    wait_until(lambda: name not in topics("--list").splitlines(), "the topic is gone")
 
 
 def test_kafka_configs(target: Target, java_driver: JavaDriver, topic: str) -> None:
