@@ -8,6 +8,7 @@ from typing import Final
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.spark.audit import Sighting, Verdict, judge, planned_batches
 from tests.spark.pipeline import PARTITIONS, Pipeline
@@ -29,10 +30,14 @@ def append_purchases(pipeline: Pipeline, count: int) -> None:
 
 def run(pipeline: Pipeline, session: SparkSession) -> str | None:
     """Run it up to what is there now; what ended it before that, if anything did."""
-    query = pipeline.start(session)
+    return to_its_end(pipeline.start(session))
+
+
+def to_its_end(query: StreamingQuery) -> str | None:
+    """Wait for the end of one that is running; what ended it too early, if anything did."""
     try:
         if not query.awaitTermination(RUN_TIMEOUT_S):
-            raise StillRunning(f"{pipeline.name} after {RUN_TIMEOUT_S} s: {query.status}")
+            raise StillRunning(f"{query.id} after {RUN_TIMEOUT_S} s: {query.status}")
     except StreamingQueryException as error:
         return str(error)
     finally:

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.fail_points import FailPoints
 from tests.spark.faults.naive_sink import NaiveSink
-from tests.spark.faults.running import append_purchases, audited, run
+from tests.spark.faults.running import append_purchases, audited, run, to_its_end
 from tests.spark.pipeline import Pipeline
 
 
@@ -36,8 +36,13 @@ def test_a_task_tried_again_is_doubled_and_its_batch_is_seen_by_halves(
         append_purchases(naive, 2)
         assert run(naive, spark) is None
         append_purchases(naive, 6)
+        # One of the two tasks has not written yet while the reader looks at what the other one has.
+        fail_points.pause("task.produce.before")
         fail_points.kill("task.produce.after")
-        assert run(naive, spark) is None
-        verdict = audit.verdict()
-        assert verdict.duplicates
-        assert verdict.partial
+        query = naive.start(spark)
+        fail_points.wait_for("task.produce.before")
+        fail_points.wait_for("task.produce.after")
+        assert audit.verdict().partial
+        fail_points.resume("task.produce.before")
+        assert to_its_end(query) is None
+        assert audit.verdict().duplicates
