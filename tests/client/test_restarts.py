@@ -34,7 +34,7 @@ async def restarting(broker: Oncelog, times: int) -> AsyncIterator[None]:
 
     async def crash() -> None:
         for _ in range(times):
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(0.3)  # a kill meets the work anywhere, not at a step of it
             await asyncio.to_thread(restart, broker)
 
     task = asyncio.create_task(crash())
@@ -53,7 +53,7 @@ async def test_an_idempotent_producer_writes_each_record_once_and_in_order(
             for count in range(3000):
                 await producer.send("t", b"%d" % count)
                 if count % 10 == 0:
-                    await asyncio.sleep(0.004)
+                    await asyncio.sleep(0.004)  # so that the work outlasts the kills
         await producer.flush()
     values = await read_values(broker.address, "t", committed=False)
     assert values == [b"%d" % number for number in range(count + 1)]
@@ -72,7 +72,7 @@ async def test_transactions_are_whole_and_offsets_with_them(broker: Oncelog) -> 
                         await producer.send("out", b"%03d" % number, partition=partition)
                     offsets = {TP: OffsetAndMetadata(number + 1)}
                     await producer.send_offsets_to_transaction(offsets, "g")
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.01)  # so that the work outlasts the kills
     expected = [b"%03d" % number for number in range(transactions)] * 2
     assert await read_values(broker.address, "out", committed=True) == expected
     async with Admin(broker.address) as admin:

@@ -231,7 +231,7 @@ def test_w2_two_systems_say_the_same_whoever_is_killed(tmp_path: Path, seed: int
             goal = last(database)[0] + chance.randrange(1, 12)
             while process.poll() is None and last(database)[0] < goal:
                 assert time.monotonic() < deadline
-                time.sleep(chance.random() / 100)
+                time.sleep(chance.random() / 100)  # a kill meets the work anywhere
             if chance.random() < 0.5:
                 restart(broker)
             process.kill()

@@ -227,7 +227,7 @@ def test_a_thousand_partitions_start_again(
             ends = [end_offset(wire, "t", at) for at in range(0, PARTITIONS, 5)]
         assert ends == [1, 0] * (PARTITIONS // 10)
         record_property(f"seconds after a {how}", round(took_s, 2))
-        with capsys.disabled():
+        with capsys.disabled():  # the figure is for whoever reads the run
             print(f"\n{PARTITIONS} partitions: {took_s:.2f} s after a {how}")  # noqa: T201
         assert took_s < RESTART_S
     broker.stop(20)

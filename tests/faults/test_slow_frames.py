@@ -194,8 +194,9 @@ async def test_n3_who_is_silent_too_long_is_closed(world: World) -> None:
     reader, writer = await world.connect()
     assert await echoes(reader, writer)
     async with asyncio.timeout(DEADLINE_S):
+        # Until a sweep has seen it; a sweep tells nobody.
         while any(connection.heard for connection in world.listener.connections):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)  # until a sweep has seen it
+            await asyncio.sleep(0.01)
     world.clock.ms += IDLE_MS + 1
     assert await closed(reader)
     writer.close()

@@ -105,6 +105,7 @@ async def test_many_new_partitions_leave_the_loop_to_others_in_between(tmp_path:
         assert {OPENED_PER_TURN, 3 * OPENED_PER_TURN, 4 * OPENED_PER_TURN} <= seen
         assert len(broker.partitions) == count
         more = asyncio.create_task(broker.metadata.create_topics([NewTopic("gone", count)]))
+        # Turn by turn of the loop, as partitions are opened by turns: no later one will do.
         while len(broker.partitions) < count + OPENED_PER_TURN:  # noqa: ASYNC110
             await asyncio.sleep(0)
         assert await broker.metadata.delete_topics(["gone"]) == [None]
@@ -118,6 +119,7 @@ async def test_partitions_whose_turn_had_not_come_are_there_after_the_next_start
     count = 4 * OPENED_PER_TURN
     async with life(tmp_path) as broker:
         new = asyncio.create_task(broker.metadata.create_topics([NewTopic("many", count)]))
+        # Turn by turn of the loop: it is stopped in the turn after the first.
         while not broker.partitions.get(TopicPartition("many", 0)):  # noqa: ASYNC110
             await asyncio.sleep(0)
         broker._hosting.stop()

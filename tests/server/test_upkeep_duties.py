@@ -267,6 +267,7 @@ async def test_no_topic_is_made_while_the_checkpoints_know_a_deleted_one(tmp_pat
     await metadata.create_topics([NewTopic("again")])
     kept.disk.held = True
     deletion = asyncio.create_task(metadata.delete_topics(["again"]))
+    # Turn by turn of the loop: the next name comes in the turn after the first one's end.
     while "again" in metadata.image.topics:  # noqa: ASYNC110
         await asyncio.sleep(0)
     creation = asyncio.create_task(metadata.create_topics([NewTopic("again")]))

@@ -108,7 +108,7 @@ def test_the_ids_of_all_shards_are_known_until_a_shard_is_given_up() -> None:
 def test_a_value_that_cannot_be_read_is_an_error(cut: int) -> None:
     record = to_record("t", OLD)
     assert record.value is not None
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):  # noqa: PT011  # each codec's own words
         loaded(CoordinatorRecord(record.key, record.value[:cut]))
 
 

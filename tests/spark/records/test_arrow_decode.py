@@ -216,6 +216,7 @@ def test_whichever_bit_is_wrong(columns: list[str], records: list[NewRecord]) ->
         for bit in range(8):
             damaged = bytearray(answer)
             damaged[place] ^= 1 << bit
+            # Both are called at once, with this turn's `damaged`.
             wanted = outcome(lambda: plainly(damaged, check_crc=False))  # noqa: B023
             got = outcome(
                 lambda: decoded(damaged, columns, check_crcs=False).to_pylist()  # noqa: B023
