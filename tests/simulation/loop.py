@@ -198,7 +198,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     # What product code asks of a loop.
 
-    async def create_server(  # type: ignore[override]
+    async def create_server(  # type: ignore[override]  # only what our code passes
         self,
         protocol_factory: Callable[[], asyncio.BaseProtocol],
         host: str | None = None,
@@ -208,7 +208,7 @@ class SimLoop(asyncio.BaseEventLoop):
         assert self.network is not None
         return await self.network.create_server(protocol_factory, host or "", port)
 
-    async def create_connection(  # type: ignore[override]
+    async def create_connection(  # type: ignore[override]  # only what our code passes
         self,
         protocol_factory: Callable[[], asyncio.BaseProtocol],
         host: str | None = None,

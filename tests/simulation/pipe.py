@@ -107,7 +107,7 @@ class Pipe:
         return not piece and max(due_us, self.held_until_us) <= self._loop.now_us
 
     def arm(self) -> None:
-        if self._armed or not self._pieces or not self.receiver.is_reading:
+        if self._armed or not self._pieces or not self.receiver.is_reading():
             return
         self._armed = True
         due_us = max(self._pieces[0][0], self.held_until_us)
@@ -115,7 +115,7 @@ class Pipe:
 
     def _deliver(self) -> None:
         self._armed = False
-        if not self._pieces or not self.receiver.is_reading or self.cut:
+        if not self._pieces or not self.receiver.is_reading() or self.cut:
             return
         now_us = self._loop.now_us
         if self.held_until_us > now_us:

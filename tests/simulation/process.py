@@ -82,7 +82,7 @@ class Process:
         self.held.clear()
         for task in self.tasks:
             # It will never end, and that is how it should be.
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # not in typeshed
         releases, self.on_death = self.on_death, []
         for release in releases:
             release()

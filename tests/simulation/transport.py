@@ -51,8 +51,7 @@ class SimTransport(asyncio.Transport):
 
     # Reading.
 
-    @property
-    def is_reading(self) -> bool:  # type: ignore[override]
+    def is_reading(self) -> bool:
         return self._opened and not self._paused and not self._closing
 
     def pause_reading(self) -> None:
@@ -67,7 +66,7 @@ class SimTransport(asyncio.Transport):
         protocol = self.protocol
         if isinstance(protocol, asyncio.BufferedProtocol):
             rest = memoryview(data)
-            while rest and self.is_reading:
+            while rest and self.is_reading():
                 buffer = memoryview(protocol.get_buffer(len(rest)))
                 count = min(len(buffer), len(rest))
                 buffer[:count] = rest[:count]
@@ -80,7 +79,8 @@ class SimTransport(asyncio.Transport):
 
     def peer_closed(self) -> None:
         if not self._closing:
-            keep_open = self.protocol.eof_received()  # type: ignore[attr-defined]
+            assert isinstance(self.protocol, asyncio.Protocol | asyncio.BufferedProtocol)
+            keep_open = self.protocol.eof_received()
             if not keep_open:
                 self.close()
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Coroutine
 from contextvars import Context
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from random import Random
 from typing import Any
 
@@ -241,7 +241,7 @@ class World:
         ]
         acting = Faults(self)
         for fault in faults:
-            self.after(fault.at_us, lambda fault=fault: acting.inflict(fault))  # type: ignore[misc]
+            self.after(fault.at_us, partial(acting.inflict, fault))
         horizon_us = self.options.periods * self.options.period_us
         self.after(horizon_us + 2_000_000, self.heal)
         # Clients that are still at it then have had their time.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -53,11 +54,11 @@ class Cleaning:
         )
         self.cleaner.start()
 
-    def compact(self, name: TopicPartition, **changes: object) -> Partition:
+    def compact(self, name: TopicPartition, **changes: Any) -> Partition:
         one = self.world.partitions[name]
         config = replace(
             one.log.config, cleanup_policy=frozenset({COMPACT}), segment_bytes=1_000,
-            delete_retention_ms=10_000, **changes,  # type: ignore[arg-type]
+            delete_retention_ms=10_000, **changes,
         )  # fmt: skip
         one.log.reconfigure(config)
         return one
@@ -99,7 +100,9 @@ def test_a_dirty_log_is_compacted_after_the_backoff_and_the_checkpoint_says_how_
     assert cleaning.checkpoint() == {A0: active}
 
 
-def test_the_dirtiest_log_is_first_and_all_have_their_turn() -> None:
+def test_the_dirtiest_log_is_first_and_all_have_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     cleaning = Cleaning()
     first, second = cleaning.compact(A1), cleaning.compact(A0)
     write(first, 60)
@@ -114,7 +117,7 @@ def test_the_dirtiest_log_is_first_and_all_have_their_turn() -> None:
         order.append(partition.topic_partition)
         passed(partition, done)
 
-    cleaning.cleaner.passed = noting  # type: ignore[method-assign]
+    monkeypatch.setattr(cleaning.cleaner, "passed", noting)
     cleaning.run()
     assert order == [A0, A1]
     assert cleaning.checkpoint()[A1] > cleaned
@@ -129,10 +132,10 @@ def test_the_dirtiest_log_is_first_and_all_have_their_turn() -> None:
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_a_log_that_is_not_to_be_compacted_yet_is_left_alone(changes: dict[str, object]) -> None:
+def test_a_log_that_is_not_to_be_compacted_yet_is_left_alone(changes: dict[str, Any]) -> None:
     cleaning = Cleaning()
     one = cleaning.compact(A0)
-    one.log.reconfigure(replace(one.log.config, **changes))  # type: ignore[arg-type]
+    one.log.reconfigure(replace(one.log.config, **changes))
     write(one, 100)
     before = size(one)
     cleaning.run(3 * BACKOFF_MS)
@@ -328,7 +331,7 @@ def work(world: World, turns: range) -> None:
             world.settle()
 
 
-def memory(world: World) -> tuple[object, object]:
+def memory(world: World) -> tuple[object, Any]:
     """What both coordinators know."""
     (shard,) = world.groups.shards()
     ((_, transactions),) = world.transactions.runtime.shards()
@@ -356,7 +359,7 @@ def test_l11_coordinators_load_from_compacted_logs_what_they_had_in_memory() -> 
         cleaning = Cleaning(world)
         logs = [cleaning.compact(TXN_LOG), cleaning.compact(OFFSETS)]
         assert memory(world) == expected
-        assert world.offset()[1] == expected[1][0]["g", "in", 0].offset  # type: ignore[index]
+        assert world.offset()[1] == expected[1][0]["g", "in", 0].offset
 
 
 def tombstones(one: Partition) -> list[int]:

@@ -50,7 +50,9 @@ def test_without_a_replica_in_sync_there_is_no_leader_unless_the_topic_says_so()
         alone = records.encode(records.PartitionRecord((1, 2), (1,), 1, 0))
         cluster.apply([Write((), (Put(key, alone),))])
         assert cluster.apply(elect_leaders(cluster.image, {2}, ()))
-        partition = cluster.image.topic_by_id(topic_id).partitions[0]  # type: ignore[union-attr]
+        topic = cluster.image.topic_by_id(topic_id)
+        assert topic is not None
+        partition = topic.partitions[0]
         assert partition.leader == expected
         assert partition.isr == ((1,) if expected == NO_LEADER else (2,))
         assert partition.leader_epoch == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from oncelog_protocol.codecs import encode
@@ -64,12 +66,12 @@ def delete_offsets(driver: Driver, *topics: str, group: str = GROUP) -> OffsetDe
         ({"group": "g" * 32_001, "generation_id": -1}, 24),
     ],
 )
-def test_who_may_commit(options: dict[str, object], code: int) -> None:
+def test_who_may_commit(options: dict[str, Any], code: int) -> None:
     driver = Driver()
     generation_id, (member,) = driver.stable_group("a")
     written = len(driver.log)
-    arguments: dict[str, object] = {"member_id": member, "generation_id": generation_id, **options}
-    codes = driver.commit(("t", 0, 5), ("u", 1, 6), **arguments)  # type: ignore[arg-type]
+    arguments: dict[str, Any] = {"member_id": member, "generation_id": generation_id, **options}
+    codes = driver.commit(("t", 0, 5), ("u", 1, 6), **arguments)
     assert codes == [code, code]
     assert len(driver.log) == written + (2 if code == 0 else 0)
 
@@ -88,11 +90,11 @@ def test_who_may_commit(options: dict[str, object], code: int) -> None:
         ({"group": "g" * 32_001}, 24),
     ],
 )
-def test_who_may_commit_in_a_transaction(options: dict[str, object], code: int) -> None:
+def test_who_may_commit_in_a_transaction(options: dict[str, Any], code: int) -> None:
     driver = Driver()
     generation_id, (member,) = driver.stable_group("a")
-    arguments: dict[str, object] = {"member_id": member, "generation_id": generation_id, **options}
-    codes = driver.txn_commit(7, ("t", 0, 5), ("u", 1, 6), **arguments)  # type: ignore[arg-type]
+    arguments: dict[str, Any] = {"member_id": member, "generation_id": generation_id, **options}
+    codes = driver.txn_commit(7, ("t", 0, 5), ("u", 1, 6), **arguments)
     assert codes == [code, code]
 
 

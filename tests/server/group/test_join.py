@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from oncelog_server.group.config import GroupConfig
@@ -30,10 +32,10 @@ def with_config(**settings: int) -> Driver:
     ],
 )
 def test_a_join_that_cannot_be_makes_no_group(
-    options: dict[str, object], code: int, member_id: str
+    options: dict[str, Any], code: int, member_id: str
 ) -> None:
     driver = Driver()
-    answer = driver.join(**options).value  # type: ignore[arg-type]
+    answer = driver.join(**options).value
     assert (answer.error_code, answer.member_id) == (code, member_id)
     assert driver.shard.table.groups == {}
     assert driver.log == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -18,11 +20,11 @@ def test_G2_an_owner_of_before_the_rebalance_cannot_commit_its_transaction() -> 
     generation_id, (leader, follower) = driver.stable_group("a", "b")
     driver.join(leader)
     # While the others are waited for, its generation is still the group's.
-    identity = {"member_id": follower, "generation_id": generation_id}
-    assert driver.txn_commit(7, ("t", 0, 5), **identity) == [0]  # type: ignore[arg-type]
+    identity: dict[str, Any] = {"member_id": follower, "generation_id": generation_id}
+    assert driver.txn_commit(7, ("t", 0, 5), **identity) == [0]
     driver.end_transaction(7, committed=False)
     driver.join(follower)
-    assert driver.txn_commit(7, ("t", 0, 5), **identity) == [22]  # type: ignore[arg-type]
+    assert driver.txn_commit(7, ("t", 0, 5), **identity) == [22]
     assert driver.fetch("t", 0, require_stable=True) == (-1, 0)
 
 
@@ -30,8 +32,8 @@ def test_G3_a_paused_owner_is_out_and_its_commit_refused() -> None:
     driver = Driver()
     generation_id, (paused, _) = driver.stable_group("a", "b", session_ms=10_000)
     driver.advance(10_000)
-    identity = {"member_id": paused, "generation_id": generation_id}
-    assert driver.txn_commit(7, ("t", 0, 5), **identity) == [25]  # type: ignore[arg-type]
+    identity: dict[str, Any] = {"member_id": paused, "generation_id": generation_id}
+    assert driver.txn_commit(7, ("t", 0, 5), **identity) == [25]
     assert driver.heartbeat(paused, generation_id) == 25
 
 

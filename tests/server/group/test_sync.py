@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from oncelog_protocol.messages.sync_group import SyncGroupResponse
@@ -64,11 +66,11 @@ def test_the_answer_has_a_form_in_every_version(version: int) -> None:
         ({"protocol_type": None, "protocol_name": None}, None),
     ],
 )
-def test_what_is_wrong_with_a_sync(options: dict[str, object], expected: int | None) -> None:
+def test_what_is_wrong_with_a_sync(options: dict[str, Any], expected: int | None) -> None:
     driver = Driver()
     _, follower = joined(driver, "a", "b")
-    arguments: dict[str, object] = {"member_id": follower, "generation_id": 1, **options}
-    assert code(driver.sync(**arguments)) == expected  # type: ignore[arg-type]
+    arguments: dict[str, Any] = {"member_id": follower, "generation_id": 1, **options}
+    assert code(driver.sync(**arguments)) == expected
 
 
 @pytest.mark.parametrize(("failure", "told"), [(19, 15), (7, 15), (6, 16), (56, 16), (18, -1)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from oncelog_protocol.messages.txn_offset_commit import (
@@ -126,13 +128,13 @@ def test_O9_zombies_of_a_group_are_refused_and_leave_the_offset_as_it_was() -> N
     generation_id, (member, other) = driver.stable_group("a", "b")
     driver.txn_commit(7, ("t", 0, 5), member_id=member, generation_id=generation_id)
     driver.end_transaction(7, committed=True)
-    zombies = [
+    zombies: list[tuple[dict[str, Any], int]] = [
         ({"member_id": member, "generation_id": generation_id - 1}, 22),
         ({"member_id": "gone", "generation_id": generation_id}, 25),
         ({"member_id": other, "generation_id": generation_id, "instance": "i"}, 25),
     ]
     for identity, code in zombies:
-        assert driver.txn_commit(8, ("t", 0, 99), **identity) == [code]  # type: ignore[arg-type]
+        assert driver.txn_commit(8, ("t", 0, 99), **identity) == [code]
     assert driver.fetch("t", 0, require_stable=True) == (5, 0)
 
 

@@ -24,6 +24,7 @@ from oncelog_server.handlers import (
     describe_topic_partitions,
     metadata,
 )
+from oncelog_server.node import Node
 from oncelog_server.security.authorizer import Operation
 from oncelog_server.settings.model import Settings
 from oncelog_server.topic_partition import TopicPartition
@@ -160,12 +161,12 @@ async def test_authorized_operations_are_bits() -> None:
         assert silent.topic_authorized_operations == -(2**31)
 
 
-async def describe(node: object, **request: object) -> tuple[list[tuple[str, int, int]], object]:
+async def describe(node: Node, **request: Any) -> tuple[list[tuple[str, int, int]], object]:
     """(topic, error, number of partitions) of each, and the next cursor."""
     response = await ask(
         describe_topic_partitions,
-        node,  # type: ignore[arg-type]
-        DescribeTopicPartitionsRequest(**request),  # type: ignore[arg-type]
+        node,
+        DescribeTopicPartitionsRequest(**request),
     )
     topics = [(one.name, one.error_code, len(one.partitions)) for one in response.topics]
     cursor = response.next_cursor

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from oncelog_protocol.apis import APIS
@@ -34,9 +36,9 @@ from oncelog_server.settings.model import Settings
 from tests.server.handlers.nodes import Denying, ask, broker
 
 
-def orders(**fields: object) -> CreatableTopic:
-    values: dict[str, object] = {"name": "orders", "num_partitions": 3, "replication_factor": 1}
-    return CreatableTopic(**(values | fields))  # type: ignore[arg-type]
+def orders(**fields: Any) -> CreatableTopic:
+    values: dict[str, Any] = {"name": "orders", "num_partitions": 3, "replication_factor": 1}
+    return CreatableTopic(**(values | fields))
 
 
 @pytest.mark.parametrize("version", create_topics.VERSIONS)

@@ -4,12 +4,26 @@ S13)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from random import Random
 
 import pytest
 
+from oncelog_server.log.results import Appended, Origin
 from tests.server.log.driver import DIRECTORY, Driver, busy, check_invariants, logs_in, oracle_of
 from tests.server.storage.memory_files import Stopped
+
+
+@dataclass
+class Remembering(Driver):
+    """A driver that keeps which offsets were acknowledged."""
+
+    acknowledged: list[int] = field(default_factory=list)
+
+    def append(self, data: bytearray, origin: Origin = Origin.CLIENT) -> Appended:
+        answer = super().append(data, origin)
+        self.acknowledged.append(answer.base_offset)
+        return answer
 
 
 def scenario(driver: Driver) -> None:
@@ -29,22 +43,13 @@ def scenario(driver: Driver) -> None:
 
 def run_until(operation: int, torn_bytes: int) -> tuple[Driver, list[int]]:
     """The scenario stopped at one change of the disk; the offsets acknowledged before."""
-    driver = Driver()
+    driver = Remembering()
     opened = len(driver.files.operations)
     driver.files.stop_before(opened + operation, torn_bytes=torn_bytes)
-    append = driver.append
-    acknowledged: list[int] = []
-
-    def remembering(*arguments: object) -> object:
-        answer = append(*arguments)  # type: ignore[arg-type]
-        acknowledged.append(answer.base_offset)
-        return answer
-
-    driver.append = remembering  # type: ignore[method-assign,assignment]
     try:
         scenario(driver)
     except Stopped:
-        return driver, acknowledged
+        return driver, driver.acknowledged
     raise StopIteration
 
 

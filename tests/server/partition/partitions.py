@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -75,7 +76,7 @@ def waiter(one: Partition, end_offset: int) -> list[ErrorCode]:
     return codes
 
 
-def refusal(call: object) -> ErrorCode:
+def refusal(call: Callable[[], object]) -> ErrorCode:
     with pytest.raises(Refused) as refused:
-        call()  # type: ignore[operator]
+        call()
     return refused.value.code

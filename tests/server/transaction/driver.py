@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import CoordinatorRecord, Decision
@@ -198,9 +199,9 @@ class Driver:
 
     # --- states, as if they had been reached long ago
 
-    def put(self, state: State, **values: object) -> None:
+    def put(self, state: State, **values: Any) -> None:
         """The id as a record of the log says it."""
-        fields = {
+        fields: dict[str, Any] = {
             "producer_id": 77,
             "producer_epoch": 5,
             "timeout_ms": 60_000,
@@ -212,7 +213,7 @@ class Driver:
             if state in (State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT)
             else frozenset(),
         } | values
-        metadata = TransactionMetadata(ID, state=state, **fields)  # type: ignore[arg-type]
+        metadata = TransactionMetadata(ID, state=state, **fields)
         self.log.append(to_record(metadata))
         self.crash()
 

@@ -9,6 +9,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.transaction.concurrent_commit import decide_concurrent_commit, transactions_of
 from oncelog_server.transaction.end_txn import EndTxn, decide_end_txn
 from oncelog_server.transaction.metadata import NO_TIMEOUT_MS, Member
+from oncelog_server.transaction.results import TransactionResult
 from oncelog_server.transaction.states import State
 from tests.server.transaction.driver import P0, P1
 from tests.server.transaction.group_driver import GROUP, GroupDriver
@@ -56,7 +57,8 @@ def test_it_is_told_so_in_words_that_it_knows(group_id: str | None, code: ErrorC
         wall_ms=driver.wall_ms,
         new_producer_id=driver.new_producer_id,
     )
-    assert ended.response.code is code  # type: ignore[union-attr]
+    assert isinstance(ended.response, TransactionResult)
+    assert ended.response.code is code
 
 
 def test_it_may_come_back_by_naming_its_epoch() -> None:

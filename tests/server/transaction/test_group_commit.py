@@ -194,7 +194,9 @@ def test_more_than_a_batch_can_hold_is_too_large_and_leaves_all_as_it_was() -> N
     assert driver.commit_group(parent, a, b).value.code is NONE
 
 
-def test_where_there_is_no_producer_id_left_nobody_is_decided() -> None:
+def test_where_there_is_no_producer_id_left_nobody_is_decided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     driver, parent, a, b = opened()
     live = driver.live_of(B)
     live.metadata = replace(live.metadata, producer_epoch=LAST_PRODUCER_EPOCH)
@@ -202,7 +204,7 @@ def test_where_there_is_no_producer_id_left_nobody_is_decided() -> None:
     def none_left() -> int:
         raise LookupError
 
-    driver.new_producer_id = none_left  # type: ignore[method-assign]
+    monkeypatch.setattr(driver, "new_producer_id", none_left)
     with pytest.raises(LookupError):
         driver.commit_group(parent, a, b._replace(producer_epoch=LAST_PRODUCER_EPOCH))
     assert driver.live_of(A).pending is None

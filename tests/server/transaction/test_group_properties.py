@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.metadata import Member
 from oncelog_server.transaction.results import TransactionResult
 from tests.server.transaction.driver import P0, P1, P2, loaded
@@ -31,7 +32,7 @@ class Groups(RuleBasedStateMachine):
         self.zombies: list[Member] = []
 
     @rule(name=IDS, inputs=INPUTS, behind=st.integers(0, 1))
-    def one_initialises(self, name: str, inputs: set[object], behind: int) -> None:
+    def one_initialises(self, name: str, inputs: set[TopicPartition], behind: int) -> None:
         generation = self.generation - behind
 
         def seen(result: TransactionResult) -> None:
@@ -40,17 +41,17 @@ class Groups(RuleBasedStateMachine):
                     self.zombies.append(self.members[name])
                 self.members[name] = Member(name, result.producer_id, result.producer_epoch)
 
-        self.driver.join(name, generation, *inputs).on_complete(seen)  # type: ignore[arg-type]
+        self.driver.join(name, generation, *inputs).on_complete(seen)
 
     @rule()
     def the_group_rebalances(self) -> None:
         self.generation += 1
 
     @rule(data=st.data(), outputs=OUTPUTS, version=st.sampled_from([0, 2]))
-    def one_writes(self, data: st.DataObject, outputs: set[object], version: int) -> None:
+    def one_writes(self, data: st.DataObject, outputs: set[TopicPartition], version: int) -> None:
         for member in self.some(data, 1):
             if not self.driver.shard.groups.is_outdated(member.transactional_id):
-                self.driver.begin(member, *outputs, version=version)  # type: ignore[arg-type]
+                self.driver.begin(member, *outputs, version=version)
 
     @rule(data=st.data(), committed=st.booleans(), bumps_epoch=st.booleans())
     def all_end_together(self, data: st.DataObject, committed: bool, bumps_epoch: bool) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH
 from oncelog_server.transaction.results import TransactionResult
 from oncelog_server.transaction.states import State
@@ -77,10 +78,10 @@ class Lives(RuleBasedStateMachine):
             )
 
     @rule(data=st.data(), partitions=PARTITIONS)
-    def it_adds(self, data: st.DataObject, partitions: set[object]) -> None:
+    def it_adds(self, data: st.DataObject, partitions: set[TopicPartition]) -> None:
         producer = self.one(data)
         if producer.identity is not None:
-            self.driver.add(*producer.identity, *partitions)  # type: ignore[arg-type]
+            self.driver.add(*producer.identity, *partitions)
 
     @rule(data=st.data())
     def it_adds_one_after_another(self, data: st.DataObject) -> None:

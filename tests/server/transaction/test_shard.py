@@ -35,7 +35,8 @@ def test_S14_a_value_that_cannot_be_read_is_an_error(cut: int) -> None:
 
 
 def test_S14_a_state_that_is_none_is_an_error() -> None:
-    record = to_record(TransactionMetadata("t", 1, 0, 1_000, 9))  # type: ignore[arg-type]
+    metadata = TransactionMetadata("t", 1, 0, 1_000, 9)  # type: ignore[arg-type]  # no State
+    record = to_record(metadata)
     with pytest.raises(ValueError, match="9"):
         replay(TransactionShard(0, max_timeout_ms=1), record)
 

@@ -178,9 +178,8 @@ def _code(answer: object) -> int:
     if isinstance(answer, AddPartitionsToTxnResponse):
         rows = [r for t in answer.results_by_topic_v3_and_below for r in t.results_by_partition]
         return max((row.partition_error_code for row in rows), default=0)
-    code = answer.error_code  # type: ignore[attr-defined]
-    assert isinstance(code, int)
-    return code
+    assert isinstance(answer, InitProducerIdResponse | EndTxnResponse)
+    return answer.error_code
 
 
 def _check(code: int) -> None:

@@ -126,9 +126,12 @@ def _answer(command: Command, replies: tuple[Reply, ...]) -> Answer | None:
 
 
 def _stored(replies: tuple[Reply, ...]) -> Stored:
-    if isinstance(replies[0], requests.Seen):
-        stored, opened = replies[0].stored, replies[0].opened
-    else:
-        stored, opened = replies  # type: ignore[assignment]
+    match replies:
+        case (requests.Seen(stored, opened),):
+            pass
+        case (requests.Stored() as stored, requests.Holders() as opened):
+            pass
+        case _:
+            raise LookupError(replies)
     state = None if stored.offset is None else _decode(stored.offset, SINK_ID)
     return Stored(state, tuple(one[0] for one in opened.members if one[0] != SINK_ID))

@@ -58,12 +58,10 @@ def paths(
     state: Deciding, command: Command | Outcome, taken: Path = ()
 ) -> Iterator[tuple[Path, Outcome]]:
     """Every course of a decision, with its outcome."""
-    answers = ANSWERS.get(type(command))
-    if answers is None:
-        yield taken, command  # type: ignore[misc]
+    if isinstance(command, Outcome):
+        yield taken, command
         return
-    for answer in answers:
-        assert not isinstance(command, Outcome)
+    for answer in ANSWERS[type(command)]:
         following = record_steps.step(state, answer)
         yield from paths(*following, (*taken, (command, answer)))
 

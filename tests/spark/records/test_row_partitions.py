@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,8 +60,8 @@ def test_a_topic_of_one_partition_has_no_other() -> None:
 
 
 @given(st.lists(st.integers(0, 50), max_size=50), st.integers(1, 5), st.randoms())
-def test_every_row_has_a_partition_of_its_topic(sizes: list[int], count: int, draw: object) -> None:
-    sticky = StickyPartitions(60, draw.randrange)  # type: ignore[attr-defined]
+def test_every_row_has_a_partition_of_its_topic(sizes: list[int], count: int, draw: Random) -> None:
+    sticky = StickyPartitions(60, draw.randrange)
     found = sticky.partitions("t", pa.array(sizes, INT64), count).to_pylist()
     assert len(found) == len(sizes)
     assert all(0 <= one < count for one in found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from oncelog_protocol.records.batch import BatchHeader, build_batch, read_records, split_batches
 from oncelog_protocol.records.record import NewRecord, Record
@@ -52,7 +53,7 @@ class Compacting(Driver):
 
     def put(
         self, *pairs: tuple[str, str | None], producer_id: int = -1, sequence: int = -1,
-        epoch: int = -1, transactional: bool = False, timestamp: int = NOW_MS, **fields: object,
+        epoch: int = -1, transactional: bool = False, timestamp: int = NOW_MS, **fields: Any,
     ) -> Appended:  # fmt: skip
         """One batch of keys and values, None for a deletion."""
         new = [
@@ -61,15 +62,15 @@ class Compacting(Driver):
         ]
         data = build_batch(
             new, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence,
-            is_transactional=transactional, **fields,  # type: ignore[arg-type]
+            is_transactional=transactional, **fields,
         )  # fmt: skip
         return self.append(data)
 
     def roll(self) -> None:
         self.log.roll(self.now_ms)
 
-    def configure(self, **changes: object) -> None:
-        self.config = replace(self.config, **changes)  # type: ignore[arg-type]
+    def configure(self, **changes: Any) -> None:
+        self.config = replace(self.config, **changes)
         self.log.reconfigure(self.config)
 
     def stable(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from oncelog_protocol.records.batch import LOG_APPEND_TIME, build_batch, read_header, read_records
@@ -73,11 +75,11 @@ def test_a_header_alone_keeps_offsets_and_sequence(codec: Compression) -> None:
     assert after.compression is Compression.NONE
 
 
-def job(end_offset: int = 100, **fields: object) -> CleaningJob:
+def job(end_offset: int = 100, **fields: Any) -> CleaningJob:
     made = CleaningJob(
         (Source(0, end_offset, "", 0),), 0, (), {}, COMPACTED, CleaningLimits(), NOW_MS
     )
-    return made._replace(**fields)  # type: ignore[arg-type]
+    return made._replace(**fields)
 
 
 def test_a_batch_of_which_all_stays_is_not_touched() -> None:
