@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from oncelog_client.spark.fail_points import FAIL_DIR, STOP
+from tests.spark.processes import is_gone, is_stopped
 
 REACHED_TIMEOUT_S: Final = 60.0
+# In the place of STOP once the test has woken who was paused.
+_WOKEN: Final = "woken"
 
 
 class NotReached(Exception):
@@ -27,42 +31,87 @@ class FailPoints:
 
     def kill(self, name: str) -> None:
         """The next process that comes to `name` dies."""
-        (self.directory / name).write_text("")
+        self._set(name, "")
 
     def pause(self, name: str) -> None:
         """The next process that comes to `name` stops there: see `wait_for` and `resume`."""
-        (self.directory / name).write_text(STOP)
+        self._set(name, STOP)
 
     def reached(self, name: str) -> int | None:
         """The process that came to `name`, None before that."""
-        if (self.directory / name).exists():
-            return None
-        for taken in self.directory.glob(f"{name}.*"):
-            return int(taken.suffix.removeprefix("."))
-        return None
+        taken = self._taken(name)
+        return None if taken is None else _process(taken)
 
     def wait_for(self, name: str, timeout_s: float = REACHED_TIMEOUT_S) -> int:
-        """The process that came to `name`. Raises NotReached after so long."""
+        """The process that came to `name`, once it is dead or paused as it was told to be. Raises
+        NotReached after so long."""
         deadline = time.monotonic() + timeout_s
-        while (pid := self.reached(name)) is None:
+        while (taken := self._taken(name)) is None:
             if time.monotonic() > deadline:
                 raise NotReached(f"nobody came to {name} within {timeout_s:g} s")
             time.sleep(0.01)
-        return pid
+        _wait_until_obeyed(taken, deadline)
+        return _process(taken)
 
     def resume(self, name: str) -> None:
         """Wake the process that was paused at `name`; one that is gone stays so."""
-        pid = self.reached(name)
-        if pid is not None:
-            try:
-                os.kill(pid, signal.SIGCONT)
-            except ProcessLookupError:
-                return
+        taken = self._taken(name)
+        if taken is not None:
+            # It may still be about to stop: who is woken before that sleeps for ever.
+            self.wait_for(name)
+            _wake(taken)
 
     def clear(self) -> None:
         """No fail point is set, none was reached; nobody stays paused."""
-        for file in self.directory.iterdir():
-            pid = file.suffix.removeprefix(".")
-            if pid.isdigit() and file.read_text() == STOP:
-                self.resume(file.stem)
-            file.unlink(missing_ok=True)
+        for file in self._files():
+            if not _is_taken(file):
+                file.unlink(missing_ok=True)
+        # Nobody comes to one any more, and who has reads what it is to do before it is taken away.
+        for file in self._files():
+            _wait_until_obeyed(file, time.monotonic() + REACHED_TIMEOUT_S)
+            _wake(file)
+            file.unlink()
+
+    def _set(self, name: str, what: str) -> None:
+        """At one moment: nobody finds it half written."""
+        written = self.directory / f".{name}"
+        written.write_text(what)
+        written.rename(self.directory / name)
+
+    def _files(self) -> list[Path]:
+        return list(self.directory.iterdir())
+
+    def _taken(self, name: str) -> Path | None:
+        """What whoever came there has made of the file."""
+        if (self.directory / name).exists():
+            return None
+        return next(self.directory.glob(f"{name}.*"), None)
+
+
+def _is_taken(file: Path) -> bool:
+    return file.suffix.removeprefix(".").isdigit()
+
+
+def _process(taken: Path) -> int:
+    return int(taken.suffix.removeprefix("."))
+
+
+def _wait_until_obeyed(taken: Path, deadline: float) -> None:
+    """Between coming to a fail point and dying or stopping there any time may pass."""
+    while not _has_obeyed(taken):
+        if time.monotonic() > deadline:
+            raise NotReached(f"{taken.name} has neither died nor stopped")
+        time.sleep(0.01)
+
+
+def _has_obeyed(taken: Path) -> bool:
+    told, pid = taken.read_text(), _process(taken)
+    return told == _WOKEN or is_gone(pid) or (told == STOP and is_stopped(pid))
+
+
+def _wake(taken: Path) -> None:
+    """If it was paused."""
+    if taken.read_text() == STOP:
+        taken.write_text(_WOKEN)
+        with suppress(ProcessLookupError):
+            os.kill(_process(taken), signal.SIGCONT)

@@ -11,19 +11,24 @@ from contextlib import suppress
 
 def parent(pid: int) -> int:
     """The process that started `pid`. Raises ProcessLookupError when that is gone."""
-    said = subprocess.run(
-        ["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, text=True, check=False
-    ).stdout
-    if not said.strip():
+    said = _shown(pid, "ppid")
+    if not said:
         raise ProcessLookupError(pid)
     return int(said)
 
 
 def is_jvm(pid: int) -> bool:
-    said = subprocess.run(
-        ["ps", "-o", "comm=", "-p", str(pid)], capture_output=True, text=True, check=False
-    ).stdout
-    return os.path.basename(said.strip()) == "java"
+    return os.path.basename(_shown(pid, "comm")) == "java"
+
+
+def is_stopped(pid: int) -> bool:
+    """By SIGSTOP, until somebody sends SIGCONT."""
+    return _shown(pid, "stat").startswith("T")
+
+
+def is_gone(pid: int) -> bool:
+    """Or dead, and nobody has asked yet how it ended."""
+    return _shown(pid, "stat")[:1] in ("", "Z")
 
 
 def ancestors(worker: int) -> list[int]:
@@ -46,3 +51,10 @@ def kill(pid: int) -> None:
     """SIGKILL; what is gone already stays so."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+
+
+def _shown(pid: int, column: str) -> str:
+    """By `ps`; empty for a process that is not there."""
+    return subprocess.run(
+        ["ps", "-o", f"{column}=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout.strip()

@@ -5,35 +5,42 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.spark.fail_points import FailPoints, NotReached
 
-PASSING = "from oncelog_client.spark.fail_points import fail_at; fail_at('commit.decide.before')"
 NAME = "commit.decide.before"
+PASSING = f"from oncelog_client.spark.fail_points import fail_at; fail_at({NAME!r})"
+# Somewhat late: between coming to the point and stopping there.
+PASSING_LATE = f"""
+import signal, time
+stop = signal.pthread_kill
+signal.pthread_kill = lambda *stopping: (time.sleep(0.3), stop(*stopping))
+{PASSING}
+"""
 
 
-def passer(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", PASSING], env={**os.environ, **environment})
+def passer(environment: Mapping[str, str], program: str = PASSING) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", program], env={**os.environ, **environment})
 
 
 def test_without_the_variable_nothing_happens() -> None:
-    assert passer({}).wait(20) == 0
+    assert passer({}).wait(60) == 0
 
 
 def test_a_file_kills_one_process_and_says_which(tmp_path: Path) -> None:
     points = FailPoints(tmp_path / "points")
     points.kill("commit.decide.after")
-    assert passer(points.environment).wait(20) == 0
+    assert passer(points.environment).wait(60) == 0
     points.kill(NAME)
     assert points.reached(NAME) is None
     killed = passer(points.environment)
-    assert killed.wait(20) == 137
+    assert killed.wait(60) == 137
     assert points.reached(NAME) == killed.pid
-    assert passer(points.environment).wait(20) == 0
+    assert passer(points.environment).wait(60) == 0
 
 
 def test_a_paused_process_goes_on_when_it_is_woken(tmp_path: Path) -> None:
@@ -46,7 +53,21 @@ def test_a_paused_process_goes_on_when_it_is_woken(tmp_path: Path) -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         paused.wait(0.2)
     points.resume(NAME)
-    assert paused.wait(20) == 0
+    assert paused.wait(60) == 0
+    points.clear()
+
+
+@pytest.mark.parametrize("wakes", [lambda points: points.resume(NAME), FailPoints.clear])
+def test_who_has_yet_to_stop_is_woken_after_that(
+    tmp_path: Path, wakes: Callable[[FailPoints], None]
+) -> None:
+    points = FailPoints(tmp_path / "points")
+    points.pause(NAME)
+    paused = passer(points.environment, PASSING_LATE)
+    while points.reached(NAME) is None:
+        assert paused.poll() is None
+    wakes(points)
+    assert paused.wait(60) == 0
 
 
 def test_clearing_leaves_nobody_paused(tmp_path: Path) -> None:
@@ -55,5 +76,5 @@ def test_clearing_leaves_nobody_paused(tmp_path: Path) -> None:
     paused = passer(points.environment)
     points.wait_for(NAME)
     points.clear()
-    assert paused.wait(20) == 0
+    assert paused.wait(60) == 0
     assert points.reached(NAME) is None
