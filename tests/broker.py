@@ -13,8 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-START_TIMEOUT_S = 20.0
-STOP_TIMEOUT_S = 10.0
+from tests.ports import reserve_port
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
 
 _START_LINE = re.compile(
     r"^oncelog (?P<version>\S+) listening on (?P<host>\S+):(?P<port>\d+), data in (?P<data>.+)$",
@@ -29,7 +31,8 @@ class BrokerFailed(Exception):
 class Oncelog:
     """Start with `start()` or as a context manager; `address` is what clients connect to.
 
-    The port is picked by the broker at the first start and kept for every start after it.
+    The port is picked at the first start and kept for every start after it: nobody else gets it
+    while the broker is down.
     """
 
     def __init__(
@@ -102,6 +105,7 @@ class Oncelog:
 
         Raises BrokerFailed when it ends before that or says nothing for `timeout_s`.
         """
+        self.port = self.port or reserve_port(self)
         process = self.spawn()
         deadline = time.monotonic() + timeout_s
         while (said := _START_LINE.search(self.output.read_text())) is None:

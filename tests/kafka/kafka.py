@@ -13,6 +13,8 @@ from types import TracebackType
 
 from tests.kafka.jars import classpath, java
 from tests.kafka.tools import run_tool
+from tests.ports import free_ports as free_ports
+from tests.ports import reserve_port
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
@@ -26,18 +28,6 @@ _METADATA = struct.pack(">hhihi", 3, 1, 1, 0, 0)
 
 class KafkaFailed(Exception):
     """Apache Kafka did not start or stop as it should; the message holds the end of its log."""
-
-
-def free_ports(count: int) -> list[int]:
-    """Port numbers nobody listened on a moment ago, all different."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
 
 
 class Kafka:
@@ -56,7 +46,7 @@ class Kafka:
         self.data = directory / "data"
         self.log = directory / "kafka.log"
         self.jvm_options = tuple(jvm_options)
-        self.port, self._controller_port = free_ports(2)
+        self.port, self._controller_port = reserve_port(self), reserve_port(self)
         self.address = f"127.0.0.1:{self.port}"
         self._properties = directory / "server.properties"
         self._settings = self._default_settings() | dict(settings or {})

@@ -1,0 +1,26 @@
+"""Ports that nobody else is given between their choice and their use, or over a restart."""
+
+from __future__ import annotations
+
+import os
+import socket
+import weakref
+
+
+def reserve_port(owner: object) -> int:
+    """A port of 127.0.0.1 that the system gives to nobody as long as `owner` is there.
+
+    It is bound but does not listen: whoever names it and sets SO_REUSEADDR, as servers do, may
+    listen there, as often as it likes; a connection is refused until then.
+    """
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        port = int(holder.getsockname()[1])
+        weakref.finalize(owner, os.close, holder.detach())
+    return port
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports where nobody listens, all different, reserved to the end of the process."""
+    return [reserve_port(free_ports) for _ in range(count)]
