@@ -11,7 +11,8 @@ from tests.kafka.jars import KafkaUnavailable, classpath
 from tests.kafka.kafka import Kafka
 
 # After a kill the controller waits for the end of the old session before it takes the broker back.
-QUICK_RESTART = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+# Not shorter: a machine that stands still for a moment would fence it without a kill.
+QUICK_RESTART = {"broker.session.timeout.ms": "6000", "broker.heartbeat.interval.ms": "500"}
 
 # How often Kafka looks for transactions to abort and logs to compact: 10 and 15 s by default,
 # longer than a test may wait.
