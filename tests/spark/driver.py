@@ -1,6 +1,7 @@
 """A driver in processes of its own, to be killed: `python -m tests.spark.driver` in the child.
 
-The child takes one pipeline a line, runs it up to what is there now, and says how that ended.
+The child takes one pipeline a line, runs it up to what is there now, and says how that ended; or a
+number, and says when no more tasks than that are running.
 """
 
 from __future__ import annotations
@@ -63,10 +64,7 @@ class Driver:
 
     def begin(self, pipeline: Pipeline) -> None:
         """Let it run the pipeline; see `outcome`."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(pipeline.as_json()).encode() + b"\n")
-        self._process.stdin.flush()
+        self._ask(pipeline.as_json())
 
     def outcome(self, timeout_s: float = RUN_TIMEOUT_S) -> str | None:
         """What ended the pipeline that was begun, None when it came to its end."""
@@ -77,6 +75,12 @@ class Driver:
         """`begin` and `outcome`."""
         self.begin(pipeline)
         return self.outcome()
+
+    def wait_for_tasks(self, most: int) -> None:
+        """Until no more than so many run: Spark goes on with the next batch, and comes to its end,
+        while copies that have lost are still at work."""
+        self._ask(most)
+        assert self.outcome() is None
 
     def kill(self) -> None:
         """SIGKILL for the JVM and the Python program that started it: nothing is said or undone.
@@ -119,6 +123,12 @@ class Driver:
     ) -> None:
         self.stop()
 
+    def _ask(self, what: object) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(what).encode() + b"\n")
+        self._process.stdin.flush()
+
     def _end(self) -> None:
         if self._process is None:
             return
@@ -152,6 +162,24 @@ def _say(answer: Mapping[str, object]) -> None:
     sys.stdout.flush()
 
 
+def _do(asked: int | dict[str, Any], spark: Spark) -> None:
+    if isinstance(asked, int):
+        while running_tasks(spark) > asked:
+            time.sleep(0.02)
+    else:
+        Pipeline(**asked).start(spark.session).awaitTermination()
+
+
+def running_tasks(spark: Spark) -> int:
+    """As the scheduler has it, copies of tasks that are done among them."""
+    context: Any = spark.session.sparkContext._jsc
+    counts = context.sc().taskScheduler().runningTasksByExecutors().valuesIterator()
+    running = 0
+    while counts.hasNext():
+        running += counts.next()
+    return running
+
+
 def _main() -> None:
     directory, master, settings = json.loads(sys.argv[1])
     spark = Spark(Path(directory), master, settings)
@@ -160,7 +188,7 @@ def _main() -> None:
     try:
         for line in sys.stdin:
             try:
-                Pipeline(**json.loads(line)).start(spark.session).awaitTermination()
+                _do(json.loads(line), spark)
             except Exception as error:
                 _say({"error": f"{type(error).__name__}: {error}"})
             else:

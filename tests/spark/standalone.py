@@ -16,7 +16,6 @@ from typing import Final, Self
 
 import pyspark
 
-from tests.kafka.kafka import free_ports
 from tests.spark.fail_points import FailPoints
 from tests.spark.session import JVM_OPTIONS, java, worker_environment
 
@@ -40,22 +39,22 @@ class StandaloneFailed(Exception):
 
 
 class Standalone:
-    """Start with `start()` or as a context manager; `master` is what drivers connect to.
+    """Start with `start()` or as a context manager; `master`: what drivers connect to from then on.
     `fail_points`: those of the executors' Python workers."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.fail_points = FailPoints(directory / "fail-points")
-        (self._port,) = free_ports(1)
-        self.master = f"spark://127.0.0.1:{self._port}"
+        self.master = ""
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
         """Return once the workers are registered. Raises NoJava or StandaloneFailed."""
         java()
         self.directory.mkdir(parents=True, exist_ok=True)
-        master = ("--host", "127.0.0.1", "--port", str(self._port), "--webui-port", "0")
+        master = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         self._spawn("master", "org.apache.spark.deploy.master.Master", master)
+        (self.master,) = self._wait_for(r"Starting Spark master at (spark://127\.0\.0\.1:\d+)\n", 1)
         for host in HOSTS:
             place = ("--work-dir", str(self.directory / "work" / host))
             size = ("--cores", str(CORES), "--memory", "1g", "--webui-port", "0")
@@ -113,12 +112,14 @@ class Standalone:
                 )
             )
 
-    def _wait_for(self, pattern: str, times: int) -> None:
+    def _wait_for(self, pattern: str, times: int) -> list[str]:
+        """What the master's log has of it."""
         deadline = time.monotonic() + START_TIMEOUT_S
-        while len(re.findall(pattern, self.log())) < times:
+        while len(found := re.findall(pattern, self.log())) < times:
             ended = any(process.poll() is not None for process in self._processes)
             if ended or time.monotonic() > deadline:
-                names = ["master", *(f"worker-{host}" for host in HOSTS)]
-                said = "\n".join(self.log(name)[-2000:] for name in names)
+                logs = sorted(self.directory.glob("*.log"))
+                said = "\n".join(log.read_text(errors="replace")[-2000:] for log in logs)
                 raise StandaloneFailed(f"no {times} x {pattern!r}: {said}")
             time.sleep(0.05)
+        return found
