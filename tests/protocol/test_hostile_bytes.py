@@ -95,20 +95,28 @@ BOMBS = (
 @pytest.mark.parametrize("bomb", BOMBS, ids=bytes.hex)
 def test_h20_h24_no_size_is_believed_before_the_bytes_are_there(bomb: bytes) -> None:
     """At places all over every message: no time and no memory go into a size that is a lie."""
-    slowest = 0.0
+    slow: list[tuple[type[Any], int, bytes]] = []
     tracemalloc.start()
     try:
         for cls, version in CASES:
             raw = encode(sample(cls, version), version)
             for position in range(0, len(raw), 3):
-                started = time.perf_counter()
-                try_decode(cls, version, raw[:position] + bomb + raw[position + len(bomb) :])
-                slowest = max(slowest, time.perf_counter() - started)
+                corrupt = raw[:position] + bomb + raw[position + len(bomb) :]
+                if seconds_to_decode(cls, version, corrupt) >= 1:
+                    slow.append((cls, version, corrupt))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert peak < 16_000_000  # most of it the codecs themselves
-    assert slowest < 1
+    # A lie takes its time always; a machine that stands still, or looks for garbage, but once.
+    assert [one for one in slow if seconds_to_decode(*one) >= 1] == []
+
+
+def seconds_to_decode(cls: type[Any], version: int, raw: bytes) -> float:
+    """Of this thread on a processor."""
+    started = time.thread_time()
+    try_decode(cls, version, raw)
+    return time.thread_time() - started
 
 
 def test_h21_a_message_has_at_most_a_million_elements() -> None:

@@ -68,9 +68,9 @@ def test_h31_what_is_no_pattern_or_needs_backtracking_is_refused(pattern: str) -
 
 def test_h31_a_pattern_that_would_take_python_for_ever_is_answered_at_once() -> None:
     text = "a" * 5_000 + "!"
-    began = time.monotonic()
+    began = time.thread_time()  # what others do meanwhile is not the pattern's
     assert not Pattern("(a*)*(a+)+(a|a?)+").matches(text)
-    assert time.monotonic() - began < 1
+    assert time.thread_time() - began < 1
 
 
 def test_h31_a_pattern_that_is_only_costly_is_given_up() -> None:

@@ -32,8 +32,10 @@ from oncelog_server.log.errors import CorruptLog
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.os_files import OsFiles
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 CONFIG = LogConfig(cleanup_policy=frozenset({COMPACT}), segment_bytes=1)
+# One that gives way to all others has no turn at all where they are always busy.
+LIMITS = CleaningLimits(io_buffer_bytes=1_000, gives_way=False)
 
 
 class Heard:
@@ -79,9 +81,7 @@ def job_in(folder: Path, *, segments: int = 3, limits: CleaningLimits | None = N
                 file.write(build_batch(records, base_offset=offset))
                 offset += 2
         sources.append(Source(base, offset, path, (folder / path).stat().st_size))
-    return CleaningJob(
-        tuple(sources), 0, (), {}, CONFIG, limits or CleaningLimits(io_buffer_bytes=1_000), 5
-    )
+    return CleaningJob(tuple(sources), 0, (), {}, CONFIG, limits or LIMITS, 5)
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ async def test_a_segment_that_is_gone_is_a_failure(heard: Heard, tmp_path: Path)
 
 def slow(folder: Path) -> CleaningJob:
     """A pass that takes minutes."""
-    return job_in(folder, limits=CleaningLimits(max_bytes_per_second=1_000, step_bytes=500))
+    return job_in(folder, limits=LIMITS._replace(max_bytes_per_second=1_000, step_bytes=500))
 
 
 def children() -> set[int]:

@@ -142,25 +142,32 @@ def test_T9_many_overdue_transactions_are_aborted_a_few_at_a_time() -> None:
 
 
 def test_t9_ten_thousand_overdue_at_once_take_the_loop_for_some_ms_at_a_time() -> None:
+    # Twice: a turn that takes long does so always, a machine that stands still but in one of them.
+    slowest = max(map(min, *(seconds_of_turns(10_000) for _ in range(2))))
+    # Measured: 3 ms; twice the 50 that are promised, for machines that do other things.
+    assert slowest < 0.1
+
+
+def seconds_of_turns(count: int) -> list[float]:
+    """Of each turn that aborts some of so many transactions."""
     world = World()
-    for number in range(10_000):
+    for number in range(count):
         name = f"t{number}"
         result = value_of(world.init(name, timeout_ms=1_000))
         world.add((result.producer_id, result.producer_epoch), A0, transactional_id=name)
     world.timers.now_ms += 1_000
-    aborted, slowest = 0, 0.0
+    aborted, seconds = 0, []
     gc.disable()  # what the tests before have left lying is not the broker's
     try:
-        while aborted < 10_000:
+        while aborted < count:
             began = thread_time()
             aborted += len(world.transactions.abort_overdue(ABORTS_PER_TURN))
-            slowest = max(slowest, thread_time() - began)
+            seconds.append(thread_time() - began)
     finally:
         gc.enable()
-    # Measured: 3 ms; twice the 50 that are promised, for machines that do other things.
-    assert slowest < 0.1
     assert world.transactions.abort_overdue(ABORTS_PER_TURN) == []
-    assert world.oracle(A0).end_offset == 10_000
+    assert world.oracle(A0).end_offset == count
+    return seconds
 
 
 def test_t7_a_time_out_while_a_leader_is_away_is_finished_when_it_is_back() -> None:

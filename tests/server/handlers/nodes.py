@@ -31,6 +31,7 @@ T = TypeVar("T")
 
 ENDPOINTS = [Endpoint("PLAINTEXT", "inside", 9092), Endpoint("EXTERNAL", "outside", 19092)]
 NOBODY: Any = None
+DEADLINE_S = 30
 
 
 class StillClock:
@@ -109,6 +110,6 @@ async def ask(
     if isinstance(response, Deferred):
         ready = asyncio.Event()
         response.on_complete(lambda value: ready.set())
-        await asyncio.wait_for(ready.wait(), 5)
+        await asyncio.wait_for(ready.wait(), DEADLINE_S)
         response = response.value
     return decode(cast(Any, api.response), version, encode(response, version))

@@ -183,7 +183,7 @@ def test_only_few_files_stay_open(tmp_path: Path) -> None:
             )  # fmt: skip
         assert len(log.segments) > 8
         while log.recovery_point < log.active.base_offset:
-            events.get(timeout=10)()
+            events.get(timeout=60)()
         assert files.open_descriptors <= 2
         log.close(clean=True)
         assert files.open_descriptors == 0

@@ -23,6 +23,7 @@ from oncelog_server.settings.model import Settings
 from tests.server.metadata.memory_store import MemoryStore
 
 HERE = [Endpoint("PLAINTEXT", "localhost", 9092)]
+DEADLINE_S = 30
 
 
 @pytest.fixture
@@ -143,7 +144,7 @@ async def test_a_record_that_is_none_ends_the_waiting_of_all(
 ) -> None:
     creating = asyncio.gather(*(metadata.create_topics([NewTopic(f"t{n}")]) for n in range(3)))
     await store.txn((), [Put("topics/broken", b"?")])
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         results = await creating
     assert code_of(results[-1][0]) is ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -161,7 +162,7 @@ async def test_an_id_that_is_taken_cannot_join(
     seen = asyncio.Event()
     metadata.subscribe(lambda old, new, delta: seen.set() if delta.topics_created else None)
     await third.create_topics([NewTopic("both", 2, 2)])
-    await asyncio.wait_for(seen.wait(), 5)
+    await asyncio.wait_for(seen.wait(), DEADLINE_S)
     assert metadata.image.topics["both"] == third.image.topics["both"]
 
 

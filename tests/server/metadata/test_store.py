@@ -26,6 +26,9 @@ from oncelog_server.cluster.store import (
 from oncelog_server.metadata.sqlite_store import SqliteStore
 from tests.server.metadata.memory_store import MemoryStore
 
+# Twenty transactions on a disk that others write to, too.
+DEADLINE_S = 60
+
 
 @pytest.fixture(params=["sqlite", "memory"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MetadataStore]:
@@ -40,7 +43,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 async def collect(store: MetadataStore, prefix: str, start: int, count: int) -> list[Changes]:
     found: list[Changes] = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         async for changes in store.watch(prefix, start):
             found.append(changes)
             if len(found) == count:

@@ -22,7 +22,7 @@ from oncelog_server.network.writables import Writables
 from oncelog_server.storage.files import File
 from oncelog_server.storage.os_files import OsFiles
 
-DEADLINE_S = 10
+DEADLINE_S = 60
 # More than the buffers of both sockets take.
 RANGE_BYTES = 32 << 20
 

@@ -20,7 +20,7 @@ from oncelog_server.network.writables import Writables
 from oncelog_server.storage.files import File
 from oncelog_server.storage.os_files import OsFiles
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 FILE_BYTES = 4 << 20
 
 

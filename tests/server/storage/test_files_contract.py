@@ -14,7 +14,7 @@ from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.os_files import OsFiles
 from tests.server.storage.memory_files import MemoryFiles
 
-DEADLINE_S = 10
+DEADLINE_S = 60
 
 
 @dataclass
