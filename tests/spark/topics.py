@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -16,6 +17,7 @@ from oncelog_client import (
     TopicPartition,
 )
 from oncelog_client.config import IsolationLevel
+from tests.client.reading import eventually
 
 DEADLINE_S: Final = 30.0
 
@@ -68,7 +70,7 @@ class Topics:
     def append_transaction(
         self, topic: str, rows: Iterable[Row | bytes], *, commit: bool = True
     ) -> None:
-        """Append rows in one transaction that is committed or aborted on return."""
+        """Append rows in one transaction that is committed or aborted on return, and seen to be."""
 
         async def append() -> None:
             name = f"rows-of-{topic}"
@@ -77,6 +79,7 @@ class Topics:
                 await producer.begin_transaction()
                 await _send(producer, topic, rows)
                 await (producer.commit_transaction() if commit else producer.abort_transaction())
+            await ended(self.bootstrap, name)
 
         asyncio.run(append())
 
@@ -106,6 +109,16 @@ class Topics:
         """The values of `read`."""
         return [record.value for record in self.read(*topics, committed=committed)]
 
+    def decided_values(self, *topics: str) -> list[bytes | None]:
+        """The committed values once nothing is open any more: on Kafka that is a moment after the
+        commit is answered."""
+        deadline = time.monotonic() + DEADLINE_S
+        while any(
+            self.end_offsets(one) != self.end_offsets(one, committed=False) for one in topics
+        ):
+            assert time.monotonic() < deadline, f"still open in {topics} after {DEADLINE_S} s"
+        return self.values(*topics)
+
     def end_offsets(self, topic: str, *, committed: bool = True) -> dict[int, int]:
         """By partition: the last stable offset, or else the high watermark."""
 
@@ -119,6 +132,18 @@ class Topics:
                 return {tp.partition: offset for tp, offset in found.items()}
 
         return asyncio.run(ends())
+
+
+async def ended(bootstrap: str, transactional_id: str) -> None:
+    """Until what the transaction wrote is decided where it is written: Kafka answers an EndTxn
+    before its markers are in the partitions."""
+    async with Admin(bootstrap) as admin:
+
+        async def is_over() -> bool:
+            found = await admin.describe_transactions([transactional_id])
+            return found[transactional_id].state in ("Empty", "CompleteCommit", "CompleteAbort")
+
+        await eventually(is_over)
 
 
 async def _send(producer: Producer, topic: str, rows: Iterable[Row | bytes]) -> None:

@@ -11,7 +11,7 @@ from tests.broker import Oncelog
 from tests.spark.conftest import QUICK
 from tests.spark.fail_points import FailPoints
 from tests.spark.faults.conftest import LIMIT
-from tests.spark.faults.running import append_purchases, audited, run
+from tests.spark.faults.running import append_purchases, audited, run, to_its_end
 from tests.spark.pipeline import Pipeline
 
 # Of the members' transactions, decided together: their PREPARE, then a marker for each partition.
@@ -62,7 +62,7 @@ def test_a_decision_that_the_broker_does_not_survive_is_taken_once(
         mortal.wait_for_death(60)
         mortal.fail_at(None)
         mortal.start()
-        query.awaitTermination(60)
+        assert to_its_end(query) is None
         assert run(pipeline, spark) is None
         audit.assert_exactly_once(14)
 
@@ -78,6 +78,6 @@ def test_a_broker_killed_between_a_tasks_writes(
         mortal.kill()
         mortal.start()
         fail_points.resume(WRITING)
-        query.awaitTermination(60)
+        assert to_its_end(query) is None
         assert run(pipeline, spark) is None
         audit.assert_exactly_once(12)

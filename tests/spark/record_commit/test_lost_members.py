@@ -53,7 +53,7 @@ def rows_of(batch_id: int, partition: int) -> list[bytes]:
 
 
 def written(query: Query) -> Counter[bytes | None]:
-    return Counter(Topics(query.bootstrap).values(query.topic))
+    return Counter(Topics(query.bootstrap).decided_values(query.topic))
 
 
 def test_the_query_names_the_batch_and_the_transaction_and_what_to_do(query: Query) -> None:

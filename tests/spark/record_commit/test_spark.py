@@ -18,10 +18,10 @@ from tests.spark.topics import Row, Topics
 
 
 def rows(pipeline: Pipeline) -> dict[str, list[bytes]]:
-    """What is visible, sorted."""
+    """What is visible in the end, sorted."""
     topics = Topics(pipeline.bootstrap)
     return {
-        topic: sorted(value or b"" for value in topics.values(topic))
+        topic: sorted(value or b"" for value in topics.decided_values(topic))
         for topic in (pipeline.invoices, pipeline.shipments)
     }
 

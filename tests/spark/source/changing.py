@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import Final
 
 from oncelog_client import Admin, OffsetAndMetadata, Producer, TopicPartition
-from tests.spark.topics import DEADLINE_S, Row, Topics
+from tests.client.reading import eventually
+from tests.spark.topics import DEADLINE_S, Row, Topics, ended
 
 # Kafka's least size of a segment.
 COMPACTED: Final = {
@@ -36,8 +37,19 @@ def truncate(log: Topics, topic: str, partition: int, before: int) -> None:
 
 
 def grow(log: Topics, topic: str, partitions: int) -> None:
-    """Give the topic so many partitions."""
-    _by_admin(log, lambda admin: admin.create_partitions({topic: partitions}))
+    """Give the topic so many partitions; they can be written to on return."""
+
+    async def add(admin: Admin) -> None:
+        await admin.create_partitions({topic: partitions})
+
+        async def are_led() -> bool:
+            there = (await admin.describe_topics([topic]))[topic].partitions
+            return [one.leader is not None for one in there] == [True] * partitions
+
+        # Kafka answers before its brokers know.
+        await eventually(are_led)
+
+    _by_admin(log, add)
 
 
 def delete(log: Topics, topic: str) -> None:
@@ -81,6 +93,7 @@ def open_transaction(log: Topics, topic: str, rows: Iterable[bytes]) -> Iterator
             yield
         finally:
             runner.run(_committed(producer))
+            runner.run(ended(log.bootstrap, f"open-{topic}"))
 
 
 async def _begun(log: Topics, topic: str, rows: Iterable[bytes]) -> Producer:
