@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from tests.conformance.clients.interface import Consumer, Received
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 def wait_until(condition: Callable[[], object], what: str, deadline_s: float = DEADLINE_S) -> None:

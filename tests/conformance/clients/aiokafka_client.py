@@ -12,7 +12,7 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata
 
-from tests.conformance.clients.interface import Received, Record
+from tests.conformance.clients.interface import SESSION_MS, Received, Record
 from tests.conformance.clients.threaded_loop import ThreadedLoop
 
 _ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
@@ -169,7 +169,7 @@ class Aiokafka:
             "enable_auto_commit": False,
             "isolation_level": "read_committed" if read_committed else "read_uncommitted",
             "partition_assignment_strategy": (_ASSIGNORS[strategy],),
-            "session_timeout_ms": 6000,
+            "session_timeout_ms": SESSION_MS,
             "heartbeat_interval_ms": 200,
             "fetch_max_wait_ms": 100,
         }

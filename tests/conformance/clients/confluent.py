@@ -8,7 +8,13 @@ from typing import Any
 
 import confluent_kafka as ck
 
-from tests.conformance.clients.interface import ANSWER_TIMEOUT_S, Received, Record, Refused
+from tests.conformance.clients.interface import (
+    ANSWER_TIMEOUT_S,
+    SESSION_MS,
+    Received,
+    Record,
+    Refused,
+)
 
 _FENCED = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "FENCED_INSTANCE_ID"}
 
@@ -156,7 +162,7 @@ class Confluent:
             "enable.auto.commit": False,
             "isolation.level": "read_committed" if read_committed else "read_uncommitted",
             "partition.assignment.strategy": strategy,
-            "session.timeout.ms": 6000,
+            "session.timeout.ms": SESSION_MS,
             "heartbeat.interval.ms": 200,
             "fetch.wait.max.ms": 100,
             "check.crcs": True,

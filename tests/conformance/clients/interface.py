@@ -8,6 +8,8 @@ from typing import Protocol
 
 # No wait of a client is longer than this: a broker that does not answer fails the test soon.
 ANSWER_TIMEOUT_S = 20.0
+# Longer than a machine stands still or a member is away to come back, shorter than a test waits.
+SESSION_MS = 15_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,13 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.conformance.clients.interface import ANSWER_TIMEOUT_S, Received, Record, Refused
+from tests.conformance.clients.interface import (
+    ANSWER_TIMEOUT_S,
+    SESSION_MS,
+    Received,
+    Record,
+    Refused,
+)
 from tests.kafka.driver import JavaDriver, JavaError, from_text, java_config, to_text
 
 _ASSIGNORS = {
@@ -133,7 +139,7 @@ class Java:
             "enable.auto.commit": False,
             "isolation.level": "read_committed" if read_committed else "read_uncommitted",
             "partition.assignment.strategy": _ASSIGNORS[strategy],
-            "session.timeout.ms": 6000,
+            "session.timeout.ms": SESSION_MS,
             "heartbeat.interval.ms": 200,
             "fetch.max.wait.ms": 100,
             "default.api.timeout.ms": int(ANSWER_TIMEOUT_S * 1000),

@@ -12,7 +12,13 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from tests.conformance.clients.interface import ANSWER_TIMEOUT_S, Received, Record, Refused
+from tests.conformance.clients.interface import (
+    ANSWER_TIMEOUT_S,
+    SESSION_MS,
+    Received,
+    Record,
+    Refused,
+)
 
 _ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -82,10 +88,12 @@ class KafkaPythonConsumer:
         if partitions:
             self.consumer.assign([kafka.TopicPartition(topic, one) for one in partitions])
         else:
-            # Known before the first join: a join because of new metadata that outlasts a poll
-            # leaves kafka-python 3.0.12 without heartbeats (its leader forgets that it joins).
-            self.consumer.partitions_for_topic(topic)
+            # Its metadata come once more before the first join: kafka-python 3.0.12 compares those
+            # it has been given since `subscribe` with those of the join, and joins again where
+            # they differ. Such a join that outlasts a poll is without heartbeats, too (its leader
+            # forgets that it joins).
             self.consumer.subscribe([topic])
+            self.consumer.topics()
 
     def poll(self, timeout_s: float) -> list[Received]:
         batches = _raising(self.consumer.poll, timeout_ms=int(timeout_s * 1000))
@@ -148,7 +156,7 @@ class KafkaPython:
             "enable_auto_commit": False,
             "isolation_level": "read_committed" if read_committed else "read_uncommitted",
             "partition_assignment_strategy": (_ASSIGNORS[strategy],),
-            "session_timeout_ms": 6000,
+            "session_timeout_ms": SESSION_MS,
             "heartbeat_interval_ms": 200,
             "fetch_max_wait_ms": 100,
         }

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import oncelog_client
 from oncelog_client.config import AssignorName, ConsumerSettings, ProducerSettings
-from tests.conformance.clients.interface import Received, Record
+from tests.conformance.clients.interface import SESSION_MS, Received, Record
 from tests.conformance.clients.threaded_loop import ThreadedLoop
 
 _FENCED = {"ProducerFencedError", "FencedInstanceError"}
@@ -163,7 +163,7 @@ class Ours:
             "enable_auto_commit": False,
             "isolation_level": "read_committed" if read_committed else "read_uncommitted",
             "partition_assignment_strategy": (cast(AssignorName, strategy),),
-            "session_timeout_ms": 6_000,
+            "session_timeout_ms": SESSION_MS,
             "heartbeat_interval_ms": 200,
             "fetch_max_wait_ms": 100,
         }
