@@ -22,7 +22,7 @@ from tests.conformance.writing import (
     new_identity,
     produce,
 )
-from tests.faults.driving import create, values
+from tests.faults.driving import create, list_offset, values
 from tests.kafka.kafka import Kafka
 
 SETTINGS = {
@@ -46,6 +46,8 @@ def forgetful(
         broker = Oncelog(folder, SETTINGS)
     with broker, Wire(broker.address) as wire:
         create(wire, "t")
+        # Kafka answers before its broker has heard of it.
+        wait_until(lambda: list_offset(wire, "t", -1)[0] == ErrorCode.NONE, "its leader answers")
         yield wire
 
 
@@ -60,6 +62,22 @@ def forgotten(wire: Wire, transactional_id: str) -> Identity:
     who = new_identity(wire, transactional_id)
     wait_until(lambda: not is_known(wire, transactional_id), "the id expires")
     return who
+
+
+def opened(wire: Wire, transactional_id: str) -> Identity:
+    """A producer with a record in a transaction: where the machine stood still meanwhile, its id
+    was forgotten before it had written, and it asks for another one."""
+    found: list[Identity] = []
+
+    def is_written() -> bool:
+        found.append(new_identity(wire, transactional_id))
+        data = batch(found[-1], 0, value=transactional_id.encode())
+        written = produce(wire, "t", data, who=found[-1])
+        assert written.error_code in (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return written.error_code == ErrorCode.NONE
+
+    wait_until(is_written, "a transaction is open")
+    return found[-1]
 
 
 def test_x1_after_it_the_producer_is_nobody(forgetful: Wire) -> None:
@@ -77,9 +95,7 @@ def test_x2_and_gets_a_new_producer_id(forgetful: Wire) -> None:
 
 
 def test_x3_what_is_open_stays_until_it_is_ended(forgetful: Wire) -> None:
-    who = new_identity(forgetful, "x3")
-    written = produce(forgetful, "t", batch(who, 0, value=b"x3"), who=who)
-    assert written.error_code == ErrorCode.NONE
+    who = opened(forgetful, "x3")
     for number in range(3):
         forgotten(forgetful, f"x3-{number}")
     assert is_known(forgetful, "x3")

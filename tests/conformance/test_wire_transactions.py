@@ -183,7 +183,8 @@ def test_t1_t4_a_transaction_that_takes_too_long_is_aborted(
     """At its timeout the broker aborts it, readers go on, and its producer is fenced."""
     who = new_identity(wire, topic, timeout_ms=500)
     assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
-    assert last_stable_offset(wire, topic) == (0, 1)
+    # It holds readers back, unless the machine stood still and its time is up already.
+    assert last_stable_offset(wire, topic) in ((0, 1), (2, 2))
     wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the abort marker")
     ended = end_transaction(wire, who, commit=commit, version=version)
     expected = code if isinstance(code, str) else code.expected(target.name)
