@@ -17,12 +17,19 @@ VERIFICATION = "transaction.partition.verification.enable"
 
 
 def turn_verification(admin: Any, value: str | None) -> None:
-    """On Kafka it can be switched while the broker runs; None: as it was."""
+    """On Kafka it can be switched while the broker runs; None: as it was, by default. Returns when
+    the broker has heard of it: the next test relies on it."""
     operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
     entry = ConfigEntry(VERIFICATION, value, incremental_operation=operation)
     broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
     for done in admin.incremental_alter_configs([broker]).values():
         done.result()
+
+    def is_turned() -> bool:
+        (described,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]).values()
+        return bool(described.result()[VERIFICATION].value == (value or "true"))
+
+    wait_until(is_turned, f"{VERIFICATION} is {value}")
 
 
 def hanging(wire: Wire, topic: str) -> Identity:

@@ -1,0 +1,23 @@
+"""What is in a partition, byte by byte, as a reader of everything gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.records.batch import split_batches
+from tests.conformance.wire import Wire
+from tests.faults.driving import fetch
+
+
+def raw(wire: Wire, topic: str, partition: int, offset: int = 0) -> Iterator[bytes]:
+    """The batches from this offset to the end, with others as they were fetched together."""
+    while True:
+        data = fetch(wire, topic, offset, partition=partition)
+        assert data.error_code == ErrorCode.NONE, ErrorCode(data.error_code)
+        found = bytes(data.records or b"")
+        if not found:
+            return
+        yield found
+        *_, (_, last) = split_batches(found)
+        offset = last.next_offset
