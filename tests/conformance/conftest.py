@@ -30,6 +30,9 @@ QUICK = {
     "log.cleaner.backoff.ms": "200",
 }
 
+# Of a topic whose records are older than a week: retention is applied when it likes.
+KEPT = {"retention.ms": "-1"}
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

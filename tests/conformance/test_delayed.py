@@ -154,6 +154,7 @@ def test_r7_a_late_end_does_not_touch_the_next_transaction(
     through.send(ending(who, commit=commit), V2["end"])
     held.wait()
     heir = after(who, end_transaction(wire, who, commit=commit))
+    wait_until(lambda: is_complete(wire, topic), "its coordinator knows")
     assert write(wire, topic, heir, 0, b"second", V2["produce"]) == ErrorCode.NONE
     held.release()
     # As a retry of what is over already it is refused once another transaction is open.
@@ -195,6 +196,7 @@ def test_r8_a_late_batch_is_in_no_later_transaction(
     through.send(producing(who, topic, batch(who, 1, value=b"late")), V2["produce"])
     held.wait()
     heir = after(who, end_transaction(wire, who, commit=False))
+    wait_until(lambda: is_complete(wire, topic), "its coordinator knows")
     assert write(wire, topic, heir, 0, b"second", V2["produce"]) == ErrorCode.NONE
     held.release()
     late = through.answer().responses[0].partition_responses[0]
@@ -232,7 +234,8 @@ def test_r9_a_late_partition_is_in_no_later_transaction_of_a_new_client(
     """V2: fenced. V1: it opens a transaction without records, which ends by its time-out and moves
     nothing back."""
     versions = V1 if spoken == "V1" else V2
-    who = new_identity(wire, topic, timeout_ms=1_000)
+    # Longer than a machine stands still: the first transaction has to be ended in time.
+    who = new_identity(wire, topic, timeout_ms=5_000)
     held = Hold()
     proxy.on(ApiKey.ADD_PARTITIONS_TO_TXN, held)
     assert write(wire, topic, who, 0, b"first", versions["produce"]) == ErrorCode.NONE

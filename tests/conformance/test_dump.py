@@ -9,7 +9,9 @@ import pytest
 
 from tests.conformance.clients import Client, Record
 from tests.conformance.conftest import Target, create_topic
+from tests.conformance.transacting import last_stable_offset
 from tests.conformance.waiting import read, wait_until
+from tests.conformance.wire import Wire
 from tests.kafka.driver import JavaDriver
 
 COMPLAINTS = ("mismatch", "invalid", "corrupt", "exception", "could not", "non-consecutive")
@@ -38,7 +40,9 @@ def dump(java_driver: JavaDriver, *files: Path, options: tuple[str, ...] = ()) -
 
 
 @pytest.fixture
-def rolled(target: Target, python_clients: dict[str, Client], admin: Any, name: str) -> Path:
+def rolled(
+    target: Target, python_clients: dict[str, Client], admin: Any, wire: Wire, name: str
+) -> Path:
     """A partition of two segments: in the first, transactions of which every second is aborted."""
     config = {"segment.bytes": str(SEGMENT_BYTES), "index.interval.bytes": "4096"}
     create_topic(admin, name, config=config)
@@ -49,6 +53,8 @@ def rolled(target: Target, python_clients: dict[str, Client], admin: Any, name: 
         producer.send(name, [Record(b"%d" % number + PADDING, key=b"k")])
         producer.commit() if number % 2 else producer.abort()
     directory = target.data / f"{name}-0"
+    # Kafka answers first, and writes the last marker then.
+    wait_until(lambda: last_stable_offset(wire, name) == (240, 240), "everything is decided")
     wait_until(lambda: len(list(directory.glob("*.log"))) > 1, "the segment rolls")
     wait_until(lambda: list(directory.glob("*[1-9].snapshot")), "the roll leaves a snapshot")
     return directory

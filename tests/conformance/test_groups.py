@@ -11,7 +11,7 @@ import pytest
 from tests.conformance.clients import Client, Record, Refused
 from tests.conformance.clients.interface import Consumer
 from tests.conformance.conftest import CLIENTS, Target, create_topic
-from tests.conformance.waiting import poll_until, read
+from tests.conformance.waiting import poll_until, read, wait_until
 from tests.kafka.tools import start_tool
 
 STRATEGIES = ("range", "roundrobin", "cooperative-sticky")
@@ -67,13 +67,23 @@ def test_all_clients_in_one_group(
     producer = clients["java"].producer(target.address)
     producer.send(name, [Record(b"%d" % at, partition=at) for at in range(10)])
     producer.close()
-    found = set()
-    poll_until(members, lambda: True, "no wait")
-    for member in members:
-        own = read(member, len(member.assignment()))
-        assert {one.partition for one in own} == member.assignment()
-        found |= {one.partition for one in own}
-    assert found == set(range(10))
+    owned: list[set[int]] = [set() for _ in members]
+    found: list[set[int]] = [set() for _ in members]
+
+    def everything_is_read() -> bool:
+        """All in turn: a member that joins once more needs the others for it."""
+        for member, own, its in zip(members, owned, found, strict=True):
+            own |= member.assignment()
+            its |= {one.partition for one in member.poll(0.1)}
+            own |= member.assignment()
+        return shared_out(members, 10) and all(
+            member.assignment() <= its for member, its in zip(members, found, strict=True)
+        )
+
+    wait_until(everything_is_read, "each has read its own part")
+    for own, its in zip(owned, found, strict=True):
+        assert its <= own
+    assert set().union(*found) == set(range(10))
 
 
 def test_a_static_member_comes_back_to_its_partitions(

@@ -4,10 +4,12 @@ work."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import pytest
 
+from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from oncelog_protocol.messages.list_offsets import (
@@ -26,6 +28,7 @@ from tests.conformance.writing import (
     new_identity,
     produce,
 )
+from tests.faults.driving import list_offset
 from tests.kafka.kafka import TEST_JVM_OPTIONS, Kafka, free_ports
 from tests.kafka.metrics import Samples, exported, jvm_options, scraped
 from tests.server.observe.scraping import Scraped
@@ -93,6 +96,14 @@ def work(address: str) -> None:
         place = FetchTopic(topic="t", partitions=[FetchPartition(0, partition_max_bytes=1 << 20)])
         wire.call(FetchRequest(topics=[place]), 12)
         find_coordinator(wire, "group", 0)
+        # Kafka tells who the coordinator is before it has made all of its partitions.
+        for internal in ("__transaction_state", "__consumer_offsets"):
+            for partition in range(50):
+                wait_until(partial(is_led, wire, internal, partition), f"{internal}-{partition}")
+
+
+def is_led(wire: Wire, topic: str, partition: int) -> bool:
+    return list_offset(wire, topic, LATEST, partition)[0] == ErrorCode.NONE
 
 
 def committed_end(wire: Wire) -> int:

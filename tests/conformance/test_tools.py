@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tests.conformance.clients import Client, Record
-from tests.conformance.conftest import Target, create_topic
+from tests.conformance.conftest import KEPT, Target, create_topic
 from tests.conformance.waiting import read, wait_until
 from tests.kafka.driver import JavaDriver
 from tests.kafka.tools import run_tool
@@ -27,19 +27,21 @@ def test_kafka_topics(target: Target, java_driver: JavaDriver, name: str) -> Non
         result = java_driver.tool("topics", *server, *arguments, check=check)
         return result.stdout + result.stderr
 
+    # Kafka answers before its broker has heard of it: of a new topic, a change, a deletion.
     created = topics("--create", "--topic", name, "--partitions", "2", "--config", "retention.ms=1")
     assert f"Created topic {name}." in created
-    assert name in topics("--list").splitlines()
+    wait_until(lambda: name in topics("--list").splitlines(), "the topic is listed")
     described = topics("--describe", "--topic", name)
     assert "PartitionCount: 2\tReplicationFactor: 1" in described
     assert "retention.ms=1" in described
     assert f"Topic: {name}\tPartition: 1\tLeader: 1\tReplicas: 1\tIsr: 1" in described
     assert "already exists" in topics("--create", "--topic", name, check=False)
     topics("--alter", "--topic", name, "--partitions", "5")
-    assert "PartitionCount: 5" in topics("--describe", "--topic", name)
+    wait_until(
+        lambda: "PartitionCount: 5" in topics("--describe", "--topic", name), "five partitions"
+    )
     assert "TopicId: " in described
     topics("--delete", "--topic", name)
-    # Kafka answers before its brokers have heard of it.
     wait_until(lambda: name not in topics("--list").splitlines(), "the topic is gone")
 
 
@@ -51,14 +53,13 @@ def test_kafka_configs(target: Target, java_driver: JavaDriver, topic: str) -> N
         server = ("--bootstrap-server", target.address)
         return java_driver.tool("configs", *server, *entity, *arguments).stdout
 
+    # Kafka answers before its broker has heard of it.
     configs("--alter", "--add-config", "retention.ms=3600000,max.message.bytes=2000000")
-    described = configs("--describe")
-    assert "retention.ms=3600000" in described
-    assert "max.message.bytes=2000000" in described
+    wait_until(lambda: "retention.ms=3600000" in configs("--describe"), "the setting is there")
+    assert "max.message.bytes=2000000" in configs("--describe")
     configs("--alter", "--delete-config", "retention.ms")
-    described = configs("--describe")
-    assert "retention.ms" not in described
-    assert "max.message.bytes=2000000" in described
+    wait_until(lambda: "retention.ms" not in configs("--describe"), "the setting is gone")
+    assert "max.message.bytes=2000000" in configs("--describe")
     assert "segment.bytes=1073741824" in configs("--describe", "--all")
 
 
@@ -85,6 +86,7 @@ def test_kafka_consumer_groups(
     assert [line[-1] for line in groups("--describe", *ours, "--members")[1:]] == ["3"]
     assert "Stable" in groups("--describe", *ours, "--state")[1]
     consumer.close()
+    wait_until(lambda: "Empty" in groups("--describe", *ours, "--state")[-1], "nobody is in it")
     reset = ("--reset-offsets", "--topic", topic, "--to-earliest", "--execute")
     groups(*ours, *reset)
     lines = groups("--describe", *ours)
@@ -94,9 +96,15 @@ def test_kafka_consumer_groups(
 
 
 def test_kafka_get_offsets(
-    target: Target, java_driver: JavaDriver, python_clients: dict[str, Client], topic: str
+    target: Target,
+    java_driver: JavaDriver,
+    python_clients: dict[str, Client],
+    admin: Any,
+    name: str,
 ) -> None:
     """Earliest, latest, by timestamp, and that of the largest timestamp (KIP-734)."""
+    topic = name
+    create_topic(admin, topic, partitions=3, config=KEPT)
 
     def offsets(time: str) -> str:
         server = ("--bootstrap-server", target.address)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ from oncelog_protocol.messages.offset_for_leader_epoch import (
 )
 from oncelog_protocol.records.batch import build_batch, split_batches
 from oncelog_protocol.records.record import NewRecord
-from tests.conformance.conftest import Target
+from tests.conformance.conftest import KEPT, Target, create_topic
 from tests.conformance.waiting import wait_until
 from tests.conformance.wire import Wire
 from tests.conformance.writing import (
@@ -170,7 +171,7 @@ def test_a_fetch_waits_for_records(target: Target, wire: Wire, topic: str) -> No
     start = time.monotonic()
     request = FetchRequest(max_wait_ms=300, min_bytes=1, topics=[place(topic, (0, 1))])
     assert offsets_in(wire.call(request, 12).responses[0].partitions[0]) == []
-    assert 0.25 < time.monotonic() - start < 5
+    assert 0.25 < time.monotonic() - start < 10
 
 
 def test_a_fetch_is_told_which_transactions_were_aborted(wire: Wire, topic: str) -> None:
@@ -178,7 +179,9 @@ def test_a_fetch_is_told_which_transactions_were_aborted(wire: Wire, topic: str)
 
     def transaction(who: Identity, commit: bool) -> Identity:
         assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
-        assert end_transaction(wire, who, commit=commit).error_code == ErrorCode.NONE
+        # Twice: Kafka answers the second time when all is over, the next may begin then.
+        for _ in range(2):
+            assert end_transaction(wire, who, commit=commit).error_code == ErrorCode.NONE
         return who.aged(1)
 
     who = new_identity(wire, topic)
@@ -207,8 +210,10 @@ def test_every_version_of_fetch(wire: Wire, topic: str) -> None:
         assert offsets_in(answer.responses[0].partitions[0]) == [0], version
 
 
-def test_offsets_by_time(wire: Wire, topic: str) -> None:
+def test_offsets_by_time(wire: Wire, admin: Any, name: str) -> None:
     """The first offset not before a time, across batches and out of order (KIP-79, KIP-734)."""
+    topic = name
+    create_topic(admin, topic, config=KEPT)
     for stamps in ((10, 50, 30), (20, 40), (60,)):
         produce(wire, topic, build_batch([NewRecord(one, None, b"v") for one in stamps]))
     found = {
