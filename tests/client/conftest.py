@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
-from oncelog_client import Admin, NewTopic, Producer
+from oncelog_client import Admin, KafkaError, NewTopic, Producer
+from oncelog_protocol.errors import ErrorCode
 from tests.broker import Oncelog
+from tests.client.reading import eventually
 from tests.kafka.kafka import Kafka
 
 # What a user may wait for, a test need not.
@@ -46,9 +48,21 @@ async def admin(bootstrap: str) -> AsyncIterator[Admin]:
 
 @pytest_asyncio.fixture
 async def topic(admin: Admin, name: str) -> str:
-    """A new topic of two partitions."""
+    """A new topic of two partitions, both of them led: Kafka answers before its brokers know."""
     await admin.create_topics([NewTopic(name, 2, 1)])
+    await eventually(lambda: led(admin, name, 2))
     return name
+
+
+async def led(admin: Admin, topic: str, partitions: int) -> bool:
+    """Whether so many partitions of a topic are there, all with a leader."""
+    try:
+        described = (await admin.describe_topics([topic]))[topic]
+    except KafkaError as error:
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        return False
+    return [row.leader is not None for row in described.partitions] == [True] * partitions
 
 
 @pytest_asyncio.fixture

@@ -12,7 +12,7 @@ from oncelog_client import KafkaError, PreparedTxnState, Producer
 
 
 def opened(path: str) -> sqlite3.Connection:
-    database = sqlite3.connect(path, isolation_level=None)
+    database = sqlite3.connect(path, timeout=60, isolation_level=None)
     database.execute("PRAGMA synchronous=FULL")
     database.execute("CREATE TABLE IF NOT EXISTS rows (number INTEGER PRIMARY KEY, state TEXT)")
     return database

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from oncelog_client import Consumer, ConsumerRecord, Producer, TopicPartition
+from oncelog_client import Admin, Consumer, ConsumerRecord, Producer, TopicPartition
+from oncelog_client.admin.client import OffsetSpec
 from oncelog_client.config import IsolationLevel
 
 DEADLINE_S = 20.0
@@ -42,6 +43,23 @@ async def read_values(bootstrap: str, topic: str, *, committed: bool) -> list[by
             while any([await consumer.position(tp) < end for tp, end in ends.items()]):
                 records += await consumer.poll(200)
     return [record.value for record in sorted(records, key=lambda r: (r.partition, r.offset))]
+
+
+async def read_decided(bootstrap: str, topic: str) -> list[bytes | None]:
+    """The committed values of a topic once no transaction is open in it: Kafka answers a commit
+    before its markers are in the partitions."""
+    async with Producer(bootstrap) as client:
+        places = await partitions_of(client, topic)
+    async with Admin(bootstrap) as admin:
+
+        async def decided() -> bool:
+            latest: dict[TopicPartition, OffsetSpec] = dict.fromkeys(places, "latest")
+            stable = await admin.list_offsets(latest, isolation_level="read_committed")
+            ends = await admin.list_offsets(latest)
+            return all(stable[place].offset == ends[place].offset for place in places)
+
+        await eventually(decided)
+    return await read_values(bootstrap, topic, committed=True)
 
 
 async def partitions_of(client: Consumer | Producer, topic: str) -> list[TopicPartition]:

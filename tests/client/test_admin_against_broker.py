@@ -19,6 +19,7 @@ from oncelog_client import (
 )
 from oncelog_client.admin import ConfigSource
 from oncelog_protocol.errors import ErrorCode
+from tests.client.conftest import led
 from tests.client.reading import eventually, poll_until
 from tests.client.refusing import refused
 
@@ -29,6 +30,7 @@ async def test_topics_are_created_listed_described_and_deleted(admin: Admin, nam
     assert name not in await admin.list_topics()
     await admin.create_topics([new])
     assert await refused(admin.create_topics([new])) is ErrorCode.TOPIC_ALREADY_EXISTS
+    await eventually(lambda: led(admin, name, 3))
     listing = (await admin.list_topics())[name]
     description = (await admin.describe_topics([name]))[name]
     assert listing.topic_id == description.topic_id != bytes(16)

@@ -17,7 +17,7 @@ from oncelog_client import (
 )
 from oncelog_client.admin import AbortTransactionSpec
 from oncelog_protocol.errors import ErrorCode
-from tests.client.reading import eventually
+from tests.client.reading import DEADLINE_S, eventually
 from tests.client.refusing import refused
 
 
@@ -83,8 +83,9 @@ async def test_a_fenced_producer_does_not_wait_for_what_it_cannot_send(
 ) -> None:
     """Neither its records nor its end."""
     offsets = {TopicPartition(topic, 0): OffsetAndMetadata(1)}
-    async with asyncio.timeout(20):
-        async with Producer(bootstrap, transactional_id=topic, linger_ms=100) as producer:
+    async with asyncio.timeout(DEADLINE_S):
+        # Its records linger while its offsets are refused: they would be refused in another way.
+        async with Producer(bootstrap, transactional_id=topic, linger_ms=2_000) as producer:
             await producer.init_transactions()
             await admin.fence_producers([topic])
             await producer.begin_transaction()

@@ -312,7 +312,7 @@ async def test_a_position_out_of_range_is_reset_or_told(
     async with Consumer(bootstrap, auto_offset_reset="none") as consumer:
         await consumer.assign([tp])
         with pytest.raises(NoOffsetForPartitionError):
-            await consumer.poll(1000)
+            await consumer.poll(DEADLINE_S * 1000)
 
 
 async def test_what_does_not_fit_the_state_is_refused(

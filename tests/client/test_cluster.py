@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 
 import pytest
 
@@ -12,19 +11,13 @@ from oncelog_client.config import producer_config
 from oncelog_client.metadata import Metadata
 from oncelog_client.values import Node
 from oncelog_protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
-
-DEADLINE_S = 5.0
-
-
-def _closed_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from tests.client.reading import DEADLINE_S
+from tests.ports import free_ports
 
 
 async def test_a_failed_opening_by_another_is_told_as_well() -> None:
     """A sender that was not told stood still after the broker's restart."""
-    port = _closed_port()
+    (port,) = free_ports(1)
     cluster = Cluster(producer_config(f"127.0.0.1:{port}", {}), auto_create=False)
     cluster.metadata = Metadata(brokers={1: Node(1, "127.0.0.1", port)})
     lock = cluster._connecting.setdefault((("127.0.0.1", port), ""), asyncio.Lock())

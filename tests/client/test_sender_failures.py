@@ -20,8 +20,8 @@ from oncelog_protocol.records.record import EncodedRecords, NewRecord
 from tests.broker import Oncelog
 from tests.client.conftest import QUICK
 from tests.client.proxy import Proxy
-from tests.client.reading import DEADLINE_S, read_values
-from tests.kafka.kafka import free_ports
+from tests.client.reading import DEADLINE_S, eventually, read_values
+from tests.ports import free_ports
 
 TOO_LATE = 1 << 70
 
@@ -129,10 +129,11 @@ async def test_a_new_generation_begins_over_an_answer_that_gets_lost(
                 await producer.send(topic, b"older")
             proxy.to_lose[ApiKey.PRODUCE] = 1
             flushing = asyncio.create_task(producer.flush())
-            for _ in range(1_000):
-                if any(batch.was_sent for batch in producer._accumulator.batches()):
-                    break
-                await asyncio.sleep(0)
+
+            async def is_sent() -> bool:
+                return any(batch.was_sent for batch in producer._accumulator.batches())
+
+            await eventually(is_sent)
             await producer.init_transactions(inputs, name, 2)
             await flushing
             assert proxy.lost == 1

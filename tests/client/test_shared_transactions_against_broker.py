@@ -28,7 +28,8 @@ from tests.broker import Oncelog
 from tests.client.conftest import QUICK
 from tests.client.proxy import Proxy
 from tests.client.reading import eventually, read_values
-from tests.kafka.kafka import Kafka, free_ports
+from tests.kafka.kafka import Kafka
+from tests.ports import free_ports
 
 TWO_PHASE = {**QUICK, "transaction.two.phase.commit.enable": "true"}
 
@@ -115,7 +116,7 @@ async def test_initialised_again_an_open_transaction_is_aborted_and_cannot_be_co
 async def test_timed_out_it_cannot_be_committed(
     bootstrap: str, admin: Admin, topic: str, name: str
 ) -> None:
-    made = await admin.init_producer(name, transaction_timeout_ms=300)
+    made = await admin.init_producer(name, transaction_timeout_ms=2_000)
     async with Producer(bootstrap, transactional_id=name) as producer:
         await producer.adopt_transactions(made)
         await producer.begin_transaction()

@@ -16,7 +16,7 @@ from oncelog_client.cli import oncelog
 from tests.broker import Oncelog
 from tests.kafka.kafka import Kafka
 
-SETTLE_TIMEOUT_S = 10.0
+SETTLE_TIMEOUT_S = 30.0
 QUICK = {"group.initial.rebalance.delay.ms": "0"}
 
 
@@ -59,7 +59,7 @@ class CommandLine:
 
     def values(self, topic: str, *arguments: str, count: int) -> list[str]:
         """The values of `count` records of a topic, from its beginning, sorted."""
-        flags = ("--from-beginning", "--max-messages", str(count), "--timeout-ms", "10000")
+        flags = ("--from-beginning", "--max-messages", str(count), "--timeout-ms", "60000")
         return sorted(self.text("consume", "--topic", topic, *flags, *arguments).splitlines())
 
     def refused(self, *arguments: str) -> str:

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from oncelog_client.cli import COMMANDS, oncelog
 from oncelog_client.cli.options import GIVE_UP_AFTER_S
+from tests.ports import free_ports
 
 CALLS = {
     "topics": ("topics", "--list"),
@@ -24,10 +25,11 @@ CALLS = {
 @pytest.fixture(params=["refused", "silent"])
 def dead(request: pytest.FixtureRequest) -> Iterator[str]:
     """An address where nobody listens, or where somebody does and says nothing."""
+    if request.param == "refused":
+        yield f"127.0.0.1:{free_ports(1)[0]}"
+        return
     with socket.create_server(("127.0.0.1", 0)) as server:
         host, port = server.getsockname()
-        if request.param == "refused":
-            server.close()
         yield f"{host}:{port}"
 
 
