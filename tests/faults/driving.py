@@ -215,6 +215,11 @@ def taken(pid: int) -> Taken:
     return Taken(len(list((process / "fd").iterdir())), rss_bytes, cpu_s)
 
 
+def state(pid: int) -> str:
+    """Of a process, as /proc says: T for one that is stopped."""
+    return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
+
+
 def merged(*settings: Mapping[str, str]) -> dict[str, str]:
     """Later ones win."""
     return {name: value for one in settings for name, value in one.items()}

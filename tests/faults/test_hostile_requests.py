@@ -221,12 +221,12 @@ def test_h28_who_hangs_up_waits_no_longer(broker: Oncelog) -> None:
     before = len(list(descriptors.iterdir()))
     waiting = [Wire(broker.address) for _ in range(50)]
     for wire in waiting:
+        assert wire.call(ApiVersionsRequest("c", "1"), 3).api_keys
         place = FetchTopic("t", partitions=[FetchPartition(1, partition_max_bytes=MAX)])
         wire.send(FetchRequest(max_wait_ms=MAX, min_bytes=MAX, topics=[place]), 12)
-    wait_until(lambda: len(list(descriptors.iterdir())) >= before + 50, "all are connected")
     for wire in waiting:
         wire.socket.close()
-    wait_until(lambda: len(list(descriptors.iterdir())) <= before, "all are gone", 5)
+    wait_until(lambda: len(list(descriptors.iterdir())) <= before, "all are gone")
     used = cpu_ms(broker)
     assert outcome(broker, ApiVersionsRequest("c", "1"), 3) is not None
     assert cpu_ms(broker) - used < CPU_MS
