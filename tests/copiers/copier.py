@@ -35,6 +35,7 @@ from tests.copiers.work import (
     FATAL_EXIT_CODE,
     MAX_RECORDS,
     SESSION_MS,
+    SLEEP,
     Work,
 )
 
@@ -75,7 +76,8 @@ class Copier(RebalanceListener, ABC):
         self.sleepy = True
 
     async def run(self, stopped: asyncio.Event) -> None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self.fall_asleep_soon)
+        asyncio.get_running_loop().add_signal_handler(SLEEP, self.fall_asleep_soon)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {SLEEP})
         async with self.consumer:
             await self.consumer.subscribe([self.work.input], self)
             try:

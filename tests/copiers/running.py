@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from oncelog_client import Admin, Consumer, NewTopic, Producer, TopicPartition
-from tests.copiers.work import FATAL_EXIT_CODE, PARTITIONS, Work
+from tests.copiers.work import FATAL_EXIT_CODE, PARTITIONS, SLEEP, Work
+from tests.faults.driving import state
 
 DEADLINE_S = 60.0
 
@@ -29,7 +30,12 @@ class Copiers:
 
     def start(self, number: int, kind: str) -> None:
         command = [sys.executable, "-m", "tests.copiers.copier", kind, self.address, self.name]
-        process = subprocess.Popen([*command, str(number), str(self.timeout_ms)])
+        # Kept for it until it listens: before that the signal would end it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {SLEEP})
+        try:
+            process = subprocess.Popen([*command, str(number), str(self.timeout_ms)])
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self.running[number] = (kind, process)
 
     def send(self, number: int, what: signal.Signals) -> None:
@@ -40,7 +46,7 @@ class Copiers:
         _, process = self.running.pop(number)
         process.send_signal(how)
         try:
-            return process.wait(20)
+            return process.wait(DEADLINE_S)
         finally:
             process.kill()
 
@@ -136,6 +142,22 @@ async def members(work: Work, copiers: Copiers, count: int) -> None:
             return len(group.members) == count and group.state == "Stable"
 
         await until(reached, copiers)
+
+
+async def asleep(copiers: Copiers, number: int) -> None:
+    """Have a copier stop in a transaction, and wait until it has. One that gives up before that is
+    started again, and told again."""
+    told: subprocess.Popen[bytes] | None = None
+
+    async def reached() -> bool:
+        nonlocal told
+        _, process = copiers.running[number]
+        if process is not told:
+            copiers.send(number, SLEEP)
+            told = process
+        return process.poll() is None and state(process.pid) == "T"
+
+    await until(reached, copiers)
 
 
 async def audit(feed: Feed, copiers: Copiers) -> None:

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from tests.copiers.running import Copiers, Feed, audit, members, progress
+from tests.copiers.running import Copiers, Feed, asleep, audit, members, progress
 
 
 @pytest.mark.parametrize("kind", ["consumer", "group"])
@@ -36,7 +36,7 @@ async def test_g3_a_copier_that_sleeps_in_its_transaction_beyond_its_session_dou
     await members(feed.work, copiers, 2)
     await progress(feed.work, copiers, 300)
     for _ in range(2):
-        copiers.send(0, signal.SIGUSR1)
+        await asleep(copiers, 0)
         await members(feed.work, copiers, 1)
         await progress(feed.work, copiers, 300)
         copiers.send(0, signal.SIGCONT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Final, NamedTuple
 
 PARTITIONS: Final = 9
@@ -9,6 +10,7 @@ MAX_RECORDS: Final = 40
 ABORT_PROBABILITY: Final = 0.1
 SESSION_MS: Final = 1_500
 FATAL_EXIT_CODE: Final = 3
+SLEEP: Final = signal.SIGUSR1
 
 
 class Work(NamedTuple):

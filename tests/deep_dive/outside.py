@@ -50,7 +50,8 @@ class Outside:
         return len(set(self._lines()[before:])) == len(self._pipeline.fed)
 
     def _lines(self) -> list[str]:
-        return self._file.read_text().splitlines()
+        # The last one may be half written.
+        return self._file.read_text().split("\n")[:-1]
 
     def _start(self) -> subprocess.Popen[bytes]:
         address = self._pipeline.proxy.address

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from tests.proxy.frame import Frame
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 class Link(Protocol):
