@@ -85,6 +85,8 @@ def decide_init_in_group(
     ids = [live.metadata.transactional_id for live in abortable]
     decision = together([*fences, mine], response, also=registration)
     idle = _left_behind(shard, own_id, membership) if registration else []
+    if registration:
+        decision = _expected(shard, decision, membership)
     if mine.records:
         # Only then: where its markers are being written already, nobody may begin once more.
         ids.append(own_id)
@@ -94,10 +96,13 @@ def decide_init_in_group(
 def refusal_in_group(
     shard: TransactionShard, command: InitProducerId, membership: Membership
 ) -> TransactionResult | None:
-    """Why the call will not be done; None where it may be. To be asked before the id departs from
-    where it was."""
+    """Why the call will not be done, or not yet; None where it may be. To be asked before the id
+    departs from where it was."""
     if membership.generation_id < shard.groups.newest_generation(membership.group_id):
         return ILLEGAL_GENERATION
+    if membership.generation_id < shard.groups.coming_generation(membership.group_id):
+        # Let in now it would come after the newer one, and make the id an older member again.
+        return BUSY
     return refusal(shard, command)
 
 
@@ -116,6 +121,25 @@ def _left_behind(
         ):
             found.append(live)
     return found
+
+
+def _expected(
+    shard: TransactionShard, decision: Decision[TransactionResult], membership: Membership
+) -> Decision[TransactionResult]:
+    """The decision, of whose generation the group knows until it has come, or will not."""
+    settled = shard.groups.expect(membership)
+
+    def on_committed() -> None:
+        settled()
+        if decision.on_committed is not None:
+            decision.on_committed()
+
+    def on_failure(code: int) -> TransactionResult:
+        settled()
+        assert decision.on_failure is not None
+        return decision.on_failure(code)
+
+    return replace(decision, on_committed=on_committed, on_failure=on_failure)
 
 
 def _cutting_off(

@@ -8,7 +8,7 @@ must not take with it what refuses the others. Changed by replay alone.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from oncelog_protocol.internal.transaction_group import (
@@ -39,7 +39,7 @@ class Membership(NamedTuple):
 class TransactionGroups:
     """`ids` of all shards of a coordinator may be one set: the transactional ids in any group."""
 
-    __slots__ = ("_ids", "_left", "_newest", "_of_group", "memberships")
+    __slots__ = ("_coming", "_ids", "_left", "_newest", "_of_group", "memberships")
 
     def __init__(self, ids: set[str] | None = None) -> None:
         # By transactional id.
@@ -48,6 +48,8 @@ class TransactionGroups:
         # By group: the newest generation of its ids, and of those that have left.
         self._newest: dict[str, int] = {}
         self._left: dict[str, int] = {}
+        # By group: generations whose records are appended, and not committed yet.
+        self._coming: dict[str, list[int]] = {}
         self._ids = set() if ids is None else ids
 
     # --- replay
@@ -105,12 +107,17 @@ class TransactionGroups:
         for transactional_id in list(self.memberships):
             self.forget(transactional_id)
         self._left.clear()
+        self._coming.clear()
 
     # --- questions
 
     def newest_generation(self, group_id: str) -> int:
         """-1 for a group without transactional ids."""
         return max(self._newest.get(group_id, -1), self._left.get(group_id, -1))
+
+    def coming_generation(self, group_id: str) -> int:
+        """The newest that is on its way; -1 for none."""
+        return max(self._coming.get(group_id, ()), default=-1)
 
     def is_outdated(self, transactional_id: str) -> bool:
         """Whether the group has a newer generation than this id: then it may only be initialised.
@@ -144,6 +151,20 @@ class TransactionGroups:
         moves = known is not None and known.group_id != membership.group_id
         left = self.removal((transactional_id,)) if moves else ()
         return (*left, to_record(transactional_id, membership))
+
+    def expect(self, membership: Membership) -> Callable[[], None]:
+        """Its registration is on its way; what to call when it has come, or will not."""
+        group_id, generation_id, _ = membership
+        self._coming.setdefault(group_id, []).append(generation_id)
+
+        def settled() -> None:
+            coming = self._coming.get(group_id)
+            if coming is not None:
+                coming.remove(generation_id)
+                if not coming:
+                    del self._coming[group_id]
+
+        return settled
 
     def removal(self, transactional_ids: Iterable[str]) -> tuple[CoordinatorRecord, ...]:
         """The tombstones that go with ids, or make them nobody's members; none for those that are

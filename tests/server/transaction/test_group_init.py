@@ -32,6 +32,26 @@ def test_an_older_generation_is_refused_and_leaves_no_record() -> None:
     assert driver.join("b", 5, IN1).value.code is NONE
 
 
+def test_an_older_generation_waits_for_a_newer_one_that_is_on_its_way() -> None:
+    driver = GroupDriver(holds_commits=True)
+    newer = driver.join("a", 5, IN0)
+    records = len(driver.log)
+    for name in ("a", "b"):
+        assert driver.join(name, 4, IN1).value.code is BUSY
+    assert len(driver.log) == records
+    driver.release()
+    assert newer.value.code is NONE
+    for name in ("a", "b"):
+        assert driver.join(name, 4, IN1).value.code is ILLEGAL
+
+
+def test_a_generation_that_never_came_is_waited_for_by_nobody() -> None:
+    driver = GroupDriver(append_error=ErrorCode.KAFKA_STORAGE_ERROR)
+    assert driver.join("a", 5, IN0).value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    driver.append_error = None
+    assert driver.join("b", 4, IN0).value.code is NONE
+
+
 def test_it_may_be_called_after_every_rebalance_and_bumps_the_epoch() -> None:
     driver = GroupDriver()
     epochs = [driver.member("a", generation, IN0).producer_epoch for generation in range(1, 6)]
