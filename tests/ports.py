@@ -5,6 +5,16 @@ from __future__ import annotations
 import os
 import socket
 import weakref
+from collections import deque
+from typing import Final
+
+# Of so many owners that are gone the ports stay reserved: a client that has outlived its broker
+# (Spark keeps its producers for minutes) goes on connecting to where it was, and would be taken for
+# a client of whoever listens there now. Spark's JVM, for one, serves a result to the first that
+# comes.
+LATE: Final = 256
+
+_late: deque[int] = deque()
 
 
 def reserve_port(owner: object) -> int:
@@ -17,10 +27,16 @@ def reserve_port(owner: object) -> int:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("127.0.0.1", 0))
         port = int(holder.getsockname()[1])
-        weakref.finalize(owner, os.close, holder.detach())
+        weakref.finalize(owner, _let_go, holder.detach())
     return port
 
 
 def free_ports(count: int) -> list[int]:
     """Ports where nobody listens, all different, reserved to the end of the process."""
     return [reserve_port(free_ports) for _ in range(count)]
+
+
+def _let_go(descriptor: int) -> None:
+    _late.append(descriptor)
+    if len(_late) > LATE:
+        os.close(_late.popleft())
