@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +21,7 @@ from tests.spark.fail_points import FailPoints
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 STOP_TIMEOUT_S: Final = 30.0
+LOG_TIMEOUT_S: Final = 30.0
 
 # Two tasks at once, and a task may fail three times before its job does.
 LOCAL: Final = "local[2,4]"
@@ -103,6 +106,18 @@ class Spark:
             self.session.stop()
         finally:
             self._end_jvm()
+
+    def wait_for_log(self, line: str, times: int = 1) -> int:
+        """Until the log has so many lines that match; how many it has then. What Python workers say
+        comes by a thread of the JVM, which may be later than the end of their query."""
+        deadline = time.monotonic() + LOG_TIMEOUT_S
+        while (found := len(re.findall(line, self._said(), re.MULTILINE))) < times:
+            assert time.monotonic() < deadline, f"{found} times {line!r} in the log, not {times}"
+            time.sleep(0.02)
+        return found
+
+    def _said(self) -> str:
+        return self.log.read_text(errors="replace")
 
     @property
     def jvm_pid(self) -> int:

@@ -21,7 +21,7 @@ from oncelog_client.spark.sink.messages import Intent, Plan, TaskMessage
 from oncelog_client.spark.sink.record_commit import RecordCommit
 from oncelog_client.spark.sink.record_log import STATE_PARTITION
 from oncelog_client.spark.sink.record_state import Entry, encode
-from oncelog_client.spark.sink.refusals import SinkError
+from oncelog_client.spark.sink.refusals import Reason, SinkError
 from oncelog_client.spark.sink.sink_options import SinkOptions, sink_options
 from oncelog_client.spark.sink.steps import Look, Step, Stored
 from tests.spark.fail_points import FailPoints
@@ -94,6 +94,16 @@ class Query:
         """All tasks at once; one that dies is tried again, as Spark does."""
         tasks = [self.start_task(plan, batch_id, number) for number in range(PARTITIONS)]
         return [self._message(plan, batch_id, one) for one in enumerate(tasks)]
+
+    def write_in_time(self, plan: Plan, batch_id: int) -> list[TaskMessage]:
+        """Within the timeout of its transactions, however short: where the machine stands still for
+        longer, again."""
+        while True:
+            try:
+                return self.write(plan, batch_id)
+            except SinkError as error:
+                if error.reason is not Reason.MEMBER_GONE:
+                    raise
 
     def start_task(self, plan: Plan, batch_id: int, partition: int) -> Forked[TaskMessage]:
         return Forked(lambda: self.written(plan, batch_id, partition), self.fail_points.environment)

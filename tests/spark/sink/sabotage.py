@@ -9,14 +9,15 @@ from pathlib import Path
 from pyspark.sql import Row
 from pyspark.taskcontext import TaskContext
 
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 
 
 class Sabotage:
     """Passes rows on, and has the stage fail while one of its tasks still runs.
 
-    The task of the first partition removes what the shuffle has written, so that the third, which
-    comes later, cannot read it. The second waits until another attempt of it has come to its end.
+    The task of the first partition removes what the shuffle has written once the second has read
+    it, so that the third, which comes later, cannot. The second waits until another attempt of it
+    has come to its end.
     """
 
     def __init__(self, shuffles: Path, notes: Path) -> None:
@@ -31,15 +32,13 @@ class Sabotage:
         is_first = not any(self._notes.glob(f"{partition}.*"))
         mine.write_text(str(context.attemptNumber()))
         yield from rows
+        mine.with_name(f"{mine.name}.read").touch()
         if is_first and partition == 0:
-            self._wait_for("1.*", 1)
+            self._wait_for("1.*.read", 1)
             for file in self._shuffles.glob("**/shuffle_*"):
                 file.unlink()
         elif is_first and partition == 1:
-            self._wait_for("1.*", 2)
-            self._wait_for("1.*.read", 1)
-        if partition == 1 and not is_first:
-            mine.with_name(f"{mine.name}.read").touch()
+            self._wait_for("1.*.read", 2)
 
     def _wait_for(self, pattern: str, count: int) -> None:
         deadline = time.monotonic() + DEADLINE_S

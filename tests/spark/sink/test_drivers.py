@@ -55,6 +55,20 @@ def wait_until_nothing_is_open(broker: Oncelog, query: Query) -> None:
         time.sleep(0.05)
 
 
+def wait_until_timed_out(broker: Oncelog, query: Query) -> None:
+    """The transaction of its only task, which may or may not have been begun yet."""
+
+    async def states() -> list[str]:
+        async with Admin(broker.address) as admin:
+            listed = await admin.list_transactions(transactional_id_pattern=f"{query.sink_id}/.*")
+            return [one.state for one in listed]
+
+    deadline = time.monotonic() + DEADLINE_S
+    while (found := asyncio.run(states())) != ["CompleteAbort"]:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+
+
 def fence(broker: Oncelog, message: TaskMessage) -> None:
     """Somebody gives the id of a task a new epoch."""
 
@@ -252,7 +266,7 @@ def test_a_batch_longer_than_the_timeout_says_so(
     query: Query, broker: Oncelog, topics: Topics
 ) -> None:
     hasty = query.having(kafka_transaction_timeout_ms="300")
-    messages = hasty.write(hasty.plan(), 0)
+    messages = hasty.write_in_time(query.plan(), 0)
     wait_until_nothing_is_open(broker, query)
     with pytest.raises(
         SinkError, match=r"kafka\.transaction\.timeout\.ms must be longer"
@@ -268,10 +282,10 @@ def test_a_task_longer_than_the_timeout_says_so(query: Query, broker: Oncelog) -
 
     def rows() -> Iterator[pyarrow.RecordBatch]:
         yield pyarrow.RecordBatch.from_pylist([{"value": "first"}])
-        wait_until_nothing_is_open(broker, query)
+        wait_until_timed_out(broker, query)
         yield pyarrow.RecordBatch.from_pylist([{"value": "second"}])
 
-    plan = hasty.plan()
+    plan = query.plan()
     with pytest.raises(SinkError, match="timed out after 300 ms, its task took") as refused:
         task_writer.write(plan, hasty.options, Attempt(0, "q-1", 0), rows())
     assert refused.value.reason is Reason.MEMBER_GONE

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pyarrow
 import pytest
 
+from oncelog_client.spark.background import background
 from oncelog_client.spark.options import Options
 from oncelog_client.spark.sink import driver, task_writer
 from oncelog_client.spark.sink.attempts import Attempt
@@ -17,24 +18,26 @@ from oncelog_client.spark.sink.messages import CommitKind, Intent, TaskMessage
 from oncelog_client.spark.sink.sink_options import sink_options
 from oncelog_protocol.apis import ApiKey
 from tests.broker import Oncelog
-from tests.proxy.fates import Drop, Fate, Link
+from tests.proxy.fates import DEADLINE_S, Drop, Fate, Link
 from tests.proxy.frame import Direction, Frame
 from tests.proxy.proxy import Proxy
 from tests.spark.conftest import QUICK
 from tests.spark.topics import Topics
 
 TASKS = 8
-# So late do requests come to the broker: whatever is asked at once has left before an answer comes.
-DELAY_S = 0.05
+# Of both loops, the driver's and the proxy's: more than a request takes to leave, and to be noted.
+TURNS = 50
 
 
 class Late(Fate):
-    """Passed on a little later, in the order in which all came."""
+    """Passed on when the driver has nothing to do any more but to wait: whatever it asks at once
+    has left before an answer comes, however slow the machine is."""
 
     is_overtaken = True
 
     async def meet(self, frame: Frame, link: Link) -> None:
-        await asyncio.sleep(DELAY_S)
+        for _ in range(TURNS):
+            await asyncio.to_thread(background().run, asyncio.sleep(0), DEADLINE_S)
         await link.forward(frame.data)
 
 
@@ -155,12 +158,13 @@ def test_a_connection_that_breaks_at_a_request_or_its_answer_changes_nothing(
 def test_a_decision_whose_answer_never_comes_is_asked_about_until_it_is_known(
     proxied: tuple[Proxy, Oncelog], name: str
 ) -> None:
-    """Longer than the client's own patience."""
+    """Longer than the client's own patience, of which a machine that stands still for three seconds
+    leaves enough to all the rest."""
     proxy, broker = proxied
     topics = Topics(broker.address)
     topics.create(name)
     Micro(proxy, name).batch(0)
-    patience = {"kafka.default.api.timeout.ms": "1500", "kafka.request.timeout.ms": "1000"}
+    patience = {"kafka.default.api.timeout.ms": "5000", "kafka.request.timeout.ms": "3000"}
     micro = Micro(proxy, name, **patience)
     micro.batch(1)
     silent = [Drop(cut=False), Drop(cut=False)]

@@ -214,8 +214,8 @@ def test_options_without_effect_are_remarked_whenever_a_query_starts(
     stream = Stream(spark, topics, checkpoint, subscribe=name, **misspelt)
     for starts in (1, 2):
         stream.run()
-        log = spark_driver.log.read_text(errors="replace")
-        assert log.count(f"there is no option '{next(iter(misspelt)).lower()}'") == starts
+        remark = f"there is no option '{next(iter(misspelt)).lower()}'"
+        assert spark_driver.wait_for_log(remark, starts) == starts
 
 
 def test_positions_are_committed_for_a_group_one_batch_late(
