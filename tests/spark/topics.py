@@ -20,6 +20,8 @@ from oncelog_client.config import IsolationLevel
 from tests.client.reading import eventually
 
 DEADLINE_S: Final = 30.0
+# Of transactions that a test leaves open: the most that brokers allow, longer than any test.
+TIMEOUT_MS: Final = 900_000
 
 
 class Row(NamedTuple):

@@ -8,6 +8,7 @@ import asyncio
 from oncelog_client import Admin, Producer
 from oncelog_client.spark.sink.state import SINK_PARTITION, decode
 from tests.spark.pipeline import Pipeline
+from tests.spark.topics import TIMEOUT_MS
 
 
 def write_late(pipeline: Pipeline) -> None:
@@ -19,7 +20,9 @@ def write_late(pipeline: Pipeline) -> None:
             offsets = await admin.list_group_offsets(sink, [SINK_PARTITION])
         generation = decode(offsets[SINK_PARTITION], sink).generation
         attempt = f"{sink}/{generation}/cut-off.0"
-        async with Producer(pipeline.bootstrap, transactional_id=attempt) as producer:
+        async with Producer(
+            pipeline.bootstrap, transactional_id=attempt, transaction_timeout_ms=TIMEOUT_MS
+        ) as producer:
             await producer.init_transactions((), sink, generation)
             await producer.begin_transaction()
             await producer.send(pipeline.invoices, b"late", b"late", partition=0)

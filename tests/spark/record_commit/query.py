@@ -5,6 +5,7 @@ restarted from the checkpoint. Nothing of it but the processes is made up: the s
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,7 @@ from oncelog_client.spark.sink.sink_options import SinkOptions, sink_options
 from oncelog_client.spark.sink.steps import Look, Step, Stored
 from tests.spark.fail_points import FailPoints
 from tests.spark.record_commit.forked import Forked, Killed, run
+from tests.spark.topics import DEADLINE_S
 
 PARTITIONS: Final = 3
 MOST_ATTEMPTS: Final = 4
@@ -195,7 +197,10 @@ class Query:
         return asyncio.run(listed())
 
     def _fence_all(self) -> None:
-        ids = self.open_ids()
+        """Once there is one: a row that was taken is sent when there is time for it."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not (ids := self.open_ids()):
+            assert time.monotonic() < deadline, "nothing is open"
 
         async def fence() -> None:
             async with Admin(self.bootstrap) as admin:

@@ -15,6 +15,8 @@ from tests.spark.pipeline import Pipeline
 from tests.spark.session import Spark
 from tests.spark.topics import Row, Topics
 
+RUN_TIMEOUT_S = 90
+
 
 def rows(pipeline: Pipeline) -> dict[str, list[bytes]]:
     """What is visible in the end, sorted."""
@@ -47,7 +49,7 @@ def test_on_apache_kafka_every_row_is_there_once(
     pipeline.create_topics()
 
     def run() -> None:
-        pipeline.start(spark).awaitTermination(60)
+        assert pipeline.start(spark).awaitTermination(RUN_TIMEOUT_S)
 
     # Append.
     purchases(pipeline, 5)

@@ -12,7 +12,7 @@ from typing import Final
 
 from oncelog_client import Admin, OffsetAndMetadata, Producer, TopicPartition
 from tests.client.reading import eventually
-from tests.spark.topics import DEADLINE_S, Row, Topics, ended
+from tests.spark.topics import DEADLINE_S, TIMEOUT_MS, Row, Topics, ended
 
 # Kafka's least size of a segment.
 COMPACTED: Final = {
@@ -97,7 +97,9 @@ def open_transaction(log: Topics, topic: str, rows: Iterable[bytes]) -> Iterator
 
 
 async def _begun(log: Topics, topic: str, rows: Iterable[bytes]) -> Producer:
-    producer = Producer(log.bootstrap, transactional_id=f"open-{topic}")
+    producer = Producer(
+        log.bootstrap, transactional_id=f"open-{topic}", transaction_timeout_ms=TIMEOUT_MS
+    )
     await producer.start()
     await producer.init_transactions()
     await producer.begin_transaction()
