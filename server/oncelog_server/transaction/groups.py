@@ -155,14 +155,14 @@ class TransactionGroups:
     def expect(self, membership: Membership) -> Callable[[], None]:
         """Its registration is on its way; what to call when it has come, or will not."""
         group_id, generation_id, _ = membership
-        self._coming.setdefault(group_id, []).append(generation_id)
+        coming = self._coming.setdefault(group_id, [])
+        coming.append(generation_id)
 
         def settled() -> None:
-            coming = self._coming.get(group_id)
-            if coming is not None:
-                coming.remove(generation_id)
-                if not coming:
-                    del self._coming[group_id]
+            coming.remove(generation_id)
+            # Another one, or none, where the shard was emptied meanwhile.
+            if not coming and self._coming.get(group_id) is coming:
+                del self._coming[group_id]
 
         return settled
 

@@ -45,6 +45,21 @@ def test_the_newest_generation_of_any_id_is_the_groups() -> None:
     assert groups.others(NEW, "b") == [("a", OLD)]
 
 
+def test_generations_on_their_way_are_the_coordinators_that_has_the_shard() -> None:
+    groups = TransactionGroups()
+    old_settled, new_settled = groups.expect(OLD), groups.expect(NEW)
+    assert groups.coming_generation("g") == 2
+    new_settled()
+    assert groups.coming_generation("g") == 1
+    groups.on_unloaded()
+    assert groups.coming_generation("g") == -1
+    again_settled = groups.expect(NEW)
+    old_settled()
+    assert groups.coming_generation("g") == 2
+    again_settled()
+    assert groups.coming_generation("g") == -1
+
+
 def test_a_tombstone_ends_the_membership_and_the_last_one_the_group() -> None:
     groups = loaded(to_record("a", OLD), to_record("b", OLD))
     (removal,) = groups.removal(["b"])
