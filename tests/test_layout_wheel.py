@@ -18,7 +18,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> ZipFile:
     """The wheel, built as `pip install .` builds it."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
-    subprocess.run([*command, "--directory", str(folder)], cwd=ROOT, check=True, timeout=60)
+    subprocess.run([*command, "--directory", str(folder)], cwd=ROOT, check=True, timeout=150)
     (path,) = folder.glob("*.whl")
     return ZipFile(path)
 

@@ -17,6 +17,9 @@ from tests.spark.connector.process import SparkProcess
 
 Broker = Oncelog | Kafka
 
+# Some records are of the year 2023, and retention is applied when a broker likes.
+KEPT = {"log.retention.ms": "-1"}
+
 
 @pytest.fixture(scope="session")
 def connector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkProcess]:
@@ -38,14 +41,14 @@ def either(
     """oncelog, and Apache Kafka for the same promises. A test may kill and start it again."""
     folder = tmp_path_factory.mktemp(request.param)
     if request.param == "oncelog":
-        with Oncelog(folder) as oncelog:
+        with Oncelog(folder, KEPT) as oncelog:
             yield oncelog
         return
     try:
         classpath()
     except KafkaUnavailable as reason:
         pytest.skip(f"Apache Kafka cannot be run: {reason}")
-    with Kafka(folder, QUICK_RESTART | QUICK_TIMEOUTS) as kafka:
+    with Kafka(folder, QUICK_RESTART | QUICK_TIMEOUTS | KEPT) as kafka:
         yield kafka
 
 

@@ -10,9 +10,11 @@ from typing import Final
 from confluent_kafka import Producer
 
 from oncelog_client import Admin, TopicPartition
-from tests.spark.topics import Row, Topics
+from tests.spark.topics import Row, Topics, ended
 
 WAIT_S: Final = 30.0
+# Open for as long as Spark may need for a read.
+TRANSACTION_MS: Final = 600_000
 
 
 class Log(Topics):
@@ -22,7 +24,12 @@ class Log(Topics):
     def open_transaction(self, topic: str, rows: Iterable[Row]) -> Iterator[None]:
         """Rows of a transaction that is committed when the block ends."""
         name = f"open-on-{topic}"
-        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": name})
+        settings = {
+            "bootstrap.servers": self.bootstrap,
+            "transactional.id": name,
+            "transaction.timeout.ms": TRANSACTION_MS,
+        }
+        producer = Producer(settings)
         producer.init_transactions(WAIT_S)
         producer.begin_transaction()
         for row in rows:
@@ -30,6 +37,7 @@ class Log(Topics):
         assert producer.flush(WAIT_S) == 0
         yield
         producer.commit_transaction(WAIT_S)
+        asyncio.run(ended(self.bootstrap, name))
 
     def delete_before(self, topic: str, offset: int) -> None:
         """The log of partition 0 begins with this offset from now on."""
