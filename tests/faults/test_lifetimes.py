@@ -221,6 +221,7 @@ def test_a_thousand_partitions_start_again(
     broker = Oncelog(tmp_path, QUICK)
     broker.start()
     with Wire(broker.address) as wire:
+        wire.socket.settimeout(60)  # thousands of files
         create(wire, "t", partitions=PARTITIONS)
         for partition in range(0, PARTITIONS, 10):
             sent = produce(wire, "t", build_batch(records()), partition=partition)
