@@ -41,7 +41,7 @@ def broker(tmp_path: Path) -> Oncelog:
 def start_refused(broker: Oncelog) -> tuple[int, str]:
     """Exit code and what was printed by a process that must not start."""
     process = broker.spawn()
-    code = process.wait(20)
+    code = process.wait(60)
     return code, broker.said()
 
 

@@ -39,7 +39,7 @@ def write(address: str, life: int) -> dict[bytes, bytes]:
             "batch.size": 20_000,
         }
     )
-    producer.init_transactions(20)
+    producer.init_transactions(PATIENCE_S)
     latest = {}
     for turn in range(3):
         producer.begin_transaction()
@@ -50,9 +50,9 @@ def write(address: str, life: int) -> dict[bytes, bytes]:
             if turn < 2:
                 latest[key] = value
         if turn < 2:
-            producer.commit_transaction(20)
+            producer.commit_transaction(PATIENCE_S)
         else:
-            producer.abort_transaction(20)
+            producer.abort_transaction(PATIENCE_S)
     return latest
 
 
@@ -66,7 +66,7 @@ def read(address: str) -> dict[bytes, bytes]:
     consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
     latest: dict[bytes, bytes] = {}
     while True:
-        message = consumer.poll(20)
+        message = consumer.poll(PATIENCE_S)
         assert message is not None, "nothing comes"
         if message.error() is not None:
             consumer.close()
@@ -83,7 +83,7 @@ def test_s9_a_broker_killed_again_and_again_while_it_compacts_loses_nothing(
 ) -> None:
     with Oncelog(tmp_path, SETTINGS) as broker:
         admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
-        admin.create_topics([NewTopic(TOPIC, 1, 1, config=CONFIG)])[TOPIC].result(20)
+        admin.create_topics([NewTopic(TOPIC, 1, 1, config=CONFIG)])[TOPIC].result(PATIENCE_S)
         directory = broker.data / f"{TOPIC}-0"
 
         def is_under_way() -> bool:

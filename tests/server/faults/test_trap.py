@@ -87,12 +87,12 @@ def test_a_batch_is_data_or_a_groups_offsets_by_its_topic() -> None:
 def test_the_variable_alone_starts_nothing(tmp_path: Path, variable: str) -> None:
     """By accident nobody breaks a broker: the switch has to be given too."""
     broker = Oncelog(tmp_path, environment={variable: "before-prepare"})
-    assert broker.spawn().wait(20) == 2
+    assert broker.spawn().wait(60) == 2
     assert "--allow-faults" in broker.said()
 
 
 def test_an_unknown_point_starts_nothing(tmp_path: Path) -> None:
     broker = Oncelog(tmp_path)
     broker.fail_at("before-lunch")
-    assert broker.spawn().wait(20) == 2
+    assert broker.spawn().wait(60) == 2
     assert "no such fail point" in broker.said()

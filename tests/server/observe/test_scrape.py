@@ -27,7 +27,7 @@ def scrape(broker: Oncelog) -> Scraped:
     """The page of the address that the log of events names."""
     events = [json.loads(line) for line in broker.log.read_text().splitlines()]
     address = [event["address"] for event in events if event["event"] == "metrics"][-1]
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=60) as answer:
         assert answer.headers["Content-Type"] == CONTENT_TYPE
         return Scraped(answer.read().decode())
 
@@ -117,5 +117,5 @@ def test_a_port_in_use_ends_the_start_before_anything_is_served(tmp_path: Path) 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         broker = Oncelog(tmp_path, PORT | {"oncelog.metrics.port": str(port)})
-        assert broker.spawn().wait(20) == 1
+        assert broker.spawn().wait(60) == 1
         assert f"port {port} is in use: oncelog.metrics.port=0 picks" in broker.said()

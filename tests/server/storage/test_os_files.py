@@ -167,10 +167,10 @@ def test_a_sync_without_descriptors_is_tried_until_there_are_some(
             files.sync(handles, synced.append)
             files.sync(handles[1:], synced.append)
             for _ in range(4):
-                calls.get(timeout=10)()
+                calls.get(timeout=60)()
         assert synced == []
         while len(synced) < 2:
-            calls.get(timeout=10)()
+            calls.get(timeout=60)()
         assert synced == [None, None]
         for handle in handles:
             handle.close()
