@@ -16,7 +16,7 @@ from tests.kafka.tools import run_tool
 from tests.ports import free_ports as free_ports
 from tests.ports import reserve_port
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 30.0
 # For tests, not for measuring: the first compiler stage alone starts faster and needs less.
 TEST_JVM_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
