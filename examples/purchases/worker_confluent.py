@@ -38,9 +38,16 @@ def next_offsets(messages: list[Message]) -> list[TopicPartition]:
 def rewind(consumer: Consumer) -> None:
     """After an abort the position is not rewound by itself: go back to what is committed."""
     for committed in consumer.committed(consumer.assignment(), timeout=10):
+        if committed.error is not None:
+            raise KafkaException(committed.error)
         consumer.seek(
             TopicPartition(committed.topic, committed.partition, max(committed.offset, 0))
         )
+
+
+def noted(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    """With these callbacks a rebalance happens in `consume`. Without, it may happen while a batch
+    is billed, whose offsets would then be committed in the name of the next generation."""
 
 
 def bill(producer: Producer, consumer: Consumer, messages: list[Message], *, spoil: bool) -> None:
@@ -83,7 +90,7 @@ def main(servers: str, number: int) -> None:
     )
     producer = Producer({"bootstrap.servers": servers, "transactional.id": f"{GROUP}-{number}"})
     producer.init_transactions(30)
-    consumer.subscribe([PURCHASES])
+    consumer.subscribe([PURCHASES], on_assign=noted, on_revoke=noted)
     done = 0
     while not stopping:
         messages = [one for one in consumer.consume(BATCH, 0.2) if one.error() is None]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.torture.audit import Verdict, audit, committed_offsets, end_offsets
@@ -43,6 +43,7 @@ def torture(
     """
     chance = random.Random(seed)
     create_topics(broker.address)
+    begin_group(broker.address)
     feeder, reader = Feeder(broker.address, records, RECORDS_PER_S), Reader(broker.address)
     feeder.start()
     reader.start()
@@ -76,6 +77,16 @@ def create_topics(address: str) -> None:
     topics = [NewTopic(name, num_partitions=PARTITIONS) for name in (INPUT, OUTPUT)]
     for created in admin.create_topics(topics).values():
         created.result()
+
+
+def begin_group(address: str) -> None:
+    """The copiers' group at the beginning of the input."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP, **RECONNECT})
+    try:
+        beginning = [TopicPartition(INPUT, partition, 0) for partition in range(PARTITIONS)]
+        consumer.commit(offsets=beginning, asynchronous=False)
+    finally:
+        consumer.close()
 
 
 def drain(address: str, copiers: Copiers, verdict: Verdict) -> None:
