@@ -22,6 +22,7 @@ from tests.proxy.frame import (
     request_frame,
 )
 
+_ACCEPTING_TURNS = 5
 _RESET = struct.pack("ii", 1, 0)  # linger on, for 0 s
 
 
@@ -104,6 +105,10 @@ class Proxy:
 
     async def _stop(self) -> None:
         self._server.close()
+        # Who was accepted just now comes to `_accepted` within three turns of the loop, and is
+        # closed with the others.
+        for _ in range(_ACCEPTING_TURNS):
+            await asyncio.sleep(0)
         # A task that has not begun is never entered again: its connection is closed from here.
         for task, writer in self._connections.items():
             task.cancel()
