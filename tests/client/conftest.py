@@ -48,10 +48,21 @@ async def admin(bootstrap: str) -> AsyncIterator[Admin]:
 
 @pytest_asyncio.fixture
 async def topic(admin: Admin, name: str) -> str:
-    """A new topic of two partitions, both of them led: Kafka answers before its brokers know."""
-    await admin.create_topics([NewTopic(name, 2, 1)])
-    await eventually(lambda: led(admin, name, 2))
-    return name
+    """A new topic of two partitions."""
+    return await _led_topic(admin, NewTopic(name, 2, 1))
+
+
+@pytest_asyncio.fixture
+async def lasting_topic(admin: Admin, name: str) -> str:
+    """The same for records of any age: by default they go when a broker looks at them next."""
+    return await _led_topic(admin, NewTopic(name, 2, 1, configs={"retention.ms": "-1"}))
+
+
+async def _led_topic(admin: Admin, new: NewTopic) -> str:
+    """With a leader for each of its partitions: Kafka answers before its brokers know."""
+    await admin.create_topics([new])
+    await eventually(lambda: led(admin, new.name, new.num_partitions))
+    return new.name
 
 
 async def led(admin: Admin, topic: str, partitions: int) -> bool:

@@ -141,11 +141,11 @@ async def test_a_group_is_described_while_it_lives_and_deleted_after(
 
 
 async def test_records_are_deleted_up_to_an_offset(
-    admin: Admin, producer: Producer, topic: str
+    admin: Admin, producer: Producer, lasting_topic: str
 ) -> None:
-    tp = TopicPartition(topic, 0)
+    tp = TopicPartition(lasting_topic, 0)
     for number in range(5):
-        await producer.send(topic, b"%d" % number, partition=0, timestamp_ms=100 - number)
+        await producer.send(lasting_topic, b"%d" % number, partition=0, timestamp_ms=100 - number)
     await producer.flush()
     assert await admin.delete_records({tp: 3}) == {tp: 3}
     assert (await admin.list_offsets({tp: "earliest"}))[tp].offset == 3

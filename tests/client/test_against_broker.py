@@ -36,11 +36,13 @@ from tests.client.reading import (
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-async def test_a_record_arrives_as_it_was_sent(bootstrap: str, topic: str, codec: str) -> None:
+async def test_a_record_arrives_as_it_was_sent(
+    bootstrap: str, lasting_topic: str, codec: str
+) -> None:
     value = b"compressible " * 50
     async with Producer(bootstrap, compression_type=codec) as producer:
         sent = await producer.send(
-            topic,
+            lasting_topic,
             value,
             b"key",
             partition=1,
@@ -48,10 +50,10 @@ async def test_a_record_arrives_as_it_was_sent(bootstrap: str, topic: str, codec
             headers=[("one", b"1"), ("none", None)],
         )
         written = await sent
-        await (await producer.send(topic, None, None, partition=1))
-    assert (written.topic, written.partition, written.offset) == (topic, 1, 0)
+        await (await producer.send(lasting_topic, None, None, partition=1))
+    assert (written.topic, written.partition, written.offset) == (lasting_topic, 1, 0)
     async with Consumer(bootstrap) as consumer:
-        await consumer.assign([TopicPartition(topic, 1)])
+        await consumer.assign([TopicPartition(lasting_topic, 1)])
         await consumer.seek_to_beginning()
         first, second = await read(consumer, 2)
     assert (first.key, first.value, first.timestamp_ms) == (b"key", value, 1_700_000_000_123)
@@ -234,13 +236,13 @@ async def test_a_pattern_finds_topics_that_come_later(
         await poll_until([consumer], lambda: len({tp.topic for tp in consumer.assignment()}) == 2)
 
 
-async def test_positions_can_be_set(bootstrap: str, producer: Producer, topic: str) -> None:
-    tp = TopicPartition(topic, 0)
+async def test_positions_can_be_set(bootstrap: str, producer: Producer, lasting_topic: str) -> None:
+    tp = TopicPartition(lasting_topic, 0)
     for number in range(10):
-        await producer.send(topic, b"%d" % number, partition=0, timestamp_ms=1000 + number)
+        await producer.send(lasting_topic, b"%d" % number, partition=0, timestamp_ms=1000 + number)
     await producer.flush()
     async with Consumer(bootstrap) as consumer:
-        await consumer.assign(await partitions_of(consumer, topic))
+        await consumer.assign(await partitions_of(consumer, lasting_topic))
         consumer.seek(tp, 7)
         assert [record.offset for record in await read(consumer, 3)] == [7, 8, 9]
         await consumer.seek_to_beginning(tp)
