@@ -1,0 +1,27 @@
+"""The job that the README points to, as its reader runs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DEADLINE_S = 170.0
+
+
+@pytest.mark.parametrize("client", ["oncelog", "confluent"])
+def test_every_purchase_is_billed_once_over_kills(client: str) -> None:
+    """It ends with status 0 only where nothing is doubled, lost or wrong."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "examples.purchases", "--client", client],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    said = (ended.stdout + ended.stderr).decode(errors="replace")
+    assert ended.returncode == 0, said[-3_000:]
+    assert "duplicates" in said
