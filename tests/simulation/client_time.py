@@ -1,10 +1,18 @@
-"""The client library on simulated time and drawn chance."""
+"""The client library on simulated time and drawn chance, in the thread of the simulation.
+
+Other threads of the process have clients too (Spark's tests leave theirs connected): those go on
+with the real ones, and take nothing from the simulation's.
+"""
 
 from __future__ import annotations
 
 import random
+import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import oncelog_client.clock
 from tests.simulation.clock import EPOCH_MS
@@ -16,24 +24,46 @@ class _Time:
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
+        self._thread = threading.get_ident()
 
     def monotonic(self) -> float:
+        if threading.get_ident() != self._thread:
+            return time.monotonic()
         return self._loop.time()
 
     def time_ns(self) -> int:
+        if threading.get_ident() != self._thread:
+            return time.time_ns()
         return EPOCH_MS * 1_000_000 + self._loop.now_us * 1000
+
+
+class _Chance:
+    """In place of the module `random` wherever the client draws from it."""
+
+    def __init__(self, seed: int) -> None:
+        self._drawn = random.Random(seed)
+        self._thread = threading.get_ident()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(random if threading.get_ident() != self._thread else self._drawn, name)
 
 
 @contextmanager
 def simulated_client_time(loop: SimLoop, seed: int) -> Iterator[None]:
-    """`random` is seeded as well: the client draws its backoff from the module."""
-    state = random.getstate()
-    module = vars(oncelog_client.clock)
-    before = module["time"]
-    module["time"] = _Time(loop)
-    random.seed(seed)
+    """Its chance as well: `seed` decides it."""
+    clock = vars(oncelog_client.clock)
+    drawing = [
+        vars(module)
+        for name, module in list(sys.modules.items())
+        if name.startswith("oncelog_client.") and vars(module).get("random") is random
+    ]
+    chance = _Chance(seed)
+    clock["time"] = _Time(loop)
+    for module in drawing:
+        module["random"] = chance
     try:
         yield
     finally:
-        module["time"] = before
-        random.setstate(state)
+        clock["time"] = time
+        for module in drawing:
+            module["random"] = random

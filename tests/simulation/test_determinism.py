@@ -5,14 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from oncelog_client import clock, sender
 from tests.simulation.run import run_seed
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (3, 12, 30, 37)
+# Simulated time is months away.
+REAL_MS = 3_600_000
 # Others with the broker's requirements may be named, by `:`.
 PYTHONS = [sys.executable, *filter(None, os.environ.get("ONCELOG_OTHER_PYTHONS", "").split(":"))]
 
@@ -44,6 +50,25 @@ def test_the_same_seed_is_the_same_trace_in_other_processes() -> None:
 def test_the_same_seed_is_the_same_trace_on_every_python(python: str) -> None:
     here = [f"{run_seed(seed).trace:012x}" for seed in SEEDS]
     assert traces(python, "2") == here
+
+
+def test_clients_in_other_threads_change_nothing() -> None:
+    """Those that Spark's tests leave behind, for one: they draw, and look at the clock."""
+    ended = threading.Event()
+
+    def go_on() -> None:
+        while not ended.is_set():
+            vars(sender)["random"].random()
+            assert abs(clock.wall_ms() - time.time() * 1000) < REAL_MS
+
+    expected = [run_seed(seed).trace for seed in SEEDS]
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(go_on)
+        try:
+            assert [run_seed(seed).trace for seed in SEEDS] == expected
+        finally:
+            ended.set()
+        other.result()
 
 
 def test_another_seed_is_another_trace() -> None:
