@@ -12,7 +12,7 @@ from typing import Final
 # (Spark keeps its producers for minutes) goes on connecting to where it was, and would be taken for
 # a client of whoever listens there now. Spark's JVM, for one, serves a result to the first that
 # comes.
-LATE: Final = 256
+LATE: Final = 64
 
 _late: deque[int] = deque()
 

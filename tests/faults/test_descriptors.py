@@ -95,7 +95,7 @@ def test_d6_a_segment_that_cannot_be_made_is_refused_until_it_can(broker: Oncelo
 def test_a_broker_takes_all_the_descriptors_it_may(tmp_path: Path) -> None:
     """Shells allow 1,024 by default, and 5,000 clients are no exception (as the JVM does)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, hard // 2), hard))
     try:
         with Oncelog(tmp_path, QUICK) as broker:
             assert resource.prlimit(broker.pid, resource.RLIMIT_NOFILE) == (hard, hard)
