@@ -181,10 +181,9 @@ def test_t1_t4_a_transaction_that_takes_too_long_is_aborted(
     target: Target, wire: Wire, topic: str, version: int, commit: bool, code: str | Difference
 ) -> None:
     """At its timeout the broker aborts it, readers go on, and its producer is fenced."""
-    who = new_identity(wire, topic, timeout_ms=500)
+    who = new_identity(wire, topic, timeout_ms=1_500)
     assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
-    # It holds readers back, unless the machine stood still and its time is up already.
-    assert last_stable_offset(wire, topic) in ((0, 1), (2, 2))
+    assert last_stable_offset(wire, topic) == (0, 1)
     wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the abort marker")
     ended = end_transaction(wire, who, commit=commit, version=version)
     expected = code if isinstance(code, str) else code.expected(target.name)

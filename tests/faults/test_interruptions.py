@@ -6,6 +6,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,6 +44,9 @@ from tests.faults.driving import (
 
 STOPPED_S = 1.0
 WAITING = 20
+# Of the transaction of a client that is killed, and how much later it is aborted at most.
+TIMEOUT_S = 5.0
+LATEST_S = 4.0
 # How long a new group waits for more members: all have joined and are counted by then.
 REBALANCE_MS = 4_000
 
@@ -103,7 +107,7 @@ import sys, time
 from confluent_kafka import Producer
 address, topic = sys.argv[1:]
 producer = Producer({"bootstrap.servers": address, "transactional.id": topic,
-                     "transaction.timeout.ms": 5000})
+                     "transaction.timeout.ms": 5000})  # TIMEOUT_S
 producer.init_transactions(20)
 producer.begin_transaction()
 producer.produce(topic, b"never", partition=0)
@@ -122,14 +126,16 @@ def test_t1_n3_the_transaction_of_a_killed_client_is_aborted_at_its_timeout(
     with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
         assert client.stdout is not None
         assert client.stdout.readline() == b"sent\n"
+        began = time.monotonic()
         client.kill()
     assert last_stable_offset(wire, "killed") == 0
     assert produce(wire, "killed", build_batch(records(1, b"after"))).base_offset == 1
     assert values(wire, "killed") == []
     wait_until(
         lambda: last_stable_offset(wire, "killed") == end_offset(wire, "killed") == 3,
-        "the transaction is aborted, long before a minute is over, which is the default",
+        "the transaction is aborted",
     )
+    assert time.monotonic() - began < TIMEOUT_S + LATEST_S
     assert values(wire, "killed") == [b"after"]
     told = [one for one in events(broker) if one["event"] == "transaction aborted"]
     assert [(one["transactional_id"], one["cause"]) for one in told] == [("killed", "timed out")]
@@ -143,12 +149,14 @@ def test_s12_t5_an_open_transaction_keeps_its_deadline_over_a_crash(tmp_path: Pa
         create(wire, "t")
         who = new_identity(wire, "t", timeout_ms=1_500)
         assert produce(wire, "t", batch(who, 0), who=who).error_code == ErrorCode.NONE
+        began = time.monotonic()
     broker.kill()
     broker.start()
     with Wire(broker.address) as wire:
         wait_until(
             lambda: last_stable_offset(wire, "t") == end_offset(wire, "t") == 2, "it is aborted"
         )
+        assert time.monotonic() - began < 5
         fenced = end_transaction(wire, who, commit=True)
         assert fenced.error_code != ErrorCode.NONE
         assert values(wire, "t") == []

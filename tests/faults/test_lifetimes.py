@@ -45,8 +45,8 @@ OFTEN = {
     "file.delete.delay.ms": "100",
 }
 PARTITIONS = 1_000
-# Far above what is measured, also on a machine with other things to do.
-RESTART_S = 30.0
+# Far above what is measured, far below what anybody would call quick.
+RESTART_S = 10.0
 
 
 @pytest.fixture(scope="module")

@@ -28,9 +28,8 @@ LONGEST_RECOVERY_S = 0.5
 LONGEST_BROKER_PAUSE_S = 2.0
 # Beyond the session's time-out (3 s): the paused copier is out of the group when it wakes up.
 LONGEST_COPIER_PAUSE_S = 4.5
-# A transaction's time-out is 10 s, and is looked for every 10 s: whatever else fails, nobody waits
-# much longer, not even on a machine with other things to do.
-DECISION_TIMEOUT_S = 60.0
+# A transaction's time-out is 10 s: whatever else fails, nobody waits longer.
+DECISION_TIMEOUT_S = 25.0
 LATEST = -1
 
 

@@ -2,7 +2,8 @@
 early draft).
 
 A group's newest generation is the newest of its ids, or of those that were in it: an id that leaves
-must not take with it what refuses the others. Changed by replay alone.
+must not take with it what refuses the others. Changed by replay alone, but for the generations that
+are on their way.
 """
 
 from __future__ import annotations
