@@ -349,7 +349,7 @@ async def test_whatever_answer_is_lost_a_transaction_happens_once(proxy: Proxy) 
         assert await admin.list_group_offsets("g", require_stable=True) == {
             TopicPartition("in", 0): OffsetAndMetadata(len(losses) - 1)
         }
-        committed = await read_decided(proxy.address, "out")
+        committed = await read_values(proxy.address, "out", committed=True)
     assert committed == [b"%d" % number for number in range(len(losses))]
 
 
@@ -381,7 +381,7 @@ async def test_an_unknown_outcome_is_told_never_aborted_and_can_be_asked_again(
         await producer.commit_transaction()
         async with producer.transaction():
             await producer.send("out", b"third")
-        values = await read_decided(proxy.address, "out")
+        values = await read_values(proxy.address, "out", committed=True)
     assert sorted(value or b"" for value in values) == [b"first", b"second", b"third"]
 
 
@@ -395,4 +395,4 @@ async def test_fenced_while_the_outcome_is_unknown_is_told_as_unknown(proxy: Pro
         with pytest.raises(CommitOutcomeUnknown) as caught:
             await producer.commit_transaction()
         assert caught.value.fatal
-    assert await read_decided(proxy.address, "out") == [b"decided"]
+    assert await read_values(proxy.address, "out", committed=True) == [b"decided"]
