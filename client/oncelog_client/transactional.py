@@ -176,12 +176,17 @@ class Transactional(ABC):
         AbortableError or FatalError.
         """
         core, session = self._transactional()
-        if group is None:
-            group = self._group(core)
-        if isinstance(group, str):
-            group = ConsumerGroupMetadata(group)
-        if offsets:
-            await session.send_offsets(offsets, group)
+        sender = self._open()
+        try:
+            if group is None:
+                group = self._group(core)
+            if isinstance(group, str):
+                group = ConsumerGroupMetadata(group)
+            if offsets:
+                await session.send_offsets(offsets, group)
+        finally:
+            # Where this has failed the transaction, records that linger fail with it, now.
+            sender.wake()
 
     def _group(self, core: ProducerTransaction) -> ConsumerGroupMetadata | str:
         if core.group is not None:

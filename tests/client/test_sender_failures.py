@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from oncelog_client import ClosedError, FatalError, KafkaError, Producer, TopicPartition
+from oncelog_client import (
+    ClosedError,
+    FatalError,
+    KafkaError,
+    OffsetAndMetadata,
+    Producer,
+    ProducerFencedError,
+    TopicPartition,
+)
 from oncelog_client.batch import ProducerIdentity
 from oncelog_client.clock import monotonic_ms
 from oncelog_client.errors import DisconnectedError
@@ -183,6 +191,23 @@ async def test_a_send_that_waited_for_metadata_in_a_producer_now_closing_is_refu
         await closing
         with pytest.raises(ClosedError):
             await never
+
+
+async def test_records_that_linger_fail_with_their_transaction(
+    bootstrap: str, topic: str, name: str
+) -> None:
+    lingering = Producer(bootstrap, transactional_id=name, linger_ms=10_000 * DEADLINE_S)
+    async with lingering, Producer(bootstrap, transactional_id=name) as newer:
+        await lingering.init_transactions()
+        await lingering.begin_transaction()
+        ticket = await lingering.send(topic, b"old", partition=0)
+        await newer.init_transactions()
+        offsets = {TopicPartition(topic, 0): OffsetAndMetadata(1)}
+        with pytest.raises(ProducerFencedError):
+            await lingering.send_offsets_to_transaction(offsets, name)
+        async with asyncio.timeout(DEADLINE_S):
+            with pytest.raises(ProducerFencedError):
+                await ticket
 
 
 def break_sender(producer: Producer, monkeypatch: pytest.MonkeyPatch) -> None:
