@@ -31,6 +31,7 @@ EDGES = {
     "oncelog_client": "re-exports the public names",
     "oncelog_client.admin": "waits for answers",
     "oncelog_client.auto_commit": "commits in the background",
+    "oncelog_client.chance": "draws numbers",
     "oncelog_client.cli": "a process with files and a terminal",
     "oncelog_client.clock": "reads the time",
     "oncelog_client.cluster": "keeps connections, waits before it retries",

@@ -139,7 +139,7 @@ def test_only_edges_open_files() -> None:
     refuse(offences, "files opened outside the edges")
 
 
-def test_nobody_reads_the_wall_clock_or_draws_a_number_behind_the_clock_module() -> None:
+def test_nobody_reads_the_wall_clock_behind_the_clock_module() -> None:
     """`clock.py` is the one reader of the time: what takes `now_ms` can be simulated."""
     offences = []
     for module, path in package_modules():
@@ -151,6 +151,23 @@ def test_nobody_reads_the_wall_clock_or_draws_a_number_behind_the_clock_module()
                 if named in {"time.time", "time.time_ns", "datetime.now", "datetime.datetime.now"}:
                     offences.append(f"{shown(path)}:{node.lineno}: {named}")
     refuse(offences, "the wall clock read outside clock.py")
+
+
+def test_nobody_draws_a_number_behind_the_one_module_that_does() -> None:
+    """Whose draws can be simulated, and leave alone the generator that is the user's."""
+    drawing = {"oncelog_server.machine", "oncelog_client.chance"}
+    offences = []
+    for module, path in package_modules():
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Import):
+                named = {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                named = {node.module or ""}
+            else:
+                continue
+            if "random" in named and module not in drawing:
+                offences.append(f"{shown(path)}:{node.lineno}: random")
+    refuse(offences, "numbers drawn outside chance.py and machine.py")
 
 
 def test_every_module_says_what_it_is_for() -> None:

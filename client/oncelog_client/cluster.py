@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
 from collections.abc import Awaitable, Callable, Iterable
 from enum import IntEnum
 from typing import Final, TypeVar
@@ -21,6 +20,7 @@ from oncelog_protocol.messages.metadata import (
 )
 
 from .backoff import Backoff
+from .chance import fraction, shuffled
 from .clock import monotonic_ms
 from .config import ClientConfig
 from .connection import ANY_VERSION, Connection
@@ -137,7 +137,7 @@ class Cluster:
             try:
                 opened = await Connection.open(address, self.config)
             except KafkaError:
-                delay_ms = self._reconnect.delay_ms(failures + 1, random.random())
+                delay_ms = self._reconnect.delay_ms(failures + 1, fraction())
                 self._failures[address] = (failures + 1, monotonic_ms() + delay_ms)
                 raise
             self._failures.pop(address, None)
@@ -221,10 +221,8 @@ class Cluster:
         return await self.call_any(request, response)
 
     def _candidates(self) -> list[Address]:
-        known = [(node.host, node.port) for node in self.metadata.brokers.values()]
-        random.shuffle(known)
-        bootstrap = list(self.config.bootstrap_servers)
-        random.shuffle(bootstrap)
+        known = shuffled([(node.host, node.port) for node in self.metadata.brokers.values()])
+        bootstrap = shuffled(list(self.config.bootstrap_servers))
         opened = [
             address
             for (address, lane), connection in self._connections.items()
@@ -390,7 +388,7 @@ class Cluster:
                     return await attempt()
             except RetriableError:
                 failures += 1
-                delay_ms = self.backoff.delay_ms(failures, random.random())
+                delay_ms = self.backoff.delay_ms(failures, fraction())
                 if monotonic_ms() + delay_ms >= deadline_ms:
                     raise
             except TimeoutError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
@@ -11,6 +10,7 @@ from oncelog_protocol.apis import ApiKey, api_of
 from oncelog_protocol.errors import ErrorCode
 
 from .backoff import Backoff
+from .chance import fraction
 from .clock import monotonic_ms
 from .cluster import Cluster, CoordinatorType
 from .connection import ANY_VERSION
@@ -104,7 +104,7 @@ async def ask(
                 backoff = _CONCURRENT_BACKOFF
             reason = known_code(code).name
         failures += 1
-        delay_ms = backoff.delay_ms(failures, random.random())
+        delay_ms = backoff.delay_ms(failures, fraction())
         if monotonic_ms() + delay_ms >= deadline_ms:
             raise Unanswered(f"{api.name}: {reason}", maybe_done=maybe_done)
         await asyncio.sleep(delay_ms / 1000)

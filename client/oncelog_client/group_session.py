@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable, Sequence
 
 from oncelog_protocol.errors import ErrorCode
@@ -18,6 +17,7 @@ from oncelog_protocol.messages.leave_group import LeaveGroupResponse
 from oncelog_protocol.messages.sync_group import SyncGroupResponse
 
 from .assignors import ASSIGNORS
+from .chance import fraction
 from .clock import monotonic_ms
 from .cluster import JOIN_LANE, Cluster, CoordinatorType
 from .config import ConsumerConfig
@@ -211,7 +211,7 @@ class GroupSession:
             await self._pause()
 
     async def _pause(self) -> None:
-        await asyncio.sleep(self._cluster.backoff.delay_ms(1, random.random()) / 1000)
+        await asyncio.sleep(self._cluster.backoff.delay_ms(1, fraction()) / 1000)
 
     async def _assignments(
         self, joined: JoinGroupResponse

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
@@ -14,6 +13,7 @@ from oncelog_protocol.records.record import EncodedRecords
 from .backoff import Backoff
 from .batch import record_size
 from .batching import Accumulator
+from .chance import below
 from .clock import monotonic_ms, wall_ms
 from .cluster import Cluster
 from .config import ProducerConfig, ProducerSettings, producer_config
@@ -53,7 +53,7 @@ class Producer(Transactional):
         servers = bootstrap_servers if isinstance(bootstrap_servers, str) else [*bootstrap_servers]
         self.config: ProducerConfig = producer_config(servers, settings)
         self._cluster = Cluster(self.config, auto_create=True)
-        self._partitioner = Partitioner(self.config.batch_size, random.randrange)
+        self._partitioner = Partitioner(self.config.batch_size, below)
         self._accumulator: Accumulator[Ticket] = Accumulator(_batching(self.config))
         self._core: ProducerTransaction | None = None
         self._session: TransactionSession | None = None

@@ -7,7 +7,6 @@ order is the order in which batches were drained.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -28,6 +27,7 @@ from oncelog_protocol.records.record import EncodedRecords
 
 from .batch import NO_IDENTITY, Batch, ProducerIdentity
 from .batching import Accumulator, Fate
+from .chance import fraction
 from .clock import monotonic_ms
 from .cluster import Cluster
 from .config import ProducerConfig
@@ -297,7 +297,7 @@ class Sender:
         if isinstance(error, StaleLeaderError):
             self._cluster.refresh_soon()
         code = error.code if isinstance(error.code, ErrorCode) else ErrorCode.UNKNOWN_SERVER_ERROR
-        fate = self._accumulator.failed(batch, code, monotonic_ms(), random.random())
+        fate = self._accumulator.failed(batch, code, monotonic_ms(), fraction())
         if fate is Fate.FAILED:
             self._fail(batch, error)
 

@@ -7,16 +7,18 @@ with the real ones, and take nothing from the simulation's.
 from __future__ import annotations
 
 import random
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import oncelog_client.chance
 import oncelog_client.clock
 from tests.simulation.clock import EPOCH_MS
 from tests.simulation.loop import SimLoop
+
+_COMPUTERS = oncelog_client.chance.drawn
 
 
 class _Time:
@@ -38,32 +40,23 @@ class _Time:
 
 
 class _Chance:
-    """In place of the module `random` wherever the client draws from it."""
+    """In place of the computer's in the one file of the client that draws from it."""
 
     def __init__(self, seed: int) -> None:
         self._drawn = random.Random(seed)
         self._thread = threading.get_ident()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(random if threading.get_ident() != self._thread else self._drawn, name)
+        mine = threading.get_ident() == self._thread
+        return getattr(self._drawn if mine else _COMPUTERS, name)
 
 
 @contextmanager
 def simulated_client_time(loop: SimLoop, seed: int) -> Iterator[None]:
     """Its chance as well: `seed` decides it."""
-    clock = vars(oncelog_client.clock)
-    drawing = [
-        vars(module)
-        for name, module in list(sys.modules.items())
-        if name.startswith("oncelog_client.") and vars(module).get("random") is random
-    ]
-    chance = _Chance(seed)
-    clock["time"] = _Time(loop)
-    for module in drawing:
-        module["random"] = chance
+    clock, chance = vars(oncelog_client.clock), vars(oncelog_client.chance)
+    clock["time"], chance["drawn"] = _Time(loop), _Chance(seed)
     try:
         yield
     finally:
-        clock["time"] = time
-        for module in drawing:
-            module["random"] = random
+        clock["time"], chance["drawn"] = time, _COMPUTERS

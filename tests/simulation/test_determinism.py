@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from oncelog_client import clock, sender
+from oncelog_client import chance, clock
 from tests.simulation.run import run_seed
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,7 @@ def test_clients_in_other_threads_change_nothing() -> None:
 
     def go_on() -> None:
         while not ended.is_set():
-            vars(sender)["random"].random()
+            chance.fraction()
             assert abs(clock.wall_ms() - time.time() * 1000) < REAL_MS
 
     expected = [run_seed(seed).trace for seed in SEEDS]

@@ -4,7 +4,7 @@ stands between it and the broker."""
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import pyarrow
@@ -30,15 +30,20 @@ TURNS = 50
 
 
 class Late(Fate):
-    """Passed on when the driver has nothing to do any more but to wait: whatever it asks at once
-    has left before an answer comes, however slow the machine is."""
+    """Passed on, in order, when the driver has nothing to do any more but to wait: whatever it asks
+    at once has left before an answer comes, however slow the machine is."""
 
     is_overtaken = True
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._in_turn: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+
     async def meet(self, frame: Frame, link: Link) -> None:
-        for _ in range(TURNS):
-            await asyncio.to_thread(background().run, asyncio.sleep(0), DEADLINE_S)
-        await link.forward(frame.data)
+        async with self._in_turn[frame.connection]:
+            for _ in range(TURNS):
+                await asyncio.to_thread(background().run, asyncio.sleep(0), DEADLINE_S)
+            await link.forward(frame.data)
 
 
 @pytest.fixture(scope="module")
@@ -97,12 +102,14 @@ def test_at_steady_state_a_batch_of_many_tasks_takes_five_round_trips_of_the_dri
     micro = Micro(proxy, name)
     for batch_id in range(2):
         micro.batch(batch_id)
-    proxy.always(lambda frame: Late() if frame.direction is Direction.REQUEST else None)
+    late = Late()
+    proxy.always(lambda frame: late if frame.direction is Direction.REQUEST else None)
     look = sorted([ApiKey.OFFSET_FETCH, ApiKey.LIST_TRANSACTIONS])
     staged = sorted([ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.TXN_OFFSET_COMMIT])
     renewed, ended = [ApiKey.INIT_PRODUCER_ID], [ApiKey.END_TXN]
-    assert micro.batch(2) == [look, renewed, look, staged, ended]
+    found = micro.batch(2)
     proxy.always(lambda frame: None)
+    assert found == [look, renewed, look, staged, ended]
 
 
 def test_at_steady_state_tasks_open_no_connection_and_ask_for_their_id_alone(

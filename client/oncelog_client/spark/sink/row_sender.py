@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from typing import Final
 
 import pyarrow as pa
 
+from oncelog_client.chance import below
 from oncelog_client.clock import wall_ms
 
 from .arrow_encode import RowEncoder
@@ -25,7 +25,7 @@ class RowSender:
     ) -> None:
         self._producer = producer
         size = min(batch_size, producer.config.max_request_size)
-        self._encoder = RowEncoder(topic, size, random.randrange)
+        self._encoder = RowEncoder(topic, size, below)
         self._partition_counts: dict[str, int] = {}
 
     async def send(self, rows: pa.RecordBatch) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Final
 import pyarrow as pa
 
 from oncelog_client.backoff import Backoff
+from oncelog_client.chance import fraction
 from oncelog_client.clock import monotonic_ms
 from oncelog_client.cluster import Cluster
 from oncelog_client.config import ConsumerConfig, client_config
@@ -189,7 +189,7 @@ class _Reader:
                 failures += not self._is_old
                 self._drop()
                 error = failure
-            delay_ms = self._backoff.delay_ms(failures, random.random())
+            delay_ms = self._backoff.delay_ms(failures, fraction())
             if monotonic_ms() + delay_ms >= deadline_ms:
                 raise TimedOutError(
                     f"{self._partition}: nothing came from offset {offset} on for"

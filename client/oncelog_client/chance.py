@@ -1,0 +1,30 @@
+"""Where the client's edges draw from: the computer's own chance.
+
+Never the module `random`: its generator is the user's, who may have seeded it to get the same
+numbers again, while the client draws from other threads (in Spark), and may be forked.
+"""
+
+from __future__ import annotations
+
+from random import SystemRandom
+from typing import TypeVar
+
+T = TypeVar("T")
+
+drawn = SystemRandom()
+
+
+def fraction() -> float:
+    """At least 0, less than 1: how much of a delay's jitter is taken."""
+    return drawn.random()
+
+
+def below(n: int) -> int:
+    """A number in 0..n-1."""
+    return drawn.randrange(n)
+
+
+def shuffled(items: list[T]) -> list[T]:
+    """The same list, in any order."""
+    drawn.shuffle(items)
+    return items
