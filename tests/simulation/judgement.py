@@ -18,6 +18,7 @@ from tests.simulation.checking.promises import check_reads
 from tests.simulation.disk_logs import logs_on
 from tests.simulation.live_view import broker_view
 from tests.simulation.observation import observe_events, observe_files
+from tests.simulation.options import LEAST_TRANSACTIONS
 from tests.simulation.process import CURRENT
 from tests.simulation.workloads.client import BROKER
 from tests.simulation.workloads.copy import GROUP
@@ -62,6 +63,7 @@ class Judgement:
         self._compare_restart(before, after)
         self._check_files()
         self._check_history()
+        self._check_size()
         await self._stop()
         world.node.kill()
 
@@ -196,6 +198,11 @@ class Judgement:
                         found += [(offset, b"%d" % value) for offset, value in records]
         for violation in check_reads(reads, logs):
             world.violate(str(violation))
+
+    def _check_size(self) -> None:
+        world = self._world
+        if world.recorder.transactions < LEAST_TRANSACTIONS:
+            world.violate(f"only {world.recorder.transactions} transactions were begun")
 
     def _check_history(self) -> None:
         world = self._world

@@ -31,6 +31,9 @@ FAULT_KINDS: Final = (
 # Instead of a kill, where acknowledged means synced.
 POWER_KINDS: Final = ("power", "power-inside")
 
+# A world with fewer transactions says too little: it has failed.
+LEAST_TRANSACTIONS: Final = 50
+
 
 @dataclass(slots=True)
 class Options:

@@ -16,6 +16,8 @@ class Figures:
     seeds: int = 0
     vacuous: int = 0
     transactions: int = 0
+    # Of the world that had the fewest, None before the first one.
+    fewest: int | None = None
     committed: int = 0
     simulated_s: float = 0.0
     cpu_s: float = 0.0
@@ -26,6 +28,8 @@ class Figures:
     def add(self, verdict: Verdict) -> None:
         self.seeds += 1
         self.transactions += verdict.transactions
+        if self.fewest is None or verdict.transactions < self.fewest:
+            self.fewest = verdict.transactions
         self.committed += verdict.committed
         self.simulated_s += verdict.simulated_s
         self.cpu_s += verdict.seconds
@@ -37,7 +41,7 @@ class Figures:
     def lines(self) -> Iterator[str]:
         seeds = max(self.seeds, 1)
         yield f"seeds                 {self.seeds:,} ({self.vacuous} of them with few commits)"
-        each = f"{self.transactions / seeds:.0f} a seed"
+        each = f"{self.transactions / seeds:.0f} a seed, {self.fewest or 0} at least"
         yield f"transactions checked  {self.transactions:,} ({each})"
         yield f"  of them committed   {self.committed:,}"
         yield f"simulated             {self.simulated_s / 3600:.2f} hours"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.report import failure_lines
+from tests.simulation.options import LEAST_TRANSACTIONS
+from tests.simulation.report import Figures, failure_lines
 from tests.simulation.run import run_seed
+from tests.simulation.workloads.append import Append
+from tests.simulation.workloads.client import Client
 
 WORLDS = 60
 EACH = 10
@@ -16,3 +19,19 @@ def test_nothing_is_lost_torn_or_doubled(first: int) -> None:
     for seed in range(first, first + EACH):
         verdict = run_seed(seed)
         assert not verdict.failed, "\n".join(failure_lines(verdict))
+
+
+def test_a_world_of_one_writer_is_as_large_as_promised() -> None:
+    verdict = run_seed(620)
+    assert "'append': 1, 'reader': 1}, transactions=12" in verdict.options
+    assert not verdict.failed, "\n".join(failure_lines(verdict))
+    assert verdict.transactions >= LEAST_TRANSACTIONS
+
+
+def test_a_world_that_is_too_small_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Append, "has_done_enough", Client.has_done_enough)
+    verdict = run_seed(620)
+    assert any("transactions were begun" in one for one in verdict.violations)
+    figures = Figures()
+    figures.add(verdict)
+    assert any(f", {verdict.transactions} at least" in line for line in figures.lines())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncelog_client import Consumer, Producer
+from tests.simulation.options import LEAST_TRANSACTIONS
 from tests.simulation.recorder import Attempt
 from tests.simulation.workloads.client import BROKER
 from tests.simulation.workloads.reading import by_key
@@ -21,6 +22,12 @@ class Append(TransactionalClient):
         super().__init__(world, name)
         self.transactional_id = name
         self._consumer: Consumer | None = None
+
+    @property
+    def has_done_enough(self) -> bool:
+        """Every world has such a client: it goes on until the whole world has had enough, so that
+        few clients, or clients that died early, make no small worlds."""
+        return super().has_done_enough and self.world.recorder.transactions >= LEAST_TRANSACTIONS
 
     async def work(self) -> None:
         self._consumer = None  # that of a process that was killed is not ours
