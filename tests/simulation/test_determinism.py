@@ -1,4 +1,4 @@
-"""One seed is one course of events, in every process and on every Python that is here."""
+"""One seed is one course of events, in every process and on every supported Python."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from pathlib import Path
 import pytest
 
 from oncelog_client import chance, clock
+from tests.pythons import OTHERS, with_the_broker_s_requirements
 from tests.simulation.run import run_seed
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (3, 12, 30, 37)
 # Simulated time is months away.
 REAL_MS = 3_600_000
-# Others with the broker's requirements may be named, by `:`.
-PYTHONS = [sys.executable, *filter(None, os.environ.get("ONCELOG_OTHER_PYTHONS", "").split(":"))]
 
 
 def traces(python: str, hash_seed: str) -> list[str]:
@@ -46,8 +45,9 @@ def test_the_same_seed_is_the_same_trace_in_other_processes() -> None:
     assert traces(sys.executable, "0") == traces(sys.executable, "1") == here
 
 
-@pytest.mark.parametrize("python", PYTHONS)
-def test_the_same_seed_is_the_same_trace_on_every_python(python: str) -> None:
+@pytest.mark.parametrize("version", OTHERS)
+def test_the_same_seed_is_the_same_trace_on_every_python(version: str, tmp_path: Path) -> None:
+    python = with_the_broker_s_requirements(version, tmp_path / "python")
     here = [f"{run_seed(seed).trace:012x}" for seed in SEEDS]
     assert traces(python, "2") == here
 
