@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
 from oncelog_protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -18,6 +19,7 @@ from oncelog_protocol.messages.offset_commit import (
 )
 from oncelog_protocol.records.batch import build_batch, split_batches
 from tests.broker import Oncelog
+from tests.client.cli.conftest import CommandLine
 from tests.conformance.waiting import wait_until
 from tests.conformance.wire import Wire
 from tests.conformance.writing import (
@@ -239,10 +241,14 @@ def test_s14_a_coordinator_whose_log_is_damaged_refuses_to_serve(
     broker = Oncelog(tmp_path, settings | {"log.flush.offset.checkpoint.interval.ms": "50"})
     broker.start()
     with Wire(broker.address) as wire:
-        create(wire, "t")
+        create(wire, "t", "open")
         who = new_identity(wire, "t")
         assert produce(wire, "t", batch(who, 0), who=who).error_code == ErrorCode.NONE
-        assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+        ended = end_transaction(wire, who, commit=True)
+        assert ended.error_code == ErrorCode.NONE
+        who = Identity(ended.producer_id, ended.producer_epoch, who.transactional_id)
+        if internal == "__transaction_state":
+            assert produce(wire, "open", batch(who, 0), who=who).error_code == ErrorCode.NONE
         find_coordinator(wire, "g", key_type=0)
         assert commit_offset(wire) is ErrorCode.NONE
     (path,) = [one for one in broker.data.glob(f"{internal}-*/*.log") if one.stat().st_size]
@@ -260,8 +266,33 @@ def test_s14_a_coordinator_whose_log_is_damaged_refuses_to_serve(
         refused = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
         assert answered[internal == "__consumer_offsets"] in refused
         assert answered[internal != "__consumer_offsets"] is ErrorCode.NONE
+        if internal == "__transaction_state":
+            assert_nothing_hangs(broker, wire, who)
     assert broker.stop() == 0
     events(broker)
+
+
+def assert_nothing_hangs(broker: Oncelog, wire: Wire, who: Identity) -> None:
+    """The transaction that is open in "open" is one of a coordinator that cannot be asked: it may
+    be about to commit, so nobody calls it hanging, and nobody aborts it."""
+    before = end_offset(wire, "open")
+    for version in range(3):
+        listed = wire.call(ListTransactionsRequest(), version)
+        assert ErrorCode(listed.error_code) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert listed.transaction_states == []
+    call = CommandLine(broker.address)
+    blocking = ("transactions", "blocking", "open", "--give-up-after", "0.5")
+    hanging = ("transactions", "find-hanging", "--topic", "open", "--max-transaction-timeout", "0")
+    for arguments in (
+        blocking,
+        (*blocking, "--abort", str(who.producer_id)),
+        (*hanging, "--give-up-after", "0.5"),
+    ):
+        said = call.refused(*arguments)
+        assert "COORDINATOR_NOT_AVAILABLE" in said
+        assert "__transaction_state cannot be read" in said
+        assert "nothing was aborted" in said
+    assert end_offset(wire, "open") == before
 
 
 def commit_offset(wire: Wire) -> ErrorCode:

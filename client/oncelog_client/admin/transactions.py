@@ -167,7 +167,9 @@ async def list_transactions(
         answers = await asyncio.gather(*map(ask, nodes))
         found = []
         for node_id, answer in zip(nodes, answers, strict=True):
-            check(answer.error_code, request.transactional_id_pattern)
+            untold = answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            detail = _untold(node_id) if untold else request.transactional_id_pattern
+            check(answer.error_code, detail)
             if answer.unknown_state_filters:
                 unknown = ", ".join(answer.unknown_state_filters)
                 raise KafkaError(f"no states: {unknown}", ErrorCode.INVALID_REQUEST)
@@ -180,6 +182,13 @@ async def list_transactions(
         return sorted(found, key=lambda listing: listing.transactional_id)
 
     return await cluster.retry(attempt, timeout_ms)
+
+
+def _untold(node_id: int) -> str:
+    return (
+        f"broker {node_id} cannot tell of all transactions it coordinates: it is shutting down, or"
+        " a partition of __transaction_state cannot be read there (its log names which, and why)"
+    )
 
 
 async def describe_transactions(

@@ -13,7 +13,7 @@ from oncelog_client.cli.options import connection_options, json_option
 from oncelog_client.cli.output import show
 from oncelog_client.cli.transaction_options import ask, broker_option, partition_option
 from oncelog_client.clock import wall_ms
-from oncelog_client.errors import KafkaError
+from oncelog_client.errors import KafkaError, StaleCoordinatorError
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
 
@@ -76,12 +76,21 @@ async def _in_partitions(
 async def describe_by_producer(
     admin: Admin, producer_ids: Iterable[int]
 ) -> dict[int, TransactionDescription]:
-    """What coordinators know of the transactional ids that have these producer ids."""
+    """What coordinators know of the transactional ids that have these producer ids. Raises
+    click.ClickException while one of them cannot be asked."""
     wanted = set(producer_ids)
     if not wanted:
         return {}
     described = {}
-    for listing in await admin.list_transactions(producer_ids=wanted):
+    try:
+        listings = await admin.list_transactions(producer_ids=wanted)
+    except StaleCoordinatorError as error:
+        # Not all coordinators have told: one of those that kept quiet may be about to commit.
+        raise click.ClickException(
+            f"{error}. Which transactions hang cannot be told before that is mended; nothing was"
+            " aborted"
+        ) from error
+    for listing in listings:
         try:
             found = await admin.describe_transactions([listing.transactional_id])
         except KafkaError as error:

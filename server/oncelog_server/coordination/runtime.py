@@ -108,6 +108,10 @@ class ShardRuntime(Generic[S]):
             raise Refused(ErrorCode.NOT_COORDINATOR)
         return loaded.shard
 
+    def is_loaded(self, index: int) -> bool:
+        """Whether that partition's shard is in service here."""
+        return index in self._shards
+
     def is_in_service(self, index: int, shard: S) -> bool:
         """Whether that shard has been neither given up nor loaded anew meanwhile."""
         loaded = self._shards.get(index)

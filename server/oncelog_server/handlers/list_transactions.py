@@ -1,6 +1,9 @@
 """ListTransactions v0-2: the transactional ids this broker coordinates (KIP-664).
 
 v1 filter by duration (KIP-994). v2 filter by a pattern of the id (KIP-1152).
+
+All of them or none: whoever is told of some takes the transactions of the others for hanging, and
+aborts them past their coordinator.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from oncelog_protocol.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState,
 )
+from oncelog_server.coordination.untold import untold
 from oncelog_server.deferred import Deferred
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
@@ -37,6 +41,11 @@ PER_TURN: Final = 2_000
 def handle(
     node: Node, context: RequestContext, request: ListTransactionsRequest
 ) -> ListTransactionsResponse | Deferred[ListTransactionsResponse]:
+    missing = untold(
+        node.metadata.image, node.broker_id, node.partitions, node.transactions.runtime
+    )
+    if missing is not ErrorCode.NONE:
+        return ListTransactionsResponse(error_code=missing)
     response = ListTransactionsResponse(
         unknown_state_filters=[name for name in request.state_filters if name not in STATES_BY_NAME]
     )
