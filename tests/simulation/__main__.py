@@ -38,16 +38,25 @@ def main(
 ) -> None:
     if seed is not None:
         left_out = [int(one) for one in without.split(",") if one]
-        sys.exit(_one(seed, left_out))
+        sys.exit(_one(seed, left_out, shrinks))
     sys.exit(_many(range(first, first + (seeds or 100)), processes, shrinks, quiet))
 
 
-def _one(seed: int, without: list[int]) -> int:
+def _one(seed: int, without: list[int], shrinks: bool) -> int:
     verdict = run_seed(seed, without=without)
     click.echo(one_line(verdict))
     if verdict.failed:
-        click.echo("\n".join(failure_lines(verdict, without)))
+        _explain(verdict, without, shrinks and not without)
     return int(verdict.failed)
+
+
+def _explain(verdict: Verdict, without: list[int], shrinks: bool) -> None:
+    """As it was, or with no more than it takes."""
+    if shrinks:
+        without = shrink(verdict)
+    if without:
+        verdict = run_seed(verdict.seed, without=without)
+    click.echo("\n".join(failure_lines(verdict, without)))
 
 
 def _many(seeds: Iterable[int], processes: int, shrinks: bool, quiet: bool) -> int:
@@ -57,10 +66,7 @@ def _many(seeds: Iterable[int], processes: int, shrinks: bool, quiet: bool) -> i
         figures.add(verdict)
         if verdict.failed:
             failures += 1
-            left_out = shrink(verdict.seed) if shrinks else []
-            if left_out:
-                verdict = run_seed(verdict.seed, without=left_out)
-            click.echo("\n".join(failure_lines(verdict, left_out)))
+            _explain(verdict, [], shrinks)
             if failures >= ENOUGH_FAILURES:
                 break
         if figures.seeds % SHOWN_EVERY == 0:

@@ -1,0 +1,71 @@
+"""Of a world that failed, what is left after shrinking is what it takes to fail like that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import pytest
+
+from tests.simulation.run import Verdict, faults_of
+from tests.simulation.shrinking import kinds_of, shrink
+
+# Enough of them to be told apart.
+SEED = next(seed for seed in range(1_000) if len(faults_of(seed)) >= 8)
+FAULTS = [fault.number for fault in faults_of(SEED)]
+Run = Callable[..., Verdict]
+
+
+def failing(rule: Callable[[set[int]], list[str]]) -> Run:
+    """A world whose violations follow from the faults that are left."""
+
+    def run(seed: int, *, without: Collection[int] = ()) -> Verdict:
+        return Verdict(seed, violations=rule(set(FAULTS) - set(without)))
+
+    return run
+
+
+def left_by(run: Run) -> list[int]:
+    without = shrink(run(SEED), run=run)
+    return [number for number in FAULTS if number not in without]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_what_it_takes_together_is_left_and_nothing_else(count: int) -> None:
+    needed = FAULTS[1 :: len(FAULTS) // count][:count]
+    assert left_by(failing(lambda left: ["I3 in-0: gap"] * left.issuperset(needed))) == needed
+
+
+def test_without_any_fault_it_fails_as_well() -> None:
+    assert left_by(failing(lambda left: ["I3 in-0: gap"])) == []
+
+
+def test_another_failure_is_not_taken_for_it() -> None:
+    """With less it fails too, but at something else."""
+    needed = FAULTS[2]
+    run = failing(lambda left: ["I3 in-0: gap at 7" if needed in left else "I9 in-1: lost 3"])
+    assert left_by(run) == [needed]
+
+
+def test_one_of_several_failures_is_enough() -> None:
+    needed = FAULTS[2]
+    run = failing(lambda left: ["I3 in-0: gap", *["I9 in-1: lost"] * (needed in left)])
+    assert left_by(run) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "like_it", "another"),
+    [
+        ("I9 in-0: 17 is lost", "I9 out-2: 3 is lost", "I3 in-0: 17 is lost"),
+        ("after a start: I12 txn-3: x", "I12 txn-1: y", "after a start: I15 txn-3: x"),
+        ("G1a: w7 saw 3", "G1a: w9 saw 5", "G1b: w7 saw 3"),
+        ("clients do not end: a-1", "clients do not end: b-7, c", "broker-1 leaves tasks: a"),
+        (
+            "Traceback (most recent call last):\n  File x\nValueError: 7",
+            "Traceback (most recent call last):\n  File y\nValueError: 8",
+            "Traceback (most recent call last):\n  File x\nKeyError: 7",
+        ),
+    ],
+)
+def test_kinds(one: str, like_it: str, another: str) -> None:
+    kinds = [kinds_of(Verdict(SEED, violations=[each])) for each in (one, like_it, another)]
+    assert kinds[0] == kinds[1] != kinds[2]
