@@ -20,7 +20,15 @@ from oncelog_protocol.records.batch import build_batch
 from tests.broker import BrokerFailed, Oncelog
 from tests.conformance.waiting import wait_until
 from tests.conformance.wire import Wire
-from tests.conformance.writing import Identity, batch, new_identity, produce, records
+from tests.conformance.writing import (
+    Identity,
+    batch,
+    end_transaction,
+    init_producer_id,
+    new_identity,
+    produce,
+    records,
+)
 from tests.faults.driving import (
     QUICK,
     create,
@@ -29,6 +37,7 @@ from tests.faults.driving import (
     events,
     fetch,
     last_stable_offset,
+    merged,
     values,
 )
 
@@ -44,6 +53,10 @@ TRY_AGAIN = {
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
+# EndTxn whose PREPARE was refused by the disk.
+NOT_DECIDED = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+# So that one file has all ids.
+ONE_LOG = {"transaction.state.log.num.partitions": "1"}
 
 
 class Disk(Protocol):
@@ -89,7 +102,7 @@ class SizeLimit:
 def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Oncelog]:
     if sys.platform != "linux":
         pytest.skip("needs tmpfs and prlimit")
-    broker = Oncelog(tmp_path, QUICK)
+    broker = Oncelog(tmp_path, merged(QUICK, ONE_LOG))
     broker.data.mkdir()
     mounted = getattr(request, "param", Tmpfs) is Tmpfs
     if mounted:
@@ -176,12 +189,71 @@ def end(wire: Wire, who: Identity, *, commit: bool) -> tuple[ErrorCode, Identity
     return code, Identity(answer.producer_id, answer.producer_epoch, who.transactional_id)
 
 
+def fill_transaction_log(broker: Oncelog, wire: Wire, disk: Disk) -> None:
+    """Until it does not take the smallest record of an id; no other file grows meanwhile."""
+    disk.fill()
+    refused = init_producer_id(wire, "f")
+    for _ in range(5_000):
+        if refused.error_code != ErrorCode.NONE:
+            break
+        refused = init_producer_id(wire, "f")
+    assert refused.error_code in TRY_AGAIN, ErrorCode(refused.error_code)
+    assert refusals(broker)
+
+
+def refusals(broker: Oncelog) -> list[str]:
+    """The files that the disk has refused to let grow, once a minute each."""
+    return [one["file"] for one in events(broker) if one["event"] == "disk refused"]
+
+
+@BOTH
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+@pytest.mark.parametrize("through", ["no crash", "kill"])
+def test_d2_a_decision_that_cannot_be_written_is_not_taken_and_once_later(
+    broker: Oncelog, disk: Disk, through: str, commit: bool
+) -> None:
+    """The transaction log alone takes no more: the client is told to try again, no partition gets a
+    marker though each has room for it, and the decision is made once when there is room again."""
+    name = "an id that is longer than the other one"
+    places = [0, 1]
+    with Wire(broker.address) as wire:
+        create(wire, "t", partitions=len(places))
+        assert new_identity(wire, "f").producer_id >= 0
+        who = new_identity(wire, name)
+        for place in places:
+            sent = produce(wire, "t", batch(who, 0, value=b"once"), who=who, partition=place)
+            assert sent.error_code == ErrorCode.NONE
+        fill_transaction_log(broker, wire, disk)
+        for _ in range(3):
+            code, _ = end(wire, who, commit=commit)
+            assert code in NOT_DECIDED, code
+        assert set(refusals(broker)) == {f"__transaction_state-0/{0:020}.log"}
+        assert [end_offset(wire, "t", place) for place in places] == [1, 1]
+        assert [last_stable_offset(wire, "t", place) for place in places] == [0, 0]
+    if through == "kill":
+        broker.kill()
+    disk.free()
+    if through == "kill":
+        broker.start()
+    with Wire(broker.address) as wire:
+        assert [end_offset(wire, "t", place) for place in places] == [1, 1]
+        for _ in range(3):  # and asked again it is not made again
+            assert end_transaction(wire, who, commit=commit).error_code == ErrorCode.NONE
+        wait_until(
+            lambda: [last_stable_offset(wire, "t", place) for place in places] == [2, 2],
+            "the transaction is over",
+        )
+        assert [end_offset(wire, "t", place) for place in places] == [2, 2]
+        for place in places:
+            assert values(wire, "t", partition=place) == ([b"once"] if commit else [])
+
+
 @BOTH
 @pytest.mark.parametrize("through", ["no crash", "kill"])
-def test_d2_d3_transactions_that_were_decided_are_finished(
+def test_transactions_that_were_decided_are_finished(
     broker: Oncelog, disk: Disk, through: str
 ) -> None:
-    """D2, D3: a decision that cannot be written is not taken, one that is gets all its markers;
+    """Whatever of a transaction cannot be written: what was decided gets all its markers, and
     aborted records are never shown."""
     committed: list[bytes] = []
     with Wire(broker.address) as wire:

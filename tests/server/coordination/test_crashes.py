@@ -221,7 +221,55 @@ def test_CF_a_crash_loop_in_the_middle_of_the_markers_ends_with_one_effective_ma
     assert value_of(world.end(producer, True)).code is ErrorCode.NONE
 
 
-def test_CH_before_the_shard_is_loaded_nobody_is_told_anything_of_its_ids() -> None:
+class NothingIsLeft(Random):
+    """A power loss after which nothing is there that was not synced."""
+
+    def randint(self, a: int, b: int) -> int:
+        return a
+
+    def random(self) -> float:
+        return 1.0
+
+
+@pytest.mark.parametrize("bumps_epoch", [False, True], ids=["V1", "V2"])
+@pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
+def test_CD_a_completion_that_the_power_takes_is_made_again(
+    committed: bool, bumps_epoch: bool
+) -> None:
+    """All markers are on the disk, COMPLETE is written and not synced: as on a replica that never
+    got it. The markers are sent again, and the epoch goes on from where PREPARE had it."""
+    world = World(flush_on_ack=True)
+    client = Client(committed, bumps_epoch)
+    step = stepper(world, None)
+    ends: list[int] = []
+
+    def until_complete_is_written() -> bool:
+        if client.asked_to_end:
+            ends.append(world.partitions[TXN_LOG].log.log_end_offset)
+            if ends[-1] == ends[0] + 1:  # PREPARE came before the first of them
+                raise Stopped("COMPLETE is written")
+        return step()
+
+    with pytest.raises(Stopped):
+        client.run(world, until_complete_is_written)
+    marked = {name: world.partitions[name].log.log_end_offset for name in DATA}
+    assert set(marked.values()) == {2}
+    world = world.crash(power_loss=NothingIsLeft())
+    assert world.partitions[TXN_LOG].log.log_end_offset == ends[0]
+    assert {name: world.partitions[name].log.log_end_offset for name in DATA} == marked
+    assert client.finish(world) == committed
+    assert {world.partitions[name].log.log_end_offset for name in DATA} == {3}
+    assert client.producer is not None
+    again = value_of(world.end(client.producer, committed, bumps_epoch=bumps_epoch))
+    epoch = client.producer[1] + bumps_epoch
+    if bumps_epoch:
+        assert (again.producer_id, again.producer_epoch) == (client.producer[0], epoch)
+    assert world.producer() == (client.producer[0], epoch + 1)
+    take_over(world, client)
+    audit(world, client, committed)
+
+
+def test_before_the_shard_is_loaded_nobody_is_told_anything_of_its_ids() -> None:
     world = World()
     world.producer()
     files = world.files.after_kill()

@@ -37,7 +37,7 @@ def test_a_log_is_loaded_in_pieces_of_any_size(piece: int, monkeypatch: pytest.M
     assert states(world.crash()) == states(world)
 
 
-def test_s13_a_log_with_nothing_at_its_end_is_loaded() -> None:
+def test_a_log_with_nothing_at_its_end_is_loaded() -> None:
     """A power failure took a record that nobody was told of, and left the name of the next segment;
     or compaction took the last records of one."""
     driver = Driver(LogConfig(cleanup_policy=frozenset({"compact"})))

@@ -12,6 +12,7 @@ from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.states import State
 from tests.server.coordination.scenes import opened, outcomes, state
 from tests.server.coordination.world import A0, A1, B0, OFFSETS, TXN_LOG, World, value_of
+from tests.server.storage.memory_files import NO_SPACE
 
 VERSIONS = pytest.mark.parametrize("bumps_epoch", [False, True], ids=["V1", "V2"])
 OUTCOMES = pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
@@ -142,6 +143,40 @@ def test_S16_a_failed_fsync_acknowledges_nothing() -> None:
     assert value_of(answer).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert world.partitions[TXN_LOG].offline is not None
     assert value_of(world.add(producer, A0)).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("then", ["goes on", "crashes"])
+@VERSIONS
+@OUTCOMES
+def test_D2_a_decision_that_the_disk_refuses_sends_no_marker_and_is_made_once_later(
+    committed: bool, bumps_epoch: bool, then: str
+) -> None:
+    world = World()
+    producer = opened(world, A0, A1, B0)
+    ends = {name: world.partitions[name].log.log_end_offset for name in (A0, A1, B0, TXN_LOG)}
+
+    def grown() -> set[int]:
+        """How many records there are more, of each partition."""
+        return {world.partitions[name].log.log_end_offset - end for name, end in ends.items()}
+
+    world.files.fail_append(match="__transaction_state-0/", reason=NO_SPACE)
+    refused = value_of(world.end(producer, committed, bumps_epoch=bumps_epoch))
+    assert refused.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.settle(10_000)
+    assert grown() == {0}
+    assert (state(world), world.partitions[A0].last_stable_offset) == (State.ONGOING, 0)
+    if then == "crashes":
+        world = world.crash()
+        world.settle(10_000)
+        assert grown() == {0}
+    answer = world.end(producer, committed, bumps_epoch=bumps_epoch)
+    world.settle(10_000)
+    assert value_of(answer).code is ErrorCode.NONE
+    assert grown() == {1, 2}  # a marker in each; PREPARE and COMPLETE
+    for partition in (A0, A1, B0):
+        assert outcomes(world, partition) == [committed]
+        assert world.read(partition) == ([b"v"] if committed else [])
+    world.check()
 
 
 # --- group offsets

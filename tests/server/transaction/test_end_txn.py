@@ -227,11 +227,12 @@ def test_whoever_waits_asks_the_new_coordinator_when_the_shard_moves() -> None:
     assert answer.value.code is ErrorCode.NOT_COORDINATOR
 
 
-def test_a_failed_append_leaves_the_transaction_as_it_was() -> None:
+def test_D2_a_decision_that_cannot_be_written_leaves_the_transaction_as_it_was() -> None:
     driver, producer = begun()
     driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
     assert driver.end(*producer, True).value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert (driver.state, driver.live.waiting) == (State.ONGOING, [])
+    assert (driver.state, driver.live.pending, driver.live.waiting) == (State.ONGOING, None, [])
+    assert driver.markers == []
     driver.append_error = None
     assert driver.end(*producer, False).value.code is OK
     assert driver.state is State.COMPLETE_ABORT
