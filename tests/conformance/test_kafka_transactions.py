@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
+from tests.client.cli.conftest import CommandLine
 from tests.conformance.conftest import Target
 from tests.conformance.hanging import hanging
 from tests.conformance.transacting import add_partitions, last_stable_offset
@@ -151,7 +153,7 @@ def test_an_unknown_transactional_id_is_said_to_be_unknown(tool: Tool, name: str
     assert name in tool.refused("describe", "--transactional-id", name)
 
 
-def test_force_terminate_aborts_and_fences(tool: Tool, topic: str) -> None:
+def test_force_terminate_aborts_and_fences(target: Target, tool: Tool, topic: str) -> None:
     """What it has written is aborted everywhere, and its producer does not come back."""
     who = new_identity(tool.wire, topic)
     assert produce(tool.wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
@@ -167,3 +169,33 @@ def test_force_terminate_aborts_and_fences(tool: Tool, topic: str) -> None:
     assert ErrorCode(ended.error_code).name == "PRODUCER_FENCED"
     written = produce(tool.wire, topic, batch(who, 1), who=who)
     assert ErrorCode(written.error_code).name == "INVALID_PRODUCER_EPOCH"
+    if target.name == "oncelog":
+        fence, owner = told(target, topic)
+        assert (fence["refused_producer_id"], fence["up_to_epoch"]) == (who.producer_id, 0)
+        assert (fence["cause"], fence["refusals"]) == ("operator", 2)
+        assert owner == (None, None)
+
+
+def test_what_is_aborted_past_the_coordinator_is_told_by_that(
+    target: Target, tool: Tool, topic: str
+) -> None:
+    """And the coordinator knows of the transaction: its producer goes on."""
+    who = new_identity(tool.wire, topic)
+    assert produce(tool.wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+    tool.run("abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
+    assert last_stable_offset(tool.wire, topic) == (2, 2)
+    if target.name == "oncelog":
+        fence, (_, address) = told(target, topic)
+        assert (fence["cause"], fence["refusals"]) == ("operator, past the coordinator", 0)
+        assert address == "/127.0.0.1"
+    assert end_transaction(tool.wire, who, commit=False).error_code == ErrorCode.NONE
+
+
+def told(target: Target, topic: str) -> tuple[dict[str, Any], tuple[str | None, str | None]]:
+    """What we remember of Kafka's tool, which says by its name alone what it is; and whose the
+    transactional id is."""
+    (row,) = CommandLine(target.address).json("transactions", "describe", topic)
+    (fence,) = row["refused"]
+    assert fence["by_client_id"].startswith("adminclient-")
+    assert fence["by_client_address"] == "/127.0.0.1"
+    return fence, (row["client_id"], row["client_address"])

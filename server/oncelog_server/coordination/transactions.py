@@ -237,13 +237,8 @@ class TransactionCoordinator:
     def ended_by_marker(self, producer_id: int, producer_epoch: int, caller: Caller) -> None:
         """Somebody has aborted a transaction in one partition, past the coordinator, which may not
         know of it (KIP-664)."""
-        owners = (
-            live
-            for _, shard in self.runtime.shards()
-            for live in shard.transactions.values()
-            if live.metadata.producer_id == producer_id
-        )
-        live = next(owners, None)
+        lives = (one for _, shard in self.runtime.shards() for one in shard.transactions.values())
+        live = next((one for one in lives if one.metadata.producer_id == producer_id), None)
         fence = fence_for(
             "" if live is None else live.metadata.transactional_id,
             (producer_id, producer_epoch),
@@ -253,7 +248,10 @@ class TransactionCoordinator:
             wall_ms=self._wall_ms(),
         )
         # Nobody is refused for that: the producer keeps its epoch.
-        self.fences.tell(fence)
+        if live is None:
+            self.fences.tell(fence)
+        else:
+            live.fences = self.fences.remember_abort(live.fences, fence)
         self.decided[False] += 1
 
     def abort_overdue(self, at_most: int) -> list[str]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+# What Kafka's admin client calls itself, with a number, unless it is told another name. It has no
+# other way to say that nobody begins to write: kafka-transactions, Admin.fenceProducers.
+_ADMIN_PREFIX: Final = "adminclient-"
 
 
 class Caller(Protocol):
@@ -25,3 +29,10 @@ class Client(NamedTuple):
 def client_of(caller: Caller) -> Client:
     """A request is not kept, and with it its connection: only what it says."""
     return Client(caller.client_id, caller.client_address)
+
+
+def is_admin_tool(caller: Caller) -> bool:
+    """Whether it calls itself as Kafka's admin client does. It may be somebody else: good for a
+    label, never for a right."""
+    number = caller.client_id.removeprefix(_ADMIN_PREFIX)
+    return number.isdecimal() and caller.client_id != number

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
-from oncelog_server.transaction.caller import Caller, Client, client_of
+from oncelog_server.transaction.caller import Caller, Client, client_of, is_admin_tool
 
 # So many are remembered of one transactional id.
 REMEMBERED: Final = 4
@@ -35,12 +35,20 @@ class Reason(NamedTuple):
     by: Caller | None = None
 
 
+def taken_over_by(caller: Caller | None, *, by_operator: bool = False) -> Reason:
+    """Of who asks for the producer id of somebody else: to write, or (an operator, whether it says
+    so or calls itself like one) to end what is open."""
+    by_operator = by_operator or (caller is not None and is_admin_tool(caller))
+    return Reason(FenceCause.OPERATOR if by_operator else FenceCause.NEWER_INSTANCE, caller)
+
+
 @dataclass(slots=True)
 class Fence:
     """The producer with this id and epoch, and all before it, were cut off. `owner` is the client
     that had it, `by` the one that did it; `aborted`: whether a transaction was open. `refusals`
     counts how often it came back. `for_good` is false where only its group refuses it, until it has
-    joined the newer generation."""
+    joined the newer generation. `refuses` is false where its transaction was aborted past the
+    coordinator, and it was not cut off at all."""
 
     transactional_id: str
     producer_id: int
@@ -51,7 +59,13 @@ class Fence:
     by: Client | None
     aborted: bool
     for_good: bool = True
+    refuses: bool = True
     refusals: int = 0
+
+    @property
+    def label(self) -> str:
+        """The cause, as `oncelog transactions describe` shows it."""
+        return self.cause.value if self.refuses else f"{self.cause.value}, past the coordinator"
 
 
 Told = Callable[[Fence], None]
@@ -87,6 +101,13 @@ class Fences:
             self.tell(fence)
         return (*known, fence)[-REMEMBERED:]
 
+    def remember_abort(self, known: tuple[Fence, ...], fence: Fence) -> tuple[Fence, ...]:
+        """As `remember`, where nobody is cut off. One for all partitions of a transaction."""
+        fence.refuses = False
+        self.tell(fence)
+        others = [one for one in known if one.refuses or _producer_of(one) != _producer_of(fence)]
+        return (*others, fence)[-REMEMBERED:]
+
     def tell(self, fence: Fence) -> None:
         """A transaction was aborted against its producer's will."""
         self.aborted[fence.cause] += 1
@@ -110,9 +131,15 @@ def fence_of(known: tuple[Fence, ...], producer_id: int, producer_epoch: int) ->
     reaching = [
         fence
         for fence in known
-        if fence.producer_id == producer_id and fence.producer_epoch >= producer_epoch
+        if fence.refuses
+        and fence.producer_id == producer_id
+        and fence.producer_epoch >= producer_epoch
     ]
     return next((fence for fence in reaching if fence.for_good), reaching[0] if reaching else None)
+
+
+def _producer_of(fence: Fence) -> tuple[int, int]:
+    return fence.producer_id, fence.producer_epoch
 
 
 def fence_for(

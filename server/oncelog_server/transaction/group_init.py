@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.transaction.caller import Caller
-from oncelog_server.transaction.fences import FenceCause, Reason
+from oncelog_server.transaction.fences import FenceCause, Reason, taken_over_by
 from oncelog_server.transaction.fencing import fence
 from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.init_producer_id import (
@@ -191,7 +191,7 @@ def decide_departure(
         return Decision(SUCCESS)
     if live.is_busy:
         return Decision(BUSY)
-    reason = Reason(FenceCause.NEWER_INSTANCE, caller)
+    reason = taken_over_by(caller)
     if live.metadata.state is State.ONGOING:
         return fence(shard, live, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
     gone = cut_loose(shard, live, reason, wall_ms=wall_ms)

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.transaction.asker import Asker, who_asks
-from oncelog_server.transaction.caller import Caller, client_of
-from oncelog_server.transaction.fences import FenceCause, Reason
+from oncelog_server.transaction.caller import Caller, client_of, is_admin_tool
+from oncelog_server.transaction.fences import Reason, taken_over_by
 from oncelog_server.transaction.fencing import fence
 from oncelog_server.transaction.keeping import keep
 from oncelog_server.transaction.metadata import (
@@ -142,8 +142,7 @@ def _end_open(
 
 
 def _reason(command: InitProducerId) -> Reason:
-    cause = FenceCause.OPERATOR if command.by_operator else FenceCause.NEWER_INSTANCE
-    return Reason(cause, command.caller)
+    return taken_over_by(command.caller, by_operator=command.by_operator)
 
 
 def _taken_over(
@@ -159,12 +158,19 @@ def _taken_over(
     comes_back = (
         metadata.state is State.COMPLETE_ABORT
         and metadata.last_producer_epoch == NO_PRODUCER_EPOCH
-        and bool(live.fences)
+        and any(
+            one.aborted
+            and one.refuses
+            and (one.producer_id, one.producer_epoch + 1) == metadata.owner
+            for one in live.fences
+        )
     )
     cut_off: Callable[[], None] | None = None
     if asker is Asker.NEWCOMER and metadata.producer_epoch >= 0 and not comes_back:
         cut_off = shard.cut_off(live, _reason(command), wall_ms)
-    caller = None if command.by_operator else command.caller
+    caller = command.caller
+    if command.by_operator or (caller is not None and is_admin_tool(caller)):
+        caller = None
 
     def on_committed() -> None:
         if cut_off is not None:

@@ -70,7 +70,7 @@ def describe_transaction(live: LiveTransaction, *, now_ms: int) -> described.Tra
         described.FenceData(
             fence.producer_id,
             fence.producer_epoch,
-            fence.cause.value,
+            fence.label,
             fence.at_ms,
             *(fence.by or ("", "")),
             fence.refusals,

@@ -59,7 +59,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def topic(broker: Broker, name: str) -> str:
-    broker.call.create(name)
+    broker.call.create(name, partitions=2)
     return name
 
 
@@ -138,6 +138,24 @@ def test_an_operator(broker: Broker, wire: Wire, topic: str) -> None:
     (fence,) = broker.refused(topic)
     assert (fence["cause"], fence["by_client_address"]) == ("operator", "/127.0.0.1")
     assert [one["cause"] for one in broker.events(topic)] == ["operator", "operator"]
+
+
+def test_an_operator_past_the_coordinator_is_remembered_and_refuses_nobody(
+    broker: Broker, wire: Wire, topic: str
+) -> None:
+    """A marker for a transaction that the coordinator knows of: one line for two partitions."""
+    who = opened(wire, topic)
+    assert produce(wire, topic, batch(who, 0), who=who, partition=1).error_code == ErrorCode.NONE
+    for partition in ("0", "1"):
+        place = ("--topic", topic, "--partition", partition, "--start-offset", "0")
+        broker.call.text("transactions", "abort", *place)
+    (fence,) = broker.refused(topic)
+    assert (fence["cause"], fence["refusals"]) == ("operator, past the coordinator", 0)
+    assert fence["by_client_id"].startswith("oncelog")
+    assert fence["by_client_address"] == "/127.0.0.1"
+    assert end_transaction(wire, who, commit=False).error_code == ErrorCode.NONE
+    (row,) = broker.call.json("transactions", "describe", topic)
+    assert (row["client_id"], row["client_address"]) == ("the-old-one", "/127.0.0.1")
 
 
 def test_a_newer_generation(broker: Broker, wire: Wire, topic: str) -> None:

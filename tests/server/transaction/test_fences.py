@@ -92,6 +92,52 @@ def test_an_operator_ends_what_is_open_and_owns_nothing() -> None:
     assert heard.fences.refused[OPERATOR] == 1
 
 
+@pytest.mark.parametrize("client_id", ["adminclient-1", "adminclient-20"])
+def test_an_operator_with_kafkas_tool_ends_what_is_open_and_owns_nothing(client_id: str) -> None:
+    """It says so by nothing but its name."""
+    admin = Client(client_id, "/10.0.0.9")
+    heard = Heard()
+    producer = heard.begin()
+    heard.driver.init(caller=admin)
+    assert heard.driver.init(caller=admin).value.code is ErrorCode.NONE
+    assert heard.told() == [(OPERATOR, admin, True)]
+    assert heard.driver.live.client is None
+    assert heard.driver.end(*producer, True).value.code is FENCED
+    assert heard.fences.refused[OPERATOR] == 1
+
+
+@pytest.mark.parametrize("client_id", ["adminclient-", "adminclient", "1", "my-adminclient-1"])
+def test_who_is_not_called_as_the_tool_is_a_newer_instance(client_id: str) -> None:
+    client = Client(client_id, "/10.0.0.9")
+    heard = Heard()
+    heard.begin()
+    heard.driver.init(caller=client)
+    heard.driver.init(caller=client)
+    assert heard.told() == [(NEWER, client, True)]
+    assert heard.driver.live.client == client
+
+
+def test_an_id_that_kafkas_tool_takes_out_of_a_group_was_taken_by_an_operator() -> None:
+    heard = Heard()
+    heard.begin()
+    admin = Client("adminclient-1", "/10.0.0.9")
+    decision = decide_departure(heard.driver.shard, ID, admin, wall_ms=1)
+    heard.driver.run(decision, ID)
+    assert heard.told() == [(OPERATOR, admin, True)]
+
+
+def test_the_newest_of_three_is_told_though_the_second_has_aborted_by_itself() -> None:
+    """Who takes over from somebody with nothing open has cut that one off, whatever was before."""
+    heard = Heard()
+    heard.begin()
+    heard.driver.init(caller=NEW)
+    second = heard.driver.init(caller=NEW).value
+    heard.driver.add(second.producer_id, second.producer_epoch, P0)
+    heard.driver.end(second.producer_id, second.producer_epoch, False, bumps_epoch=False)
+    heard.driver.init(caller=ADMIN)
+    assert heard.told() == [(NEWER, NEW, True), (NEWER, ADMIN, False)]
+
+
 def test_who_comes_after_a_timeout_does_not_take_the_blame_for_it() -> None:
     heard = Heard()
     producer = heard.begin()
