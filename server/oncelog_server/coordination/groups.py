@@ -74,6 +74,13 @@ class GroupCoordinator:
             raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return TopicPartition(CONSUMER_OFFSETS, partition_for(group_id, count))
 
+    def log_of(self, group_id: str) -> Partition:
+        """The partition its offsets are staged in. Raises Refused as `run` does."""
+        count = self._partition_count()
+        if count == 0:
+            raise Refused(ErrorCode.NOT_COORDINATOR)
+        return self.runtime.partition(partition_for(group_id, count))
+
     def run(self, group_id: str, decide: Callable[[GroupShard], Decision[R]]) -> R | Deferred[R]:
         """Let the shard of a group decide. Raises Refused (NOT_COORDINATOR,
         COORDINATOR_NOT_AVAILABLE)."""

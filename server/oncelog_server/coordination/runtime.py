@@ -117,6 +117,11 @@ class ShardRuntime(Generic[S]):
         loaded = self._shards.get(index)
         return loaded is not None and loaded.shard is shard
 
+    def partition(self, index: int) -> Partition:
+        """Where that shard's records are. Raises Refused as `shard` does."""
+        self.shard(index)
+        return self._shards[index].partition
+
     def shards(self) -> Iterator[tuple[int, S]]:
         """Every shard in service, in the order of its partition."""
         for index in sorted(self._shards):

@@ -152,11 +152,48 @@ class _Commit:
             if node.settings.group_transactions_enable:
                 others = node.groups.concurrent_producers(self._request)
                 if others:
-                    aborted = node.transactions.abort_older(others, self._context)
-                    return then_ask(aborted, self._stage_alone)
+                    return self._stage_after(node.transactions.abort_older(others, self._context))
             return self._stage()
         except Refused as refused:
             return all_with(self._request.topics, refused.code)
+
+    def _stage_after(
+        self, aborted: TransactionResult | Deferred[TransactionResult]
+    ) -> Codes | Deferred[Codes]:
+        """Not where its own transaction is ended meanwhile, by a request on another connection: the
+        offsets would be open in the log for ever, in a transaction that nobody has begun. Raises
+        Refused."""
+        if not isinstance(aborted, Deferred):
+            return self._stage_alone(aborted)
+        producer_id = self._request.producer_id
+        log = self._node.groups.log_of(self._request.group_id)
+        guard = log.begin_verification(producer_id)
+
+        def go_on(result: TransactionResult) -> Codes | Deferred[Codes]:
+            try:
+                if result.code is ErrorCode.NONE and not log.guards.holds(producer_id, guard):
+                    return self._too_late()
+                return self._stage_alone(result)
+            finally:
+                log.end_verification(producer_id, guard)
+
+        aborted.on_abandon(lambda: log.end_verification(producer_id, guard))
+        return then_ask(aborted, go_on)
+
+    def _too_late(self) -> Codes | Deferred[Codes]:
+        """What it would be told if it asked now. If the group is in the producer's transaction
+        again, that is another one (R12)."""
+        try:
+            asked = _add_group(self._node, self._context, self._request, verify_only=True)
+        except Refused as refused:
+            asked = TransactionResult(refused.code)
+
+        def refuse(found: TransactionResult) -> Codes | Deferred[Codes]:
+            if found.code is ErrorCode.NONE:
+                found = TransactionResult(ErrorCode.TRANSACTION_ABORTABLE)
+            return self.codes(found)
+
+        return then_ask(asked, refuse)
 
     def _stage_alone(self, aborted: TransactionResult) -> Codes | Deferred[Codes]:
         """Once the older transactions over the same input partitions are aborted."""

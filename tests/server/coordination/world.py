@@ -122,6 +122,9 @@ class World:
         self.next_producer_id = next_producer_id
         self.config = LogConfig(flush_messages=flush_messages)
         self.flush = GroupFlush(self.files)
+        # Logs whose data become durable only when `hurry` is called.
+        self.slow: set[TopicPartition] = set()
+        self._unflushed: list[Partition] = []
         self.partitions: dict[TopicPartition, Partition] = {}
         # What the transaction coordinator told of: (partition, how many).
         self.stray_markers: list[tuple[int, int]] = []
@@ -177,10 +180,23 @@ class World:
             producer_id_expiration_ms=86_400_000,
         )
         partition = Partition(
-            name, bytes(16), log, self.flush.request, flush_on_ack=self.flush_on_ack
+            name, bytes(16), log, self._request_flush, flush_on_ack=self.flush_on_ack
         )
         partition.become_leader(0, self.leader_epoch, (0,), (0,))
         return partition
+
+    def _request_flush(self, partition: Partition) -> None:
+        if partition.topic_partition in self.slow:
+            self._unflushed.append(partition)
+        else:
+            self.flush.request(partition)
+
+    def hurry(self) -> None:
+        """The disk is as quick everywhere from now on."""
+        self.slow.clear()
+        unflushed, self._unflushed = self._unflushed, []
+        for partition in unflushed:
+            self.flush.request(partition)
 
     def recreate(self, name: TopicPartition) -> None:
         """Its topic is deleted, and another one of its name is made."""

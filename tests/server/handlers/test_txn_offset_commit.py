@@ -1,0 +1,147 @@
+"""Offsets in a transaction, while somebody else ends that transaction."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from oncelog_server.cluster.topics import NewTopic
+from oncelog_server.coordination.routing import partition_for
+from oncelog_server.deferred import Deferred
+from oncelog_server.handlers import txn_offset_commit
+from oncelog_server.node import Node
+from tests.server.coordination.world import GROUP, OFFSETS, World, value_of
+from tests.server.handlers.nodes import broker, context
+from tests.server.handlers.test_offsets import Clock
+
+SHARDS = 2
+INPUT = "in"
+
+
+def id_in(shard: int, name: str) -> str:
+    """A transactional id of that partition of `__transaction_state`."""
+    numbers = range(100)
+    return next(
+        one for one in (f"{name}{n}" for n in numbers) if partition_for(one, SHARDS) == shard
+    )
+
+
+OLDER, NEWER = id_in(0, "older"), id_in(1, "newer")
+Who = tuple[int, int]
+
+
+@asynccontextmanager
+async def flushing() -> AsyncIterator[tuple[World, Node]]:
+    """A broker that answers when the disk has it."""
+    world = World(flush_on_ack=True, shards=SHARDS)
+    async with broker() as bare:
+        await bare.metadata.create_topics([NewTopic(INPUT)])
+        clock: Any = Clock(world)
+        yield (
+            world,
+            replace(bare, groups=world.groups, transactions=world.transactions, clock=clock),
+        )
+
+
+def commit(node: Node, transactional_id: str, who: Who, offset: int, version: int) -> Any:
+    """One offset of the input; the answer, or the Deferred of it."""
+    partitions = [TxnOffsetCommitRequestPartition(0, offset)]
+    topics = [TxnOffsetCommitRequestTopic(INPUT, partitions=partitions)]
+    request = TxnOffsetCommitRequest(transactional_id, GROUP, *who, topics=topics)
+    return txn_offset_commit.handle(node, context(txn_offset_commit.API, version), request)
+
+
+def code_of(answer: Any) -> ErrorCode:
+    found = value_of(answer)
+    return ErrorCode(found.topics[0].partitions[0].error_code)
+
+
+def begun(world: World, transactional_id: str) -> Who:
+    """A producer whose transaction has the group in it."""
+    who = world.producer(transactional_id)
+    added = world.add(who, OFFSETS, transactional_id=transactional_id)
+    world.settle()
+    assert value_of(added).code is ErrorCode.NONE
+    return who
+
+
+def is_open(world: World) -> bool:
+    """Whether readers of the offsets' log wait for some transaction."""
+    log = world.partitions[OFFSETS]
+    return log.last_stable_offset < log.high_watermark
+
+
+def waiting_for_the_older(world: World, node: Node, version: int) -> tuple[Who, Deferred[Any]]:
+    """The newer producer's commit waits for the abort of the older one, in whose partition of
+    `__transaction_state` the disk is slower than in its own."""
+    older, newer = begun(world, OLDER), begun(world, NEWER)
+    answer = commit(node, OLDER, older, 5, version)
+    world.settle()
+    assert code_of(answer) is ErrorCode.NONE
+    world.slow.add(world.transaction_logs[0])
+    waiting = commit(node, NEWER, newer, 7, version)
+    assert isinstance(waiting, Deferred)
+    assert not waiting.done
+    return newer, waiting
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(3, ErrorCode.INVALID_TXN_STATE), (4, ErrorCode.TRANSACTION_ABORTABLE)],
+)
+async def test_r12_what_was_ended_while_older_ones_are_aborted_gets_no_offsets(
+    version: int, code: ErrorCode
+) -> None:
+    """It was verified before. They would be pending for ever: no marker is owed any more."""
+    async with flushing() as (world, node):
+        newer, waiting = waiting_for_the_older(world, node, version)
+        ended = world.end(newer, True, transactional_id=NEWER, bumps_epoch=False)
+        world.settle()
+        assert value_of(ended).code is ErrorCode.NONE
+        assert not waiting.done
+        world.hurry()
+        world.settle()
+        assert code_of(waiting) is code
+        assert not is_open(world)
+        assert len(world.partitions[OFFSETS].guards) == 0
+        assert world.offset(require_stable=True) == (ErrorCode.NONE, -1)
+
+
+async def test_r12_nor_does_the_next_one_of_the_same_producer() -> None:
+    async with flushing() as (world, node):
+        newer, waiting = waiting_for_the_older(world, node, 4)
+        ended = world.end(newer, True, transactional_id=NEWER, bumps_epoch=False)
+        world.settle()
+        assert value_of(ended).code is ErrorCode.NONE
+        again = world.add(newer, OFFSETS, transactional_id=NEWER)
+        world.settle()
+        assert value_of(again).code is ErrorCode.NONE
+        world.hurry()
+        world.settle()
+        assert code_of(waiting) is ErrorCode.TRANSACTION_ABORTABLE
+        assert not is_open(world)
+
+
+async def test_without_an_end_they_are_staged_once_the_older_ones_are_aborted() -> None:
+    async with flushing() as (world, node):
+        newer, waiting = waiting_for_the_older(world, node, 4)
+        world.hurry()
+        world.settle()
+        assert code_of(waiting) is ErrorCode.NONE
+        assert is_open(world)
+        ended = world.end(newer, True, transactional_id=NEWER, bumps_epoch=False)
+        world.settle()
+        assert value_of(ended).code is ErrorCode.NONE
+        assert not is_open(world)
+        assert len(world.partitions[OFFSETS].guards) == 0
+        assert world.offset(require_stable=True) == (ErrorCode.NONE, 7)
