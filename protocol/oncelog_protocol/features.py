@@ -41,7 +41,8 @@ OWN_TAGS: Final[dict[str, int]] = {
     # DescribeProducers: what an open transaction keeps from readers.
     "held_records": 10_030,
     "held_bytes": 10_031,
-    # DescribeTransactions: who opened it, how long it may take yet, who was refused and why.
+    # DescribeTransactions: who opened it, how long it may take yet, who was refused and why. The
+    # client also in TransactionLogValue v1, while it is open.
     "client_id": 10_032,
     "client_address": 10_033,
     "time_left_ms": 10_034,

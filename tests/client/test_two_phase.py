@@ -60,6 +60,7 @@ def participant(broker: Oncelog, transactional_id: str = "p") -> Producer:
         broker.address,
         transactional_id=transactional_id,
         transaction_two_phase_commit_enable=True,
+        client_id="voter",
     )
 
 
@@ -150,6 +151,8 @@ async def test_w1_open_far_beyond_the_longest_time_out_and_over_three_crashes(
     assert (row["transactional_id"], row["prepared_state"]) == ("p", str(state))
     assert row["age_ms"] > 3 * 400
     assert row["topic_partitions"] == ["t-0"]
+    # From the log: nobody has asked this process for anything yet.
+    assert (row["client_id"], row["client_address"]) == ("voter", "/127.0.0.1")
     async with participant(broker) as producer:
         await producer.init_transactions(keep_prepared_txn=True)
         await producer.complete_transaction(state)

@@ -67,7 +67,8 @@ class TransactionLogValue:
     """The state after a transition. Kafka writes null for the partitions when it is EMPTY.
 
     `last_producer_epoch` is ours: Kafka keeps it in memory only, and forgets it on a fail-over. So
-    are `decided_members`, as the request of a group commit named them.
+    are `decided_members`, as the request of a group commit named them, and `client_id` and
+    `client_address`: who has opened it, empty unless it is ONGOING.
     """
 
     producer_id: int = int64()
@@ -87,6 +88,8 @@ class TransactionLogValue:
     decided_members: list[DecidedMember] = array(
         DecidedMember, since=1, tag=OWN_TAGS["decided_members"]
     )
+    client_id: str = string(since=1, tag=OWN_TAGS["client_id"])
+    client_address: str = string(since=1, tag=OWN_TAGS["client_address"])
 
 
 def encode_transaction_log_key(key: TransactionLogKey) -> bytes:

@@ -51,10 +51,8 @@ def decide_add_partitions(
     # use the new one.
     if live.pending is not None or ADD_PARTITIONS.get(metadata.state) is Verdict.BUSY:
         return Decision(BUSY)
-    if (
-        metadata.producer_id != command.producer_id
-        and metadata.next_producer_id != command.producer_id
-    ):
+    # By the owner too: without one that has kept the transaction, nobody's next id is -1.
+    if command.producer_id not in (metadata.producer_id, metadata.owner[0]):
         return Decision(UNKNOWN_PRODUCER)
     if not metadata.is_held_by(command.producer_id, command.producer_epoch):
         return Decision(
@@ -90,4 +88,4 @@ def decide_add_partitions(
             # Since this coordinator took over nobody has initialised the id.
             live.client = client_of(command.caller)
         live.deadline_ms = now_ms + metadata.timeout_ms
-    return shard.decide(live, target, SUCCESS, TransactionResult)
+    return shard.decide(live, target, SUCCESS, TransactionResult, opened_by=live.client)

@@ -56,14 +56,16 @@ def keep(
     later_ms = timeout_ms - metadata.timeout_ms
     cut_off = shard.cut_off(live, reason, wall_ms) if asker is Asker.NEWCOMER else None
 
+    client = None if reason.by is None else client_of(reason.by)
+
     def on_committed() -> None:
         if cut_off is not None:
             cut_off()
-        live.client = None if reason.by is None else client_of(reason.by)
+        live.client = client
         if live.deadline_ms is not None:
             live.deadline_ms += later_ms
 
-    decision = shard.decide(live, target, _kept(target), TransactionResult)
+    decision = shard.decide(live, target, _kept(target), TransactionResult, opened_by=client)
     return replace(decision, on_committed=on_committed)
 
 

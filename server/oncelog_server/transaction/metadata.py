@@ -24,6 +24,7 @@ from oncelog_protocol.internal.transaction_log import (
 )
 from oncelog_server.coordination.shard import CoordinatorRecord
 from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.caller import Client
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
@@ -148,9 +149,9 @@ _TIMES: Final = Struct(">qq")  # last update, start
 _NULL: Final = b"\x00"
 
 
-def to_record(metadata: TransactionMetadata) -> CoordinatorRecord:
+def to_record(metadata: TransactionMetadata, client: Client | None = None) -> CoordinatorRecord:
     """The record for `__transaction_state`; partitions sorted, so that equal states are equal
-    bytes."""
+    bytes. `client`: who has opened it, as far as that is to outlast this coordinator."""
     (
         transactional_id, producer_id, producer_epoch, timeout_ms, state, partitions,
         last_producer_epoch, previous_producer_id, next_producer_id,
@@ -162,15 +163,21 @@ def to_record(metadata: TransactionMetadata) -> CoordinatorRecord:
         partitions_of = _partitions.__wrapped__
     if metadata.decided_members:
         tagged_fields_of = _tagged_fields.__wrapped__
+    tagged_fields = tagged_fields_of(
+        previous_producer_id, next_producer_id, client_transaction_version,
+        last_producer_epoch, *rare,
+    )  # fmt: skip
+    if client is not None:
+        # They follow all others, and the first byte counts all of them. Of a long name the
+        # beginning: it is written again with every partition of a transaction.
+        clients = _client_fields(client.client_id[:_KEPT_NAME], client.client_address)
+        tagged_fields = bytes((tagged_fields[0] + clients[0],)) + tagged_fields[1:] + clients[1:]
     value = b"".join((
         _HEAD.pack(VALUE_VERSION, producer_id, producer_epoch, timeout_ms, state),
         # Kafka writes null while there is no transaction.
         _NULL if state is TransactionState.EMPTY else partitions_of(partitions),
         _TIMES.pack(last_update_ms, start_ms),
-        tagged_fields_of(
-            previous_producer_id, next_producer_id, client_transaction_version,
-            last_producer_epoch, *rare,
-        ),
+        tagged_fields,
     ))  # fmt: skip
     return tuple.__new__(CoordinatorRecord, (_key_of(transactional_id), value))
 
@@ -207,6 +214,22 @@ def _tagged_fields(
         decided_members=[DecidedMember(*one) for one in decided_members],
     )
     return encode_transaction_log_value(value)[_HEAD.size + 1 + _TIMES.size :]
+
+
+@lru_cache(maxsize=1024)
+def _client_fields(client_id: str, client_address: str) -> bytes:
+    """The tagged fields of a client, the number of them first."""
+    value = TransactionLogValue(
+        transaction_partitions=None, client_id=client_id, client_address=client_address
+    )
+    return encode_transaction_log_value(value)[_HEAD.size + 1 + _TIMES.size :]
+
+
+def client_in(value: TransactionLogValue) -> Client | None:
+    """Who has opened the transaction, where it says so: of ours, while it was open."""
+    if not (value.client_id or value.client_address):
+        return None
+    return Client(value.client_id, value.client_address)
 
 
 def tombstone(transactional_id: str) -> CoordinatorRecord:

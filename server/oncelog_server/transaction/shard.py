@@ -37,7 +37,12 @@ from oncelog_server.transaction.fences import (
 )
 from oncelog_server.transaction.groups import TransactionGroups
 from oncelog_server.transaction.markers import MarkerWork
-from oncelog_server.transaction.metadata import TransactionMetadata, from_value, to_record
+from oncelog_server.transaction.metadata import (
+    TransactionMetadata,
+    client_in,
+    from_value,
+    to_record,
+)
 from oncelog_server.transaction.results import CONCURRENT_COMMIT, FENCED, TransactionResult
 from oncelog_server.transaction.states import COMPLETED
 
@@ -119,10 +124,12 @@ class TransactionShard:
         target: TransactionMetadata,
         response: R | Deferred[R],
         failed: Callable[[ErrorCode], R],
+        *,
+        opened_by: Client | None = None,
     ) -> Decision[R]:
         """Make `target` the pending state of `live`; `failed` gives the answer if it cannot be
-        appended."""
-        record = to_record(target)
+        appended. `opened_by`: who has the transaction, to be known after a restart too."""
+        record = to_record(target, opened_by)
         live.pending = target
         self._decided[record] = target
 
@@ -223,7 +230,9 @@ class TransactionShard:
             if live is not None:
                 _release(live, TransactionResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
             return
-        self._assign(from_value(transactional_id, decode_transaction_log_value(record.value)))
+        value = decode_transaction_log_value(record.value)
+        self._assign(from_value(transactional_id, value))
+        self.transactions[transactional_id].client = client_in(value)
 
     def replay_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
         """There are no transactions in the transaction log itself: a marker says nothing. Skipped,

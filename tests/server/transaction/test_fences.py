@@ -248,6 +248,45 @@ def test_who_opened_it_is_learned_anew_after_a_restart() -> None:
     assert driver.live.client == OLD
 
 
+def test_who_opened_it_is_known_over_a_crash_while_it_is_open() -> None:
+    """Whatever of its records compaction has left: the newest of them says it."""
+    driver = Driver()
+    producer = driver.init(caller=OLD).value
+    who = producer.producer_id, producer.producer_epoch
+    driver.add(*who, P0, caller=OLD)
+    driver.crash()
+    assert driver.live.client == OLD
+    driver.add(*who, P1, caller=NEW)
+    del driver.log[:-1]
+    driver.crash()
+    assert driver.live.client == OLD
+    assert driver.end(*who, True).value.code is ErrorCode.NONE
+    driver.crash()
+    assert driver.live.client is None
+
+
+def test_w2_who_keeps_a_prepared_transaction_is_known_over_a_crash() -> None:
+    driver = Driver()
+    producer = driver.init(caller=OLD, two_phase=True).value
+    driver.add(producer.producer_id, producer.producer_epoch, P0, caller=OLD)
+    driver.crash()
+    assert driver.live.client == OLD
+    driver.init(caller=NEW, two_phase=True, keep=True)
+    driver.crash()
+    assert driver.live.client == NEW
+
+
+def test_a_long_name_is_cut_off_in_the_record_alone() -> None:
+    driver = Driver()
+    client = Client("n" * 30_000, "/10.0.0.1")
+    producer = driver.init(caller=client).value
+    driver.add(producer.producer_id, producer.producer_epoch, P0)
+    assert driver.live.client == client
+    assert sum(map(len, filter(None, driver.log[-1]))) < 500
+    driver.crash()
+    assert driver.live.client == Client("n" * 256, "/10.0.0.1")
+
+
 @pytest.mark.parametrize("client", [OLD, None])
 def test_the_description_tells_all_of_it(client: Client | None) -> None:
     heard = Heard()

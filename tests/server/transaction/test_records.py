@@ -16,7 +16,14 @@ from oncelog_protocol.internal.transaction_log import (
     encode_transaction_log_value,
 )
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.metadata import Member, TransactionMetadata, from_value, to_record
+from oncelog_server.transaction.caller import Client
+from oncelog_server.transaction.metadata import (
+    Member,
+    TransactionMetadata,
+    client_in,
+    from_value,
+    to_record,
+)
 
 IDS = st.integers(-1, 2**63 - 1)
 EPOCHS = st.integers(-1, 2**15 - 1)
@@ -79,3 +86,19 @@ def test_what_is_written_is_what_is_read(metadata: TransactionMetadata) -> None:
     assert value is not None
     read = from_value(metadata.transactional_id, decode_transaction_log_value(value))
     assert read == metadata
+
+
+@given(METADATA, st.builds(Client, st.text(max_size=300), st.text(max_size=40)))
+def test_who_has_opened_it_stands_behind_all_that_kafka_knows(
+    metadata: TransactionMetadata, client: Client
+) -> None:
+    """Byte for byte again, and of a long name the beginning."""
+    value = schema_value(metadata)
+    value.client_id, value.client_address = client.client_id[:256], client.client_address
+    written = to_record(metadata, client).value
+    assert written is not None
+    assert written == encode_transaction_log_value(value)
+    known = bool(value.client_id or value.client_address)
+    expected = Client(value.client_id, value.client_address) if known else None
+    assert client_in(decode_transaction_log_value(written)) == expected
+    assert to_record(metadata).value == encode_transaction_log_value(schema_value(metadata))
