@@ -204,7 +204,13 @@ class GroupTransactions:
         answers = []
         for index, shard in self._runtime.shards():
             for live in transactions_of(shard, producer_ids):
-                decision = decide_concurrent_commit(shard, live, caller, wall_ms=self._wall_ms())
+                decision = decide_concurrent_commit(
+                    shard,
+                    live,
+                    caller,
+                    wall_ms=self._wall_ms(),
+                    new_producer_id=self._new_producer_id,
+                )
                 answers.append(self._run(index, shard, decision, [live.metadata.transactional_id]))
         return then(gather(answers), _worst)
 

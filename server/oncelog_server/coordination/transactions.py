@@ -265,6 +265,7 @@ class TransactionCoordinator:
                 now_ms=self._monotonic_ms(),
                 wall_ms=self._wall_ms(),
                 at_most=at_most - len(aborted),
+                new_producer_id=self._new_producer_id,
             )
             for transactional_id, decision in overdue:
                 self._run(index, shard, transactional_id, decision)

@@ -69,6 +69,10 @@ def _handle(
     accepted, refused = refuse_unknown(node, context, request.topics, by_id=by_id)
     if not accepted:
         return _response(request, refused)
+    if not request.group_id:
+        # Before anything is said of the transaction, as in Kafka.
+        invalid = all_with(accepted, ErrorCode.INVALID_GROUP_ID)
+        return _response(request, invalid | refused)
     adds = context.api_version >= ADDS_GROUP_SINCE
     added: TransactionResult | Deferred[TransactionResult] = SUCCESS
     try:

@@ -4,7 +4,7 @@ on."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.transaction.caller import Caller
@@ -33,7 +33,12 @@ def transactions_of(
 
 
 def decide_concurrent_commit(
-    shard: TransactionShard, older: LiveTransaction, caller: Caller | None, *, wall_ms: int
+    shard: TransactionShard,
+    older: LiveTransaction,
+    caller: Caller | None,
+    *,
+    wall_ms: int,
+    new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
     """SUCCESS where the older transaction is aborted, CONCURRENT_PRODUCER_COMMIT where that can no
     longer be: it is the newer producer that has to give way then. The older one may come back for
@@ -46,4 +51,12 @@ def decide_concurrent_commit(
     if older.is_busy:
         return Decision(BUSY)
     reason = Reason(FenceCause.CONCURRENT_COMMIT, caller)
-    return fence(shard, older, SUCCESS, wall_ms=wall_ms, keep_owner=True, reason=reason)
+    return fence(
+        shard,
+        older,
+        SUCCESS,
+        wall_ms=wall_ms,
+        keep_owner=True,
+        reason=reason,
+        new_producer_id=new_producer_id,
+    )

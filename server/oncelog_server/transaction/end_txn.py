@@ -105,6 +105,9 @@ def verdict_on(live: LiveTransaction, command: EndTxn) -> Verdict | TransactionR
         verdict = END_SAME_EPOCH.get(row)
     if verdict is None:
         return INVALID_STATE
+    if verdict is Verdict.DONE and metadata.owner[1] > LAST_PRODUCER_EPOCH:
+        # The epoch after the last one is handed to nobody: there was no id to go on with (E6).
+        return FENCED
     if verdict in (Verdict.DONE, Verdict.BUSY) and metadata.decided_members != command.members:
         # It was decided together with others than this retry says.
         return INVALID_STATE

@@ -13,6 +13,7 @@ from typing import Any
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import CoordinatorRecord, Decision
 from oncelog_server.deferred import Deferred
+from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.add_partitions import AddPartitions, decide_add_partitions
 from oncelog_server.transaction.caller import Client
@@ -46,6 +47,7 @@ class Driver:
     finishes: bool = True
     markers: list[tuple[MarkerWork, TopicPartition]] = field(default_factory=list)
     max_timeout_ms: int = 900_000
+    has_ids: bool = True
 
     def __post_init__(self) -> None:
         self._held: list[tuple[Callable[[], None], Callable[[], None]]] = []
@@ -56,6 +58,8 @@ class Driver:
         return WALL_MS + self.now_ms
 
     def new_producer_id(self) -> int:
+        if not self.has_ids:
+            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         self.next_producer_id += 1
         return self.next_producer_id - 1
 
@@ -192,7 +196,13 @@ class Driver:
         return self.run(decision, transactional_id)
 
     def abort_overdue(self) -> list[str]:
-        overdue = abort_overdue(self.shard, now_ms=self.now_ms, wall_ms=self.wall_ms, at_most=100)
+        overdue = abort_overdue(
+            self.shard,
+            now_ms=self.now_ms,
+            wall_ms=self.wall_ms,
+            at_most=100,
+            new_producer_id=self.new_producer_id,
+        )
         for transactional_id, decision in overdue:
             self.run(decision, transactional_id)
         return [transactional_id for transactional_id, _ in overdue]

@@ -30,7 +30,13 @@ def meet(driver: GroupDriver, older: Member) -> ErrorCode | None:
     found = transactions_of(driver.shard, {older.producer_id})
     if not found:
         return None
-    decision = decide_concurrent_commit(driver.shard, found[0], None, wall_ms=driver.wall_ms)
+    decision = decide_concurrent_commit(
+        driver.shard,
+        found[0],
+        None,
+        wall_ms=driver.wall_ms,
+        new_producer_id=driver.new_producer_id,
+    )
     return driver.run_all(decision, []).value.code
 
 

@@ -12,6 +12,7 @@ from tests.server.transaction.driver import ID, P0, P1, P2, Driver
 LAST = LAST_PRODUCER_EPOCH
 OK, FENCED, BUSY = ErrorCode.NONE, ErrorCode.PRODUCER_FENCED, ErrorCode.CONCURRENT_TRANSACTIONS
 INVALID = ErrorCode.INVALID_TXN_STATE
+UNKNOWN = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 RESTART = pytest.mark.parametrize("restart", [False, True], ids=["live", "after a restart"])
 
 
@@ -153,16 +154,39 @@ def test_E2_E3_E4_at_the_last_epoch_the_end_hands_out_a_new_producer_id_once(
 
 @pytest.mark.parametrize("named", [True, False], ids=["itself", "a new instance"])
 def test_E6_E7_a_time_out_at_the_last_epoch(named: bool) -> None:
+    """Its id is another one then, and the retry of an end is told which (KAFKA-20090)."""
     driver = Driver()
     driver.put(State.ONGOING, producer_epoch=LAST, last_producer_epoch=LAST - 1)
     driver.now_ms += 60_000
     assert driver.abort_overdue() == [ID]
-    assert (driver.state, driver.metadata.producer_epoch) == (State.COMPLETE_ABORT, 32767)
+    assert (driver.state, driver.metadata.producer_epoch) == (State.COMPLETE_ABORT, 0)
+    assert {(work.producer_id, work.producer_epoch) for work, _ in driver.markers} == {(77, 32767)}
+    driver.crash()
     assert driver.end(77, LAST, True).value.code is FENCED
-    assert driver.end(77, LAST, False).value.code is OK
+    told = driver.end(77, LAST, False).value
+    assert (told.code, told.producer_id, told.producer_epoch) == (OK, 1_000, 0)
+    assert driver.end(77, LAST, False, bumps_epoch=False).value.code is UNKNOWN
     result = (driver.init(77, LAST) if named else driver.init()).value
-    assert (result.code, result.producer_id, result.producer_epoch) == (OK, 1_000, 0)
+    assert (result.code, result.producer_id) == (OK, 1_000)
+    assert result.producer_epoch == (0 if named else 1)
     if named:
+        assert driver.init(77, LAST).value == result
+
+
+def test_E6_E7_of_a_client_with_one_epoch_and_where_there_are_no_ids() -> None:
+    """It asks for its next id itself."""
+    for version in (0, 2):
+        driver = Driver()
+        driver.put(State.ONGOING, producer_epoch=LAST, client_transaction_version=version)
+        driver.now_ms += 60_000
+        driver.has_ids = version == 0
+        assert driver.abort_overdue() == [ID]
+        assert (driver.state, driver.metadata.producer_epoch) == (State.COMPLETE_ABORT, 32767)
+        driver.has_ids = True
+        for committed in (True, False):
+            assert driver.end(77, LAST, committed).value.code is FENCED
+        result = driver.init(77, LAST).value
+        assert (result.code, result.producer_id, result.producer_epoch) == (OK, 1_000, 0)
         assert driver.init(77, LAST).value == result
 
 
