@@ -5,10 +5,28 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any
+from contextlib import suppress
+from typing import IO, Any
 
 import msgspec
 import structlog
+
+
+class _MayBeLost:
+    """A stream that may be full or gone: what it does not take is lost. An event is told in the
+    middle of what is done; nothing of that may be left undone because nobody can be told."""
+
+    def __init__(self, stream: IO[Any]) -> None:
+        self._stream = stream
+
+    def write(self, text: str | bytes) -> int:
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
 
 
 def configure_logs(*, debug: bool = False) -> None:
@@ -20,7 +38,8 @@ def configure_logs(*, debug: bool = False) -> None:
     ]
     if sys.stderr.isatty():
         processors = [*shared, structlog.dev.ConsoleRenderer()]
-        factory: Any = structlog.PrintLoggerFactory(sys.stderr)
+        stream: Any = _MayBeLost(sys.stderr)
+        factory: Any = structlog.PrintLoggerFactory(stream)
     else:
         encode = msgspec.json.Encoder(enc_hook=repr).encode
         processors = [
@@ -28,7 +47,8 @@ def configure_logs(*, debug: bool = False) -> None:
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(serializer=lambda event, **_: encode(event)),
         ]
-        factory = structlog.BytesLoggerFactory(sys.stderr.buffer)
+        stream = _MayBeLost(sys.stderr.buffer)
+        factory = structlog.BytesLoggerFactory(stream)
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(level),

@@ -1,0 +1,91 @@
+"""The log of events cannot be written: the disk it is on is full, or whoever read it has gone. That
+is no reason to fail a request, or to leave half done what one has begun."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import batch, end_transaction, new_identity, produce
+from tests.faults.driving import QUICK, create, end_offset, last_stable_offset, merged, values
+
+
+class Unheard(Oncelog):
+    """Its standard error is a pipe that nobody reads any more: EPIPE."""
+
+    def spawn(self) -> subprocess.Popen[bytes]:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        reader, writer = os.pipe()
+        os.close(reader)
+        with self.output.open("wb") as output:
+            self._process = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=output, stderr=writer
+            )
+        os.close(writer)
+        self.log.touch()
+        return self._process
+
+
+@pytest.fixture
+def unheard(tmp_path: Path) -> Iterator[Oncelog]:
+    broker = Unheard(tmp_path, QUICK)
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+def test_transactions_time_out_and_are_fenced_though_nobody_can_be_told(unheard: Oncelog) -> None:
+    with Wire(unheard.address) as wire:
+        create(wire, "t", partitions=2)
+        silent = new_identity(wire, "silent", timeout_ms=100)
+        older = new_identity(wire, "taken over")
+        for place, who in enumerate((silent, older)):
+            sent = produce(wire, "t", batch(who, 0), who=who, partition=place)
+            assert sent.error_code == ErrorCode.NONE
+        wait_until(
+            lambda: last_stable_offset(wire, "t", 0) == end_offset(wire, "t", 0) == 2,
+            "the silent one is aborted",
+        )
+        newer = new_identity(wire, "taken over")
+        refused = produce(wire, "t", batch(older, 1), who=older, partition=1)
+        assert refused.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+        sent = produce(wire, "t", batch(newer, 0, value=b"new"), who=newer, partition=1)
+        assert sent.error_code == ErrorCode.NONE
+        assert end_transaction(wire, newer, commit=True).error_code == ErrorCode.NONE
+        wait_until(
+            lambda: last_stable_offset(wire, "t", 1) == end_offset(wire, "t", 1) == 4,
+            "the newer one is committed",
+        )
+        assert values(wire, "t") + values(wire, "t", partition=1) == [b"new"]
+    assert unheard.stop() == 0
+    assert (unheard.data / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
+def test_a_full_disk_that_holds_the_log_of_events_too_is_told_to_the_client(tmp_path: Path) -> None:
+    """What the disk refuses is refused by name, and can be done when there is room again."""
+    one_log = {"transaction.state.log.num.partitions": "1"}
+    with Oncelog(tmp_path, merged(QUICK, one_log)) as broker, Wire(broker.address) as wire:
+        create(wire, "t")
+        who = new_identity(wire, "t")
+        log = broker.data / "__transaction_state-0" / f"{0:020}.log"
+        full = min(log.stat().st_size, broker.log.stat().st_size)
+        resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (full, resource.RLIM_INFINITY))
+        for _ in range(3):
+            refused = produce(wire, "t", batch(who, 0), who=who)
+            assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        forever = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, forever)
+        assert produce(wire, "t", batch(who, 0), who=who).error_code == ErrorCode.NONE
+        assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+        assert values(wire, "t") == [b"v"]
