@@ -6,12 +6,15 @@ from collections.abc import Iterable
 
 from oncelog_server.coordination.groups import GroupCoordinator
 from oncelog_server.coordination.transactions import TransactionCoordinator
+from oncelog_server.group.shard import GroupShard
 from oncelog_server.partition.partition import Partition
 from tests.simulation.checking.live import LiveBroker, LivePartition, LiveTransaction
 from tests.simulation.checking.logs import AbortedRow, Producer
 
 
-def partition_view(partition: Partition) -> LivePartition:
+def partition_view(partition: Partition, *, reads_files: bool = True) -> LivePartition:
+    """`reads_files`: all aborted transactions, for which files are read, and put right where they
+    are damaged; else those of the segments whose rows are in memory."""
     log = partition.log
     return LivePartition(
         log_start_offset=log.log_start_offset,
@@ -31,7 +34,15 @@ def partition_view(partition: Partition) -> LivePartition:
         aborted=tuple(
             AbortedRow(*row)
             for row in log.aborted_transactions(log.log_start_offset, log.log_end_offset)
-        ),
+        )
+        if reads_files
+        else None,
+        aborted_by_segment={}
+        if reads_files
+        else {
+            base: tuple(AbortedRow(*row) for row in index.rows)
+            for base, index in log.aborted._loaded.items()
+        },
     )
 
 
@@ -58,15 +69,23 @@ def broker_view(
     groups: GroupCoordinator,
 ) -> LiveBroker:
     """`partitions`: those this broker leads."""
-    offsets: dict[tuple[str, str, int], int] = {}
-    pending: set[tuple[str, str, int]] = set()
-    for shard in groups.shards():
-        committed, staged = shard.table.offsets.snapshot()
-        offsets |= {key: value.offset for key, value in committed.items()}
-        pending |= {(group, topic, index) for _, group, topic, index in staged}
+    offsets, pending = offset_views(groups.shards())
     return LiveBroker(
         {partition.topic_partition: partition_view(partition) for partition in partitions},
         transaction_views(transactions),
         offsets,
-        frozenset(pending),
+        pending,
     )
+
+
+def offset_views(
+    shards: Iterable[GroupShard],
+) -> tuple[dict[tuple[str, str, int], int], frozenset[tuple[str, str, int]]]:
+    """Committed offsets, and where undecided ones are, by (group, topic, partition)."""
+    offsets: dict[tuple[str, str, int], int] = {}
+    pending: set[tuple[str, str, int]] = set()
+    for shard in shards:
+        committed, staged = shard.table.offsets.snapshot()
+        offsets |= {key: value.offset for key, value in committed.items()}
+        pending |= {(group, topic, index) for _, group, topic, index in staged}
+    return offsets, frozenset(pending)

@@ -13,6 +13,7 @@ ENOUGH_SEEDS: Final = 2_000
 STATES: Final = (
     # What the broker held when it was killed (C-points of the crash matrix among them).
     "killed with a transaction open",
+    "killed with some markers written",
     "killed before EMPTY was committed",
     "killed before ONGOING was committed",
     "killed before PREPARE_COMMIT was committed",
@@ -48,6 +49,19 @@ STATES: Final = (
     "torn end cut off",
     "rebuilt metadata",
     "rebuilt leader-epoch-checkpoint",
+    # What was undecided when the broker's memory was compared with its files.
+    "after a start: a transaction is Ongoing",
+    "after a start: a transaction is PrepareAbort",
+    "after a start: a transaction is PrepareCommit",
+    "after a start: group offsets are in a transaction",
+    "after a start: records are not committed",
+    "after a start: the last stable offset is held back",
+    "on the way: a transaction is Ongoing",
+    "on the way: a transaction is PrepareAbort",
+    "on the way: a transaction is PrepareCommit",
+    "on the way: group offsets are in a transaction",
+    "on the way: records are not committed",
+    "on the way: the last stable offset is held back",
     # The disk.
     "disk refused append",
     "disk refused create",

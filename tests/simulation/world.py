@@ -20,6 +20,7 @@ from tests.simulation.checking.promises import Promises
 from tests.simulation.clock import EPOCH_MS
 from tests.simulation.durability import not_durable
 from tests.simulation.faults import Fault, Faults
+from tests.simulation.inspection import EVERY_US, inspect_running, inspect_start
 from tests.simulation.log_capture import LogCapture
 from tests.simulation.loop import SimLoop
 from tests.simulation.net import SimNet
@@ -219,6 +220,7 @@ class World:
         for attempt in range(200):
             try:
                 if await self.node.start():
+                    inspect_start(self)
                     return
             except Exception as error:
                 # A disk that fails is a reason not to start; anything else is looked at by the
@@ -242,6 +244,7 @@ class World:
         acting = Faults(self)
         for fault in faults:
             self.after(fault.at_us, partial(acting.inflict, fault))
+        self.after(EVERY_US, self._inspect)
         horizon_us = self.options.periods * self.options.period_us
         self.after(horizon_us + 2_000_000, self.heal)
         # Clients that are still at it then have had their time.
@@ -253,6 +256,12 @@ class World:
             unfinished = [one.name for one in self.clients if not one.ended]
             self.violate(f"clients do not end: {', '.join(unfinished)}")
         self.heal()
+
+    def _inspect(self) -> None:
+        if self.node.is_up:
+            inspect_running(self)
+        if not self.is_healed:
+            self.after(EVERY_US, self._inspect)
 
     async def _create_topics(self) -> None:
         broker, process = self.node.broker, self.node.process

@@ -23,7 +23,8 @@ from tests.simulation.checking.violations import Violation
 class LivePartition:
     """What a broker holds of a partition. `aborted`: what it answers for the whole log, if asked.
 
-    `producers` by producer id.
+    `producers` by producer id. `aborted_by_segment`: rows by base offset, of the segments whose
+    rows are in memory.
     """
 
     log_start_offset: int
@@ -32,6 +33,7 @@ class LivePartition:
     log_end_offset: int
     producers: Mapping[int, Producer] = field(default_factory=dict)
     aborted: tuple[AbortedRow, ...] | None = None
+    aborted_by_segment: Mapping[int, tuple[AbortedRow, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,17 @@ def check_live(
             list(live.aborted), rows, partial=is_partial(log)
         ):
             found.append(Violation("I14", log.name, f"{live.aborted}, the log says {rows}"))
+        found += _check_rows(log, live)
     return [*found, *_check_transactions(logs, broker), *_check_groups(logs, broker)]
+
+
+def _check_rows(log: PartitionLog, live: LivePartition) -> Iterator[Violation]:
+    bases = sorted(log.logs)
+    for base, next_base in zip(bases, [*bases[1:], log.end], strict=True):
+        held = live.aborted_by_segment.get(base)
+        told = [row for row in log.whole.rows if base <= row.last_offset < next_base]
+        if held is not None and not rows_agree(list(held), told, partial=is_partial(log)):
+            yield Violation("I14", log.name, f"of {base}: {held}, the log says {told}")
 
 
 def _check_offsets(log: PartitionLog, live: LivePartition, settled: bool) -> Iterator[Violation]:

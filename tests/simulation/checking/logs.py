@@ -105,11 +105,24 @@ class PartitionLog:
 
     @property
     def end(self) -> int:
-        return self.batches[-1].last_offset + 1 if self.batches else max(self.logs, default=0)
+        """Where the last batch ends, or where the last segment begins that has none: what was
+        before it may be lost, or compacted away."""
+        last = max(self.logs, default=0)
+        return max(self.batches[-1].last_offset + 1, last) if self.batches else last
 
     @property
     def committed_end(self) -> int:
         return self.end if self.high_watermark is None else self.high_watermark
+
+    @cached_property
+    def is_partial(self) -> bool:
+        """Whether offsets are missing: from the front, or between."""
+        expected = self.start
+        for batch in self.batches:
+            if batch.base_offset != expected or len(batch.records) != batch.delta + 1:
+                return True
+            expected = batch.last_offset + 1
+        return self.start > 0
 
     @cached_property
     def whole(self) -> Scan:

@@ -29,12 +29,7 @@ def check_partition(log: PartitionLog, *, forgetful: bool = False) -> list[Viola
 
 def is_partial(log: PartitionLog) -> bool:
     """Whether some records are gone: retention from the front, compaction from between."""
-    expected = log.start
-    for batch in log.batches:
-        if batch.base_offset != expected or len(batch.records) != batch.delta + 1:
-            return True
-        expected = batch.last_offset + 1
-    return log.start > 0
+    return log.is_partial
 
 
 def _order(log: PartitionLog) -> Iterator[Violation]:

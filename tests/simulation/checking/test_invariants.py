@@ -325,6 +325,21 @@ def test_i14_i15_what_the_broker_holds_in_memory() -> None:
     assert [violation.invariant for violation in wrong] == ["I15", "I14"]
 
 
+def test_i14_the_rows_of_the_segments_that_are_in_memory() -> None:
+    logs = ended(begun(A), A, committed=False).partitions()
+    producers = {7: Producer(1, 0, -1, -1, -1)}
+    row = AbortedRow(7, 0, 1, 2)
+    for rows, wrong in (
+        ({0: (row,)}, []),
+        ({}, []),
+        ({0: ()}, ["I14"]),
+        ({0: (row, row)}, ["I14"]),
+    ):
+        live = LivePartition(0, 2, 2, 2, producers, aborted_by_segment=rows)
+        found = check_live(logs, LiveBroker({A: live}))
+        assert [violation.invariant for violation in found] == wrong
+
+
 def test_i12_offsets_are_those_of_the_replay() -> None:
     hand = begun(G)
     key = ("g", "in", 0)

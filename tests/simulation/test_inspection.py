@@ -1,0 +1,95 @@
+"""Brokers that load too little, each by one change: what they do wrong is seen when they come up,
+and not only, or not at all, when everything has come to rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.internal.transaction_log import TransactionState
+from oncelog_server.coordination.loading import replay_log
+from oncelog_server.group.shard import GroupShard
+from oncelog_server.log.recovery import load
+from oncelog_server.transaction.shard import TransactionShard
+from tests.simulation import world
+from tests.simulation.run import run_seed
+
+# Some of them crash with a transaction open.
+SEEDS = range(40)
+
+
+def nothing(_: world.World) -> None:
+    pass
+
+
+def at_rest(seed: int) -> list[str]:
+    """The violations of a world that is looked at in the end alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world, "inspect_start", nothing)
+        patch.setattr(world, "inspect_running", nothing)
+        return run_seed(seed).violations
+
+
+def seen(invariant: str) -> Iterator[tuple[int, list[str]]]:
+    """Seeds whose first violation is one of `invariant` after a start."""
+    for seed in SEEDS:
+        found = run_seed(seed).violations
+        if found and f"after a start: {invariant}" in found[0]:
+            yield seed, found
+
+
+def time_of(violation: str) -> float:
+    return float(violation.partition(" s: ")[0])
+
+
+def test_an_inspection_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    traces = [run_seed(seed).trace for seed in SEEDS[:2]]
+    monkeypatch.setattr(world, "inspect_start", nothing)
+    monkeypatch.setattr(world, "inspect_running", nothing)
+    assert [run_seed(seed).trace for seed in SEEDS[:2]] == traces
+
+
+def test_a_last_stable_offset_that_a_restart_sets_too_high(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def forgets_who_is_open(*args: Any, **kwargs: Any) -> Any:
+        loaded = load(*args, **kwargs)
+        loaded.producers._ongoing.clear()
+        return loaded
+
+    monkeypatch.setattr("oncelog_server.log.log.load", forgets_who_is_open)
+    assert any(not at_rest(seed) for seed, _ in seen("I2"))
+
+
+def test_offsets_in_a_transaction_that_a_restart_does_not_restore(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    replay: Callable[..., None] = GroupShard.replay
+
+    def passes_over(shard: GroupShard, record: Any, *, offset: int, transaction: Any) -> None:
+        if transaction is None or shard._is_loaded:
+            replay(shard, record, offset=offset, transaction=transaction)
+
+    monkeypatch.setattr(GroupShard, "replay", passes_over)
+    assert any(
+        not later or time_of(found[0]) < time_of(later[0])
+        for seed, found in seen("I12 __consumer_offsets")
+        for later in [at_rest(seed)]
+    )
+
+
+def test_an_open_transaction_that_a_restart_drops(monkeypatch: pytest.MonkeyPatch) -> None:
+    def drops(partition: Any, shard: Any) -> int:
+        count = replay_log(partition, shard)
+        if isinstance(shard, TransactionShard):
+            for name, live in list(shard.transactions.items()):
+                if live.metadata.state is TransactionState.ONGOING:
+                    del shard.transactions[name]
+        return count
+
+    monkeypatch.setattr("oncelog_server.coordination.runtime.replay_log", drops)
+    seed, found = next(seen("I12"))
+    later = at_rest(seed)
+    assert not later or time_of(found[0]) < time_of(later[0])
