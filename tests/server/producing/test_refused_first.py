@@ -25,9 +25,10 @@ def test_r11_a_batch_does_not_overtake_the_refused_first_one_of_its_producer(
 
     assert produce() == [ErrorCode.NOT_ENOUGH_REPLICAS]
     broker.answer = SUCCESS
-    assert produce(1) == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
-    assert produce() == [NONE]
-    assert produce(1) == [NONE]
+    behind = [produce(sequence) for sequence in range(1, 5)]
+    assert behind == [[ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]] * 4
+    assert broker.ends[0] == 0
+    assert [produce(sequence) for sequence in range(5)] == [[NONE]] * 5
 
 
 def test_r11_nor_does_it_overtake_one_that_the_disk_has_refused() -> None:

@@ -1,0 +1,131 @@
+"""Five batches of a transaction on their way at once, and the first is refused for the moment: the
+disk does not take the record that puts its partition into the transaction (R11). A real broker, a
+real disk that refuses, clients that leave it to the broker to add partitions (KIP-890)."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.records.batch import read_header
+from tests.broker import Oncelog
+from tests.conformance.clients import Client, Record
+from tests.conformance.conftest import QUICK
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.faults.driving import create, merged, values
+from tests.proxy import Direction, Hold, Proxy
+from tests.proxy.frame import message
+
+BATCHES = 5
+# Each more than a batch of any client holds, so that each is a batch of its own.
+VALUES = [b"%d" % number * 20_000 for number in range(BATCHES)]
+# How often the five may be sent until all are there: the retries of a batch that is refused while
+# those before it are on their way.
+MOST_REQUESTS = 6 * BATCHES
+SETTINGS = merged(QUICK, {"transaction.state.log.num.partitions": "1"})
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    with Proxy() as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def broker(tmp_path: Path, proxy: Proxy) -> Iterator[Oncelog]:
+    if sys.platform != "linux":
+        pytest.skip("needs prlimit")
+    advertised = {"advertised.listeners": f"PLAINTEXT://{proxy.address}"}
+    with Oncelog(tmp_path, merged(SETTINGS, advertised)) as broker:
+        proxy.target = broker.address
+        yield broker
+
+
+@pytest.fixture
+def client_of_version_2(
+    request: pytest.FixtureRequest, python_clients: dict[str, Client]
+) -> Client:
+    """One that has an epoch for each transaction."""
+    if request.param == "java":
+        java: Client = request.getfixturevalue("java")
+        return java
+    return python_clients[request.param]
+
+
+def limit_files(broker: Oncelog, size: int) -> None:
+    limits = (size, resource.RLIM_INFINITY)
+    resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, limits)
+
+
+def sequences(proxy: Proxy) -> list[int]:
+    """Of the batches that the broker was sent, in their order."""
+    found = []
+    for frame in list(proxy.frames):
+        if frame.api is ApiKey.PRODUCE and frame.direction is Direction.REQUEST:
+            (topic,) = message(frame).topic_data
+            (partition,) = topic.partition_data
+            found.append(read_header(partition.records).base_sequence)
+    return found
+
+
+def codes(proxy: Proxy) -> list[ErrorCode]:
+    """What the broker has answered to them."""
+    found = []
+    for frame in list(proxy.frames):
+        if frame.api is ApiKey.PRODUCE and frame.direction is Direction.ANSWER:
+            (topic,) = message(frame).responses
+            found.append(ErrorCode(topic.partition_responses[0].error_code))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("client_of_version_2", "is_known"),
+    # Ours sends nothing behind its first batch to a partition that has none of it.
+    [("java", False), ("java", True), ("oncelog-client", True)],
+    indirect=["client_of_version_2"],
+)
+def test_r11_five_batches_are_written_in_their_order_though_the_first_was_refused(
+    broker: Oncelog, proxy: Proxy, client_of_version_2: Client, is_known: bool
+) -> None:
+    """The disk has room again before the others come: none of them takes the first one's place, and
+    sent again all of them are there once. `is_known`: the producer has written there before."""
+    with Wire(broker.address) as wire:
+        create(wire, "t")
+        producer = client_of_version_2.producer(proxy.address, transactional_id="t")
+        producer.init_transactions()
+        if is_known:
+            producer.begin()
+            producer.send("t", [Record(b"before")])
+            producer.commit()
+        producer.begin()
+        proxy.frames.clear()
+        refused, others = Hold(), Hold()
+        proxy.on(ApiKey.PRODUCE, refused, direction=Direction.ANSWER)
+        proxy.on(ApiKey.PRODUCE, others, nth=2)
+        log = broker.data / "__transaction_state-0" / f"{0:020}.log"
+        limit_files(broker, log.stat().st_size)
+        with ThreadPoolExecutor(1) as thread:
+            sent = thread.submit(producer.send, "t", [Record(value) for value in VALUES])
+            refused.wait()
+            others.wait()
+            limit_files(broker, resource.RLIM_INFINITY)
+            others.release()
+            wait_until(lambda: sequences(proxy) == list(range(BATCHES)), "all are on their way")
+            refused.release()
+            offsets = [offset for _, offset in sent.result(60)]
+        producer.commit()
+        first = 2 if is_known else 0
+        assert offsets == list(range(first, first + BATCHES))
+        assert values(wire, "t") == [b"before"] * is_known + VALUES
+    assert codes(proxy)[:BATCHES] == [
+        ErrorCode.NOT_ENOUGH_REPLICAS, *[ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * (BATCHES - 1)
+    ]  # fmt: skip
+    assert len(sequences(proxy)) <= MOST_REQUESTS
