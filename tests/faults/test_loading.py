@@ -1,0 +1,222 @@
+"""Clients that ask without a pause while the broker comes back and loads what its coordinators knew
+(C-H). A coordinator has loaded everything before anybody is let in: who asks meanwhile waits, or is
+told to come again, and is never told that an id or a group is not known."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from oncelog_protocol.messages.describe_transactions import DescribeTransactionsRequest
+from oncelog_protocol.messages.find_coordinator import FindCoordinatorRequest
+from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
+from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
+from oncelog_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from oncelog_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Closed, Wire
+from tests.conformance.writing import (
+    BUSY,
+    Identity,
+    batch,
+    end_transaction,
+    find_coordinator,
+    init_producer_id,
+    new_identity,
+    produce,
+)
+from tests.faults.driving import QUICK, create, events, values
+
+HAMMERS = 4
+RESTARTS = 3
+# So that there is something to load.
+OTHER_IDS = 2_000
+OFFSET = 42
+# A listing of all ids is long: one in so many rounds.
+ROUNDS_OF_A_LISTING = 10
+LAST_EPOCH = 32_000
+
+
+@dataclass
+class Hammer:
+    """One client after another, without a pause, about one open transaction, one id that is taken
+    again and again, and one group."""
+
+    address: str
+    number: int
+    opened: Identity
+    idle: Identity
+    over: threading.Event
+    codes: Counter[tuple[str, ErrorCode]] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    turned_away: int = 0
+    rounds: int = 0
+
+    def run(self) -> None:
+        while not self.over.is_set():
+            try:
+                with Wire(self.address) as wire:
+                    while not self.over.is_set():
+                        self.ask(wire)
+            except TimeoutError:
+                self.wrong.append("no answer")
+            except (OSError, Closed):
+                self.turned_away += 1
+
+    def ask(self, wire: Wire) -> None:
+        self.find(wire)
+        self.add(wire)
+        self.init(wire)
+        self.describe(wire)
+        self.offset(wire)
+        if self.rounds % ROUNDS_OF_A_LISTING == 0:
+            self.list(wire)
+        self.rounds += 1
+
+    def is_served(self, what: str, code: int) -> bool:
+        self.codes[what, ErrorCode(code)] += 1
+        return code == ErrorCode.NONE
+
+    def expect(self, what: str, found: object, expected: object) -> None:
+        if found != expected:
+            self.wrong.append(f"{what}: {found}, not {expected}")
+
+    def find(self, wire: Wire) -> None:
+        request = FindCoordinatorRequest(key_type=1, coordinator_keys=[self.idle_id])
+        self.is_served("FindCoordinator", wire.call(request, 4).coordinators[0].error_code)
+
+    def add(self, wire: Wire) -> None:
+        """The partition that the transaction has already."""
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.opened.transactional_id or "",
+            v3_and_below_producer_id=self.opened.producer_id,
+            v3_and_below_producer_epoch=self.opened.producer_epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic("t", [self.number])],
+        )
+        (topic,) = wire.call(request, 3).results_by_topic_v3_and_below
+        self.is_served("AddPartitionsToTxn", topic.results_by_partition[0].partition_error_code)
+
+    def init(self, wire: Wire) -> None:
+        """The next epoch of the id, and again the same one where the answer was lost."""
+        if self.idle.producer_epoch >= LAST_EPOCH:
+            return
+        answer = init_producer_id(wire, self.idle_id, current=self.idle)
+        if self.is_served("InitProducerId", answer.error_code):
+            found = Identity(answer.producer_id, answer.producer_epoch, self.idle_id)
+            self.expect("InitProducerId", found, self.idle.aged(1))
+            self.idle = found
+
+    def describe(self, wire: Wire) -> None:
+        name = self.opened.transactional_id or ""
+        (found,) = wire.call(DescribeTransactionsRequest([name]), 0).transaction_states
+        if self.is_served("DescribeTransactions", found.error_code):
+            self.expect("its state", found.transaction_state, "Ongoing")
+
+    def offset(self, wire: Wire) -> None:
+        asked = OffsetFetchRequestTopics(name="t", partition_indexes=[0])
+        group = OffsetFetchRequestGroup(group_id="g", topics=[asked])
+        (found,) = wire.call(OffsetFetchRequest(groups=[group]), 8).groups
+        if self.is_served("OffsetFetch", found.error_code):
+            (partition,) = found.topics[0].partitions
+            self.expect("offset", (partition.error_code, partition.committed_offset), (0, OFFSET))
+
+    def list(self, wire: Wire) -> None:
+        """All ids or none: a listing must not be a part of them."""
+        answer = wire.call(ListTransactionsRequest(), 0)
+        if self.is_served("ListTransactions", answer.error_code):
+            self.expect("ids", len(answer.transaction_states), OTHER_IDS + 2 * HAMMERS)
+
+    @property
+    def idle_id(self) -> str:
+        return self.idle.transactional_id or ""
+
+
+def new_ids(wire: Wire) -> None:
+    """As many as there are to load."""
+    for number in range(OTHER_IDS):
+        wire.send(InitProducerIdRequest(f"other-{number}", 60_000), 5)
+        if number % 100 == 99:
+            assert {wire.answer().error_code for _ in range(100)} == {ErrorCode.NONE}
+
+
+def commit_offset(wire: Wire) -> None:
+    find_coordinator(wire, "g", key_type=0)
+    place = OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, OFFSET)])
+    answer = wire.call(OffsetCommitRequest(group_id="g", topics=[place]), 8)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+
+
+def hammers(broker: Oncelog, wire: Wire) -> list[Hammer]:
+    """Each with a transaction that has a record in its own partition."""
+    create(wire, "t", partitions=HAMMERS)
+    over = threading.Event()
+    found = []
+    for number in range(HAMMERS):
+        opened = new_identity(wire, f"open-{number}", timeout_ms=600_000)
+        idle = new_identity(wire, f"idle-{number}")
+        sent = produce(wire, "t", batch(opened, 0), who=opened, partition=number)
+        assert sent.error_code == ErrorCode.NONE
+        found.append(Hammer(broker.address, number, opened, idle, over))
+    commit_offset(wire)
+    new_ids(wire)
+    return found
+
+
+def wait_for_answers(clients: list[Hammer]) -> None:
+    """Until each has been answered everything once more, a listing too."""
+    goals = [(one, one.rounds + ROUNDS_OF_A_LISTING + 1) for one in clients]
+    wait_until(lambda: all(one.rounds >= goal for one, goal in goals), "all are served")
+
+
+def is_committed(wire: Wire, partition: int) -> bool:
+    return values(wire, "t", partition=partition) == [b"v"]
+
+
+def test_ch_who_hammers_a_broker_that_loads_is_never_told_of_less_than_there_is(
+    tmp_path: Path,
+) -> None:
+    broker = Oncelog(tmp_path, QUICK)
+    broker.start()
+    with Wire(broker.address) as wire:
+        clients = hammers(broker, wire)
+    with ThreadPoolExecutor(HAMMERS) as threads:
+        running = [threads.submit(one.run) for one in clients]
+        try:
+            for _ in range(RESTARTS):
+                wait_for_answers(clients)
+                broker.kill()
+                broker.start()
+            wait_for_answers(clients)
+        finally:
+            clients[0].over.set()
+    for run in running:
+        run.result()
+    for one in clients:
+        assert one.wrong == []
+        assert {code for _, code in one.codes} <= {ErrorCode.NONE, *BUSY}, one.codes
+        assert one.turned_away >= RESTARTS
+    with Wire(broker.address) as wire:
+        for one in clients:
+            assert end_transaction(wire, one.opened, commit=True).error_code == ErrorCode.NONE
+        for one in clients:
+            wait_until(partial(is_committed, wire, one.number), "what was open is committed")
+    events(broker)
+    broker.stop()
