@@ -220,8 +220,7 @@ class World:
         for attempt in range(200):
             try:
                 if await self.node.start():
-                    inspect_start(self)
-                    return
+                    break
             except Exception as error:
                 # A disk that fails is a reason not to start; anything else is looked at by the
                 # judgement, as the broker will not be up then.
@@ -231,7 +230,9 @@ class World:
                     self.violate(f"the broker does not start: {error!r}")
                     raise
             await asyncio.sleep(0.02)
-        raise AssertionError("the broker does not start")
+        else:
+            raise AssertionError("the broker does not start")
+        inspect_start(self)
 
     async def live(self, faults: list[Fault]) -> None:
         """From the first start to the end of the last client, all faults between."""
