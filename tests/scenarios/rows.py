@@ -35,11 +35,14 @@ FAMILIES: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`needs`: what a single broker without security settings has not; empty if it has all."""
+    """`needs`: what a single broker without security settings has not; empty if it has all.
+    `tried`: what its tests do of it where that is not all, or what holds otherwise than one may
+    expect."""
 
     id: str
     needs: str
     title: str
+    tried: str = ""
 
     @property
     def family(self) -> str:
@@ -56,4 +59,4 @@ class Row:
 def all_rows() -> list[Row]:
     """In the order of the table."""
     with TABLE.open(encoding="utf-8") as file:
-        return [Row(**fields) for fields in csv.DictReader(file, delimiter="\t")]
+        return [Row(**fields) for fields in csv.DictReader(file, delimiter="\t", restval="")]

@@ -70,6 +70,18 @@ class NewPartitions(msgspec.Struct, frozen=True):
     assignments: tuple[Assignment, ...] | None = None
 
 
+def check_creation(settings: Settings, topics: Sequence[NewTopic]) -> None:
+    """Raises Refused for all topics of a request that asks for too many partitions together; as in
+    Kafka, before anything else is looked at."""
+    default = settings.num_partitions
+    total = 0
+    for new in topics:
+        asked = default if new.partitions == DEFAULT else max(new.partitions, 0)
+        total += len(new.assignments) or asked
+    if total > MAX_PARTITIONS_OF_A_REQUEST:
+        raise _too_many_in_a_request()
+
+
 def create_topic(
     image: ClusterImage, settings: Settings, new: NewTopic, topic_id: bytes
 ) -> tuple[CreatedTopic, list[Write]]:
@@ -81,9 +93,9 @@ def create_topic(
     own = checked_settings(settings, new.settings)
     assignments = _assignments(image, settings, new)
     if len(assignments) > MAX_PARTITIONS_OF_A_REQUEST:
-        raise Refused(
-            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
-        )
+        raise _too_many_in_a_request()
+    if not is_internal(new.name):  # coordinators are needed however many others there are
+        _check_room(image, settings, len(assignments))
     id_text = uuid_to_string(topic_id)
     topic = Put(
         records.topic_key(new.name),
@@ -117,7 +129,7 @@ def deletions(keys: Sequence[str]) -> list[Write]:
     ]
 
 
-def create_partitions(image: ClusterImage, new: NewPartitions) -> list[Write]:
+def create_partitions(image: ClusterImage, settings: Settings, new: NewPartitions) -> list[Write]:
     """Raises Refused; also for an internal topic: which of its partitions has a group or a
     transactional id follows from their number. (Kafka would add them, and its coordinators go by
     the old number until they are restarted, or load nothing any more.)"""
@@ -140,9 +152,8 @@ def create_partitions(image: ClusterImage, new: NewPartitions) -> list[Write]:
         )
     added = new.count - count
     if added > MAX_PARTITIONS_OF_A_REQUEST:
-        raise Refused(
-            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
-        )
+        raise _too_many_in_a_request()
+    _check_room(image, settings, added)
     if new.assignments is None:
         assignments = place(image.brokers, count, added, topic.replication_factor)
     else:
@@ -217,6 +228,26 @@ def internal_topic(image: ClusterImage, settings: Settings, name: str) -> NewTop
         factor = min(settings.offsets_topic_replication_factor, len(image.brokers))
         return NewTopic(name, 1, factor, settings={"cleanup.policy": "compact"})
     raise ValueError(f"{name} is no internal topic")
+
+
+def _too_many_in_a_request() -> Refused:
+    return Refused(
+        ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+    )
+
+
+def _check_room(image: ClusterImage, settings: Settings, added: int) -> None:
+    """Raises Refused where there would be more partitions than there may be (H64): each takes
+    memory for good, and time at every start."""
+    topics = image.topics.values()
+    count = sum(len(topic.partitions) for topic in topics if not is_internal(topic.name))
+    limit = settings.oncelog_max_partitions
+    if count + added > limit:
+        raise Refused(
+            ErrorCode.POLICY_VIOLATION,
+            f"There are {count} partitions, and {added} more would be above {limit}"
+            " (oncelog.max.partitions).",
+        )
 
 
 def _assignments(image: ClusterImage, settings: Settings, new: NewTopic) -> list[Assignment]:

@@ -20,7 +20,7 @@ R = TypeVar("R")
 Protocols = tuple[tuple[str, bytes], ...]
 
 # What a member costs besides its own strings, for the limit on a group's size in memory.
-_MEMBER_OVERHEAD_BYTES = 512
+_MEMBER_OVERHEAD_BYTES = 2048
 
 
 class Parked(msgspec.Struct, Generic[R], frozen=True):

@@ -8,6 +8,10 @@ from typing import Final
 
 UNLIMITED: Final = (1 << 63) - 1
 
+# Bytes of small batches between two entries of an index that a reader walks over in a millisecond
+# or two, whoever sets index.interval.bytes (H67).
+LONGEST_INTERVAL: Final = 64 << 10
+
 DELETE: Final = "delete"
 COMPACT: Final = "compact"
 PRODUCER: Final = "producer"

@@ -27,7 +27,7 @@ _MAX_SEQUENCE: Final = (1 << 31) - 1
 _LONGEST_PAUSE_MS: Final = 3_600_000
 
 
-class BatchMetadata(msgspec.Struct, frozen=True):
+class BatchMetadata(msgspec.Struct, frozen=True, gc=False):
     """One appended batch, as needed to answer its retry."""
 
     last_sequence: int
@@ -46,7 +46,7 @@ class BatchMetadata(msgspec.Struct, frozen=True):
         return self.last_offset - self.offset_delta
 
 
-class ProducerEntry(msgspec.Struct):
+class ProducerEntry(msgspec.Struct, gc=False):
     """One producer id in one partition. NONE stands for every number that is not there yet."""
 
     producer_id: int

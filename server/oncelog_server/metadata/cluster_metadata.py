@@ -35,6 +35,7 @@ from oncelog_server.cluster.topics import (
     CreatedTopic,
     NewPartitions,
     NewTopic,
+    check_creation,
     create_partitions,
     create_topic,
     delete_topic,
@@ -186,6 +187,10 @@ class ClusterMetadata:
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> list[CreatedTopic | Refused]:
         """One result for each, in their order."""
+        try:
+            check_creation(self._settings, topics)
+        except Refused as refused:
+            return [refused] * len(topics)
         return [await _result(self._create_topic(one, validate_only)) for one in topics]
 
     async def create_missing_topic(self, name: str) -> TopicImage:
@@ -221,7 +226,9 @@ class ClusterMetadata:
         """One result for each, in their order."""
 
         async def add(one: NewPartitions) -> None:
-            await self._write(lambda image: create_partitions(image, one), validate_only)
+            await self._write(
+                lambda image: create_partitions(image, self._settings, one), validate_only
+            )
             await _all(self._created)
 
         return [await _result(add(one)) for one in topics]

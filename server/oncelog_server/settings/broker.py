@@ -147,6 +147,14 @@ class BrokerSettings:
         Kind.INT, 1, "Replicas of a new topic that does not say.", at_least(1)
     )
 
+    oncelog_max_partitions: int = honoured(
+        Kind.INT,
+        20_000,
+        "Partitions of all topics together, internal ones aside: whoever wants more is refused "
+        "with POLICY_VIOLATION. Each takes some 7 KiB of memory, and 1 to 3 ms of every start.",
+        at_least(1),
+        importance=LOW,
+    )
     oncelog_flush_on_ack: bool = honoured(
         Kind.BOOLEAN,
         False,

@@ -113,7 +113,8 @@ class LogSettings:
     log_index_interval_bytes: int = honoured(
         Kind.INT,
         4096,
-        "Bytes between two entries of an index.",
+        "Bytes between two entries of an index. Never more than 65536, whatever is set: readers "
+        "walk over what is between them.",
         at_least(0),
         topic="index.interval.bytes",
     )

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-from oncelog_server.log.config import COMPACT, LogConfig
+from oncelog_server.log.config import COMPACT, LONGEST_INTERVAL, LogConfig
 from oncelog_server.settings.log import FOREVER
 from oncelog_server.settings.model import HONOURED, Settings
 from oncelog_server.settings.table import (
@@ -169,5 +169,7 @@ def topic_config(settings: Settings, overrides: Mapping[str, str]) -> LogConfig:
     values["cleanup.policy"] = frozenset(values["cleanup.policy"])
     if COMPACT in values["cleanup.policy"]:  # no record may be in the open segment for longer
         values["segment.ms"] = min(values["segment.ms"], values["max.compaction.lag.ms"])
+    interval = min(values["index.interval.bytes"], LONGEST_INTERVAL)
+    values["index.interval.bytes"] = interval
     values["validate.records"] = settings.oncelog_validate_records
     return LogConfig(**{one.name: values[one.name.replace("_", ".")] for one in fields(LogConfig)})

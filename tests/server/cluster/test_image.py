@@ -112,7 +112,7 @@ def test_a_delta_tells_what_came_went_and_changed() -> None:
     cluster.apply(delete_topic(cluster.image, SETTINGS, "gone"))
     cluster.apply(delete_topic(cluster.image, SETTINGS, "again"))
     cluster.create("again", 2)
-    cluster.apply(create_partitions(cluster.image, NewPartitions("kept", 3)))
+    cluster.apply(create_partitions(cluster.image, SETTINGS, NewPartitions("kept", 3)))
     cluster.apply(alter_topic(cluster.image, SETTINGS, "kept", {"retention.ms": "5"}))
     new = cluster.image
     delta = ImageDelta.between(old, new)
@@ -153,7 +153,7 @@ def do(cluster: Cluster, step: tuple[str, str, int]) -> None:
     elif verb == "delete" and topic is not None:
         cluster.apply(delete_topic(cluster.image, SETTINGS, name))
     elif verb == "grow" and topic is not None and number > len(topic.partitions):
-        cluster.apply(create_partitions(cluster.image, NewPartitions(name, number)))
+        cluster.apply(create_partitions(cluster.image, SETTINGS, NewPartitions(name, number)))
     elif verb == "alter" and topic is not None:
         own = {"retention.ms": str(number)}
         cluster.apply(alter_topic(cluster.image, SETTINGS, name, own))

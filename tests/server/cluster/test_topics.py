@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +21,7 @@ from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STA
 from oncelog_server.cluster.topics import (
     NewPartitions,
     NewTopic,
+    check_creation,
     create_partitions,
     create_topic,
     delete_topic,
@@ -162,6 +165,47 @@ def test_two_who_create_the_same_topic_do_not_both(cluster: Cluster) -> None:
     assert not cluster.apply(two)
 
 
+def test_h64_the_topics_of_a_request_have_so_many_partitions_together() -> None:
+    """As Kafka: its limit holds for the request, whatever becomes of single topics."""
+    check_creation(SETTINGS, [NewTopic("a", 9_998), NewTopic("b"), NewTopic("b", -7)])
+    by_hand = NewTopic("a", assignments=tuple((number, (1,)) for number in range(10_000)))
+    check_creation(SETTINGS, [by_hand])
+    for topics in (
+        [NewTopic("a", 5_000), NewTopic("b", 5_000), NewTopic("c")],
+        [NewTopic(f"n{number}", 100) for number in range(1_000)],
+        [by_hand, NewTopic("b", 1)],
+    ):
+        with pytest.raises(Refused, match="Excessively large number") as caught:
+            check_creation(SETTINGS, topics)
+        assert caught.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_h64_the_cluster_has_so_many_partitions_and_a_clear_refusal() -> None:
+    settings = replace(SETTINGS, oncelog_max_partitions=100)
+    cluster = Cluster((1,))
+
+    def created(new: NewTopic) -> bool:
+        return cluster.apply(create_topic(cluster.image, settings, new, cluster.new_id())[1])
+
+    assert created(NewTopic("many", 97))
+    assert created(NewTopic("one", 1))
+    assert cluster.apply(create_partitions(cluster.image, settings, NewPartitions("one", 3))), (
+        "as many as there may be"
+    )
+    for refused in (
+        lambda: created(NewTopic("another", 1)),
+        lambda: create_partitions(cluster.image, settings, NewPartitions("one", 4)),
+    ):
+        with pytest.raises(Refused, match=r"oncelog\.max\.partitions") as caught:
+            refused()
+        assert caught.value.code is ErrorCode.POLICY_VIOLATION
+    # Whoever fills the cluster takes groups and transactions away from nobody.
+    for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
+        assert created(internal_topic(cluster.image, settings, name))
+    assert cluster.apply(delete_topic(cluster.image, settings, "many"))
+    assert created(NewTopic("another", 97)), "room again, of which internal topics take none"
+
+
 @pytest.mark.parametrize("name", [CONSUMER_OFFSETS, TRANSACTION_STATE])
 @pytest.mark.parametrize("brokers", [1, 2, 5])
 def test_internal_topics_need_no_settings(name: str, brokers: int) -> None:
@@ -201,15 +245,17 @@ def test_partitions_that_cannot_be(
     cluster: Cluster, new: NewPartitions, code: ErrorCode, words: str
 ) -> None:
     with pytest.raises(Refused) as caught:
-        create_partitions(cluster.image, new)
+        create_partitions(cluster.image, SETTINGS, new)
     assert caught.value.code is code
     assert words in caught.value.message
 
 
 def test_partitions_are_added_and_the_old_ones_stay(cluster: Cluster) -> None:
     before = cluster.image.topics["orders"].partitions
-    assert cluster.apply(create_partitions(cluster.image, NewPartitions("orders", 300)))
-    assert cluster.apply(create_partitions(cluster.image, NewPartitions("orders", 301, ((3, 1),))))
+    assert cluster.apply(create_partitions(cluster.image, SETTINGS, NewPartitions("orders", 300)))
+    assert cluster.apply(
+        create_partitions(cluster.image, SETTINGS, NewPartitions("orders", 301, ((3, 1),)))
+    )
     after = cluster.image.topics["orders"].partitions
     assert after[:3] == before
     assert len(after) == 301
@@ -224,7 +270,7 @@ def test_deleting(cluster: Cluster) -> None:
         delete_topic(cluster.image, Settings(delete_topic_enable=False), "orders")
     assert caught.value.code is ErrorCode.TOPIC_DELETION_DISABLED
     stale = delete_topic(cluster.image, SETTINGS, "orders")
-    assert cluster.apply(create_partitions(cluster.image, NewPartitions("orders", 4)))
+    assert cluster.apply(create_partitions(cluster.image, SETTINGS, NewPartitions("orders", 4)))
     assert not cluster.apply(stale)
     assert cluster.apply(delete_topic(cluster.image, SETTINGS, "orders"))
     assert "orders" not in cluster.image.topics

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.producer_id_quota import STEPS, ProducerIdQuota
 from oncelog_server.refusal import Refused
+from oncelog_server.settings.model import Settings
 
 WINDOW_MS = 16_000
 
@@ -33,6 +34,13 @@ def test_h60_an_address_gets_so_many_and_another_one_its_own() -> None:
     with pytest.raises(Refused, match=r"oncelog\.max\.producer\.ids\.per\.address") as caught:
         quota.charge("/10.0.0.1", 0)
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_h61_of_a_million_ids_an_address_gets_its_share_and_no_more() -> None:
+    quota = ProducerIdQuota(Settings().oncelog_max_producer_ids_per_address)
+    assert given_to(quota, "/10.0.0.1", 0, 1_000_000) == 200_000
+    assert quota.refused == 800_000
+    assert given_to(quota, "/10.0.0.2", 0) == 1
 
 
 def test_h60_what_was_charged_and_not_given_does_not_count() -> None:

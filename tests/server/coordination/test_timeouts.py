@@ -144,8 +144,8 @@ def test_T9_many_overdue_transactions_are_aborted_a_few_at_a_time() -> None:
 def test_t9_ten_thousand_overdue_at_once_take_the_loop_for_some_ms_at_a_time() -> None:
     # Twice: a turn that takes long does so always, a machine that stands still but in one of them.
     slowest = max(map(min, *(seconds_of_turns(10_000) for _ in range(2))))
-    # Measured: 3 ms; twice the 50 that are promised, for machines that do other things.
-    assert slowest < 0.1
+    # Measured: 3 ms. Counted is the thread's own time: what else the machine does is none of it.
+    assert slowest < 0.05
 
 
 def seconds_of_turns(count: int) -> list[float]:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 from oncelog_protocol.records.batch import read_header
-from oncelog_server.log.config import LogConfig
+from oncelog_server.log.config import LONGEST_INTERVAL, LogConfig
 from oncelog_server.log.errors import OffsetOutOfRange
-from tests.server.log.driver import DIRECTORY, MANY, NOW_MS, Driver, read_all
+from oncelog_server.log.scan import WALK_CHUNK
+from oncelog_server.settings.model import Settings
+from oncelog_server.settings.topics import topic_config
+from tests.server.log.driver import DIRECTORY, MANY, NOW_MS, Driver, batch, read_all
+from tests.server.storage import memory_files
+from tests.server.storage.memory_files import MemoryFile
 
 DEFAULT = LogConfig(file_delete_delay_ms=0)
 
@@ -61,6 +67,43 @@ def test_a_segment_never_read_twice_from_disk_is_kept_within_bounds() -> None:
     assert len(read_all(driver.log)) == 40
     loaded = [s for s in driver.log.segments if s._offset_index is not None]
     assert len(loaded) <= 9
+
+
+class Counted(MemoryFile):
+    """Adds up what is read."""
+
+    total = 0
+
+    def read(self, position: int, size: int) -> bytes:
+        data = super().read(position, size)
+        Counted.total += len(data)
+        return data
+
+
+@pytest.mark.parametrize("interval", ["0", "400000", "2147483647"])
+def test_h67_wherever_a_tiny_fetch_begins_little_is_read_for_it(
+    interval: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record to a batch, in segments that are closed and one that is not, whatever the topic says
+    of its indexes: before, between and after a restart."""
+    config = topic_config(
+        Settings(), {"index.interval.bytes": interval, "segment.bytes": str(1 << 20)}
+    )
+    driver = Driver(config)
+    data = batch(1, size=0)
+    while len(driver.log.segments) < 3 or driver.log.active.size < 1 << 19:
+        driver.append(bytearray(data))
+    monkeypatch.setattr(memory_files, "MemoryFile", Counted)
+    driver.restart()
+    log, chosen = driver.log, Random(67)
+    for _ in range(300):
+        offset = chosen.randrange(log.log_end_offset)
+        log.read(offset, 1, limit=MANY)  # the indexes of a segment that was not read yet
+        Counted.total = 0
+        found = log.read(offset, 1, limit=MANY, at_least_one=True).records
+        assert found is not None
+        assert len(found) == len(data)
+        assert Counted.total <= LONGEST_INTERVAL + 3 * WALK_CHUNK
 
 
 def test_l11_a_segment_of_which_compaction_left_nothing_is_passed_over() -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,14 @@ import pytest
 from oncelog_protocol.errors import ProtocolError
 from oncelog_server.deferred import Deferred
 from oncelog_server.log.results import FileRange
-from oncelog_server.network.connection import BACKLOG_BYTES, Answer, Connection, Parts
+from oncelog_server.network.connection import (
+    BACKLOG_BYTES,
+    TURN_MS,
+    TURN_REQUESTS,
+    Answer,
+    Connection,
+    Parts,
+)
 from oncelog_server.network.frame_reader import SharedBuffer
 from oncelog_server.network.outbox import QUEUED_BYTES
 from oncelog_server.network.request_context import Peer
@@ -29,7 +37,8 @@ RANGE_BYTES = 32 << 20
 
 class Scripted:
     """A server that answers a frame by what it says: `now`, `later`, `ordered`, `none`, `bad`,
-    `bug`, `range` (all of `file`), `complete` (the oldest that waits, too)."""
+    `bug`, `range` (all of `file`), `complete` (the oldest that waits, too), `slow` (in a turn's
+    time)."""
 
     file: File
 
@@ -45,6 +54,7 @@ class Scripted:
         self.closed = asyncio.Event()
         self.changed = asyncio.Condition()
         self.accepts = True
+        self.now_ms = 0
 
     def serve(self, frame: memoryview, peer: Peer) -> Answer:
         text = bytes(frame)
@@ -60,6 +70,8 @@ class Scripted:
             answer: Deferred[Parts] = Deferred(ordered=kind == b"ordered")
             self.waiting.append(answer)
             return answer
+        if kind == b"slow":
+            self.now_ms += TURN_MS
         if kind == b"complete":
             self.waiting[0].complete([b"late;"])
         if kind == b"range":
@@ -74,7 +86,7 @@ class Scripted:
         self.closed.set()
 
     def monotonic_ms(self) -> int:
-        return 0
+        return self.now_ms
 
 
 class Session:
@@ -226,6 +238,21 @@ async def test_an_abandoned_answer_closes_the_connection(session: Session) -> No
     await session.until(lambda: bool(session.server.waiting))
     session.server.waiting[0].abandon()
     await session.expect_end()
+
+
+@pytest.mark.parametrize(("kind", "of_a_turn"), [(b"now", TURN_REQUESTS), (b"slow", 1)])
+async def test_h67_others_have_their_turn_after_some_requests_or_some_time(
+    session: Session, kind: bytes, of_a_turn: int
+) -> None:
+    """However many come at once. Each turn of the loop serves so many of them."""
+    count = 3 * of_a_turn
+    served = [0]
+    session.writer.write((len(kind).to_bytes(4, "big") + kind) * count)
+    while len(session.server.served) < count:
+        await asyncio.sleep(0)
+        served.append(len(session.server.served))
+    assert max(after - before for before, after in pairwise(served)) == of_a_turn
+    await session.expect((kind + b";") * count)
 
 
 async def test_drain_answers_what_was_asked_then_closes(session: Session) -> None:

@@ -1,0 +1,22 @@
+"""How long a broker keeps somebody waiting, in what it computes meanwhile: what else the machine
+does counts for nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from oncelog_protocol.messages.api_versions import ApiVersionsRequest
+from tests.broker import Oncelog
+from tests.conformance.wire import Wire
+
+
+def cpu_ms(broker: Oncelog) -> float:
+    """Of the broker's own thread, since its start."""
+    return int(Path(f"/proc/{broker.pid}/schedstat").read_text().split()[0]) / 1e6
+
+
+def held_ms(broker: Oncelog, bystander: Wire) -> float:
+    """What the broker has computed until it answers somebody who asks for very little."""
+    before = cpu_ms(broker)
+    assert bystander.call(ApiVersionsRequest("bystander", "1"), 3).api_keys
+    return cpu_ms(broker) - before

@@ -1,0 +1,73 @@
+"""Groups and members by the hundred thousand (H61)."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.group.states import GroupState
+from tests.server.group.driver import GROUP, Driver
+from tests.server.resident import resident_growth
+
+MANY = 100_000
+MIB = 1 << 20
+
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+
+
+def many_groups() -> Driver:
+    """Each with a committed offset, and so one that is kept."""
+    driver = Driver()
+    for number in range(MANY):
+        assert driver.commit(("t", 0, 5), group=f"consumer-group-{number:08d}") == [0]
+        del driver.log[:]
+    assert len(driver.shard.table.groups) == MANY
+    return driver
+
+
+def many_members() -> tuple[Driver, list[object]]:
+    """As many as one group takes, and the answers they wait for; the rest is told to go away."""
+    driver = Driver()
+    parked: list[object] = []
+    refused = 0
+    for _ in range(MANY):
+        answer = driver.join(version=3)
+        if answer.done:
+            assert answer.value.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+            refused += 1
+        else:
+            parked.append(answer)
+        del driver.log[:]
+    members = driver.shard.table.groups[GROUP].members
+    assert len(members) == len(parked) == MANY - refused
+    assert 10_000 < len(members) < 20_000
+    return driver, parked
+
+
+@needs_proc
+def test_h61_a_hundred_thousand_groups_take_two_kibibytes_each() -> None:
+    assert resident_growth(many_groups) / MANY < 2_048
+
+
+@needs_proc
+def test_h61_of_a_hundred_thousand_members_a_group_takes_what_its_memory_allows() -> None:
+    """`group.max.size` is no limit by default, as in Kafka; 32 MiB for a group are."""
+    assert resident_growth(many_members) < 64 * MIB
+
+
+def test_h61_a_group_of_so_many_tells_the_next_one_and_those_in_it_go_on() -> None:
+    """Whoever was in time makes a generation; who came too late may come when there is room."""
+    driver, _ = many_members()
+    group = driver.shard.table.groups[GROUP]
+    driver.advance(driver.config.group_initial_rebalance_delay_ms)
+    while group.state is GroupState.PREPARING_REBALANCE:
+        driver.advance(driver.config.group_initial_rebalance_delay_ms)
+    assert group.generation_id == 1
+    member = next(iter(group.members))
+    assert driver.sync(member, 1, {member: b"all"}).value.error_code == ErrorCode.NONE
+    assert driver.heartbeat(member, 1) == ErrorCode.NONE
+    assert driver.join().value.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.leave(*list(group.members)[1:101]).value.error_code == ErrorCode.NONE
+    assert driver.join().value.error_code == ErrorCode.MEMBER_ID_REQUIRED

@@ -1,0 +1,31 @@
+"""What something takes of a machine's memory, measured in a process that has done nothing else."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+
+def resident_growth(make: Callable[[], object]) -> int:
+    """Bytes by which a new process grows when it has called `make` and holds what that returned.
+    `make` is a function of a module."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_grown, (make,))
+
+
+def _grown(make: Callable[[], object]) -> int:
+    gc.collect()
+    before = _resident()
+    held = make()
+    gc.collect()
+    grown = _resident() - before
+    del held
+    return grown
+
+
+def _resident() -> int:
+    fields = Path("/proc/self/statm").read_text().split()
+    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
