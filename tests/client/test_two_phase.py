@@ -160,6 +160,34 @@ async def test_w1_open_far_beyond_the_longest_time_out_and_over_three_crashes(
     assert await read_values(broker.address, "t", committed=True) == [b"held"]
 
 
+async def test_an_operator_is_warned_before_what_was_voted_for_is_aborted(broker: Oncelog) -> None:
+    """Others may have committed their parts: `blocking --abort` is safe, unless told not to be."""
+    async with Admin(broker.address) as admin:
+        await admin.create_topics([NewTopic("t", 2, 1)])
+    state = await prepared(broker, b"voted")
+    restart(broker)
+    tool = CommandLine(broker.address)
+    blocking = "transactions", "blocking", "t"
+    for named in ("p", str(state.producer_id)):
+        refused = await asyncio.to_thread(tool.refused, *blocking, "--abort", named)
+        assert "p takes part in a two-phase commit" in refused
+        assert "--even-two-phase" in refused
+    (row,) = await asyncio.to_thread(tool.json, *blocking)
+    assert (row["transactional_id"], row["state"]) == ("p", "Ongoing")
+    assert (row["two_phase"], row["time_left_ms"]) == (True, None)
+    assert (row["client_id"], row["client_address"]) == ("voter", "/127.0.0.1")
+    table = await asyncio.to_thread(tool.text, *blocking)
+    assert table.splitlines()[0].endswith("TWO-PHASE")
+    assert table.splitlines()[1].endswith("yes")
+    allowed = (*blocking, "--abort", "p", "--even-two-phase")
+    (done,) = await asyncio.to_thread(tool.json, *allowed)
+    assert done["how"] == "by its coordinator: p"
+    assert await read_values(broker.address, "t", committed=True) == []
+    assert await asyncio.to_thread(tool.json, *blocking) == []
+    alone = await asyncio.to_thread(tool.refused, *blocking, "--even-two-phase")
+    assert "--even-two-phase needs --abort" in alone
+
+
 async def test_w3_an_ordinary_start_aborts_what_was_prepared(broker: Oncelog) -> None:
     state = await prepared(broker, b"given up")
     async with participant(broker) as producer:

@@ -56,6 +56,7 @@ def test_l12_readers_are_told_who_hangs_and_a_marker_frees_them(
         (row,) = call.json("transactions", "blocking", name)
         assert (row["state"], row["transactional_id"], row["client_id"]) == ("Hanging", None, None)
         assert (row["producer_id"], row["held_records"]) == (who.producer_id, 1)
+        assert (row["client_address"], row["two_phase"]) == (None, None)
         assert row["age_ms"] < 60_000
         (done,) = call.json("transactions", "blocking", name, "--abort", str(who.producer_id))
         assert done["how"] == f"by a marker: {name}-0"
@@ -73,12 +74,18 @@ def test_readers_are_told_who_holds_them_back(
         assert produce(wire, topic, batch(who, 0), who=who, partition=2).error_code == 0
         assert produce(wire, topic, batch(new_identity(wire), 0)).error_code == ErrorCode.NONE
         rows = command_line.json("transactions", "blocking", topic)
+        (described,) = command_line.json("transactions", "describe", topic)
     assert [(row["partition"], row["start_offset"]) for row in rows] == [(0, 0), (2, 0)]
     first = rows[0]
     assert (first["transactional_id"], first["state"]) == (topic, "Ongoing")
     assert (first["producer_id"], first["producer_epoch"]) == (who.producer_id, 0)
     assert [row["held_records"] for row in rows] == [3, 1]
     assert 0 <= first["age_ms"] < 60_000
+    assert [row["two_phase"] for row in rows] == [False, False]
+    # Kafka does not say.
+    theirs = ("the-writer", "/127.0.0.1") if target.name == "oncelog" else (None, None)
+    for shown in (*rows, described):
+        assert (shown["client_id"], shown["client_address"]) == theirs
     if target.name == "oncelog":
         assert 0 < first["time_left_ms"] <= 50_000
         held = [batch(who, 0, count=2), batch(who, 0)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from oncelog_client.settings import INT32_MAX
 from oncelog_client.values import TopicPartition
 
 
@@ -67,6 +68,11 @@ class TransactionDescription:
     client_address: str | None = None
     time_left_ms: int | None = None
     fences: tuple[Fence, ...] = ()
+
+    @property
+    def is_two_phase(self) -> bool:
+        """Whether it takes part in a two-phase commit. No timeout is how KIP-939 records it."""
+        return self.transaction_timeout_ms == INT32_MAX
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,10 @@ from oncelog_protocol.messages.write_txn_markers import (
 
 # So many partitions are asked for in one request, as in Kafka's tool.
 BATCH_SIZE: Final = 500
-# Of the transactional id that is fenced, until its next producer says how long it wants.
-TIMEOUT_MS: Final = 60_000
+# Of the transactional id that is fenced, until its next producer says how long it wants. The second
+# one for a broker whose transaction.max.timeout.ms is below the first; Kafka's own append may take
+# no longer, either.
+TIMEOUTS_MS: Final = (60_000, 100)
 # KIP-994 and KIP-1152: before them a broker would pass over the filter and list everything.
 _WITH_DURATION = range(1, 1 << 15)
 _WITH_PATTERN = range(2, 1 << 15)
@@ -274,16 +276,18 @@ async def fence_producers(
     cluster: Cluster, transactional_ids: Iterable[str], timeout_ms: int
 ) -> Mapping[str, tuple[int, int]]:
     async def fence(transactional_id: str) -> tuple[int, int]:
-        request = InitProducerIdRequest(
-            transactional_id=transactional_id,
-            transaction_timeout_ms=TIMEOUT_MS,
-            by_operator=True,
-        )
-
         async def attempt() -> tuple[int, int]:
-            response = await cluster.call_coordinator(
-                CoordinatorType.TRANSACTION, transactional_id, request, InitProducerIdResponse
-            )
+            for timeout_ms in TIMEOUTS_MS:
+                request = InitProducerIdRequest(
+                    transactional_id=transactional_id,
+                    transaction_timeout_ms=timeout_ms,
+                    by_operator=True,
+                )
+                response = await cluster.call_coordinator(
+                    CoordinatorType.TRANSACTION, transactional_id, request, InitProducerIdResponse
+                )
+                if response.error_code != ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+                    break
             # CONCURRENT_TRANSACTIONS, which is tried again, until what is open has been aborted.
             check(response.error_code, transactional_id)
             return response.producer_id, response.producer_epoch

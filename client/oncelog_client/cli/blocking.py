@@ -19,7 +19,9 @@ HANGING: Final = "Hanging"
 COLUMNS: Final = (
     *("Partition", "Start offset", "Transactional id", "Producer id", "Producer epoch", "State"),
     *("Client id", "Client address", "Age ms", "Held records", "Held bytes", "Time left ms"),
+    "Two-phase",
 )
+OPEN: Final = "Ongoing"
 ABORT_COLUMNS: Final = ("Aborted", "How")
 
 
@@ -33,12 +35,22 @@ ABORT_COLUMNS: Final = ("Aborted", "How")
     help="Abort what this transactional id or producer id holds open: through the coordinator, "
     "everywhere, where that knows of it, else by a marker in this topic.",
 )
+@click.option(
+    "--even-two-phase",
+    is_flag=True,
+    help="With --abort: also one of a two-phase commit, which others may have committed already.",
+)
 @json_option
-def blocking(*, topic: str, aborted: str | None, as_json: bool, **_: object) -> None:
+def blocking(
+    *, topic: str, aborted: str | None, even_two_phase: bool, as_json: bool, **_: object
+) -> None:
     """Every transaction that is open in TOPIC: readers of committed records wait for the first of
-    each partition. `Hanging`: its coordinator does not know of it, and nobody will end it."""
+    each partition. `Hanging`: its coordinator does not know of it, and nobody will end it.
+    Two-phase: it is for somebody else to decide, however long that takes."""
+    if even_two_phase and aborted is None:
+        raise click.UsageError("--even-two-phase needs --abort")
     if aborted is not None:
-        how = ask(lambda admin: _abort(admin, topic, aborted))
+        how = ask(lambda admin: _abort(admin, topic, aborted, even_two_phase=even_two_phase))
         show(ABORT_COLUMNS, [(aborted, how)], as_json=as_json)
         return
     rows = ask(lambda admin: _rows(admin, topic))
@@ -66,12 +78,13 @@ def _row(one: OpenTransaction, high_watermark: int, now_ms: int) -> Sequence[Any
         *(producer.producer_id, producer.producer_epoch, known.state if known else HANGING),
         *(known and known.client_id, known and known.client_address, max(now_ms - began_ms, 0)),
         max(high_watermark - one.start_offset, 0) if held is None else held,
-        *(producer.held_bytes, known and known.time_left_ms),
+        *(producer.held_bytes, known and known.time_left_ms, known and known.is_two_phase),
     )
 
 
-async def _abort(admin: Admin, topic: str, name: str) -> str:
-    """Raises click.ClickException where there is nothing of that name to abort."""
+async def _abort(admin: Admin, topic: str, name: str, *, even_two_phase: bool) -> str:
+    """Raises click.ClickException where there is nothing of that name to abort, or it is not for
+    an operator to decide."""
     found = await open_transactions(admin, await partitions_of(admin, [topic]))
     chosen = [
         one
@@ -81,6 +94,14 @@ async def _abort(admin: Admin, topic: str, name: str) -> str:
     ]
     if not chosen:
         raise click.ClickException(f"{name} has no open transaction in {topic}")
+    waiting = [one.description for one in chosen if _waits_for_its_decision(one)]
+    if waiting and waiting[0] is not None and not even_two_phase:
+        raise click.ClickException(
+            f"{waiting[0].transactional_id} takes part in a two-phase commit: once its application"
+            " has decided to commit, an abort tears the whole. Ask there first (`oncelog"
+            " transactions prepared` has the state to look for); --even-two-phase aborts it all"
+            " the same"
+        )
     known = {one.description.transactional_id for one in chosen if one.description is not None}
     for transactional_id in sorted(known):
         await admin.force_terminate_transaction(transactional_id)
@@ -91,6 +112,11 @@ async def _abort(admin: Admin, topic: str, name: str) -> str:
         [f"by its coordinator: {one}" for one in sorted(known)]
         + [f"by a marker: {one.place}" for one in hanging]
     )
+
+
+def _waits_for_its_decision(one: OpenTransaction) -> bool:
+    known = one.description
+    return known is not None and known.is_two_phase and known.state == OPEN
 
 
 def _spec(one: OpenTransaction) -> AbortTransactionSpec:

@@ -13,7 +13,6 @@ from oncelog_client.cli.output import show
 from oncelog_client.cli.transaction_options import ask
 from oncelog_client.clock import wall_ms
 from oncelog_client.prepared import PreparedTxnState
-from oncelog_client.settings import INT32_MAX
 
 COLUMNS: Final = (
     *("Transactional id", "Prepared state", "Coordinator", "Age ms", "Topic partitions"),
@@ -34,8 +33,7 @@ def prepared(*, as_json: bool, **_: object) -> None:
 async def _rows(admin: Admin) -> list[Sequence[Any]]:
     ongoing = await admin.list_transactions(states=["Ongoing"])
     described = await admin.describe_transactions([one.transactional_id for one in ongoing])
-    # No timeout is how KIP-939 records it.
-    found = [one for one in described.values() if one.transaction_timeout_ms == INT32_MAX]
+    found = [one for one in described.values() if one.is_two_phase]
     now_ms = wall_ms()
     return [_row(one, now_ms) for one in sorted(found, key=lambda one: _began_ms(one, now_ms))]
 
