@@ -33,7 +33,6 @@ from oncelog_server.transaction.init_producer_id import (
 )
 from oncelog_server.transaction.metadata import NO_PRODUCER_ID
 from oncelog_server.transaction.results import (
-    FENCED,
     INVALID_STATE,
     SUCCESS,
     TransactionResult,
@@ -93,7 +92,7 @@ class GroupTransactions:
         if membership is None or starts_over:
             refused = refusal(shard, command)
         else:
-            refused = refusal_in_group(shard, command, membership)
+            refused = refusal_in_group(shard, command, membership, wall_ms=self._wall_ms())
         if refused is not None:
             return refused
         if membership is not None and starts_over:
@@ -105,13 +104,11 @@ class GroupTransactions:
                 shard, membership.group_id, command.caller, wall_ms=self._wall_ms()
             )
             return self._run(index, shard, decision, ids)
-        if (
-            command.producer_id != NO_PRODUCER_ID
-            and not _is_here(shard, command.transactional_id)
-            and any(self._elsewhere(command.transactional_id, index))
-        ):
-            # A producer of the time before the id moved away asks for its next epoch.
-            return FENCED
+        if command.producer_id != NO_PRODUCER_ID and not _is_here(shard, command.transactional_id):
+            for _, one in self._elsewhere(command.transactional_id, index):
+                # A producer of the time before the id moved away asks for its next epoch.
+                live = one.transactions[command.transactional_id]
+                return one.refuse(live, command.producer_id, command.producer_epoch)
         if command.keep_prepared and any(
             _is_open(one.get(command.transactional_id))
             for _, one in self._elsewhere(command.transactional_id, index)

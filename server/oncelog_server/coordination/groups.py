@@ -17,6 +17,7 @@ from oncelog_server.coordination.shard import Decision
 from oncelog_server.coordination.timers import Timer, Timers
 from oncelog_server.deferred import Deferred
 from oncelog_server.group.config import GroupConfig
+from oncelog_server.group.history import Dismissal
 from oncelog_server.group.shard import GroupShard
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
@@ -103,6 +104,14 @@ class GroupCoordinator:
         except Refused:
             return None
         return shard.live_generation(group_id)
+
+    def outdated(self, group_id: str, generation_id: int) -> Dismissal:
+        """Why that generation is refused. Raises Refused."""
+        count = self._partition_count()
+        if count == 0:
+            raise Refused(ErrorCode.NOT_COORDINATOR)
+        shard = self.runtime.shard(partition_for(group_id, count))
+        return shard.outdated(group_id, generation_id)
 
     def concurrent_producers(self, request: TxnOffsetCommitRequest) -> frozenset[int]:
         """Producers that are about to commit offsets of the same input partitions for the same

@@ -9,7 +9,6 @@ before EndTxn is answered; where one is not, the answer goes out after PREPARE.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -28,6 +27,7 @@ from oncelog_server.transaction.caller import Caller
 from oncelog_server.transaction.end_txn import EndTxn, decide_end_txn
 from oncelog_server.transaction.fences import FenceCause, Fences, Reason, fence_for
 from oncelog_server.transaction.fencing import abort_overdue
+from oncelog_server.transaction.group_refusals import refuse_in_group, refuse_outdated
 from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
 from oncelog_server.transaction.markers import MarkerOutcome, MarkerWork, marker_outcome
@@ -215,24 +215,20 @@ class TransactionCoordinator:
     def _outdated(self, shard: TransactionShard, command: AddPartitions | EndTxn) -> Answer:
         live = shard.get(command.transactional_id)
         if live is not None:
-            shard.refuse_outdated(
-                live,
-                command.producer_id,
-                command.producer_epoch,
-                self._wall_ms(),
-                for_good=True,
-            )
+            producer = command.producer_id, command.producer_epoch
+            return refuse_outdated(shard, live, producer, self._wall_ms())
         return ILLEGAL_GENERATION
 
     def refused_by_group(
-        self, transactional_id: str, producer_id: int, producer_epoch: int
+        self, transactional_id: str, producer: tuple[int, int], reason: Reason, caller: Caller
     ) -> None:
-        """Its group has gone on without it, and refused its offsets (KIP-447)."""
-        with suppress(Refused):
+        """Its group has gone on without it, and refused `caller`'s request (KIP-447)."""
+        try:
             shard, live = self._find(transactional_id)
-            shard.refuse_outdated(
-                live, producer_id, producer_epoch, self._wall_ms(), for_good=False
-            )
+        except Refused:
+            self.fences.refuse_unremembered(reason.cause)
+        else:
+            refuse_in_group(shard, live, producer, reason, self._wall_ms(), caller=caller)
 
     def ended_by_marker(self, producer_id: int, producer_epoch: int, caller: Caller) -> None:
         """Somebody has aborted a transaction in one partition, past the coordinator, which may not

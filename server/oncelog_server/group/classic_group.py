@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.join_group import JoinGroupResponse
 from oncelog_protocol.messages.sync_group import SyncGroupResponse
+from oncelog_server.group.history import History
 from oncelog_server.group.member import Member, Parked, Protocols
 from oncelog_server.group.states import GroupEvent, GroupState, next_state
 from oncelog_server.group.subscriptions import subscribed_topics
@@ -27,6 +28,7 @@ class ClassicGroup:
         "current_state_timestamp_ms",
         "generation_id",
         "group_id",
+        "history",
         "leader_id",
         "members",
         "new_member_added",
@@ -67,6 +69,7 @@ class ClassicGroup:
         self.subscribed_topics: frozenset[str] | None = None
         # The last generation whose assignment was appended, committed or not.
         self.writing_generation_id: int | None = None
+        self.history = History()
 
     # --- state
 
@@ -79,6 +82,7 @@ class ClassicGroup:
     def start_next_generation(self, wall_ms: int) -> None:
         """The join phase is over: a new generation, with the protocol most members like best."""
         self.generation_id += 1
+        self.history.generation_began(self.generation_id, wall_ms)
         self.protocol_name = self.select_protocol() if self.members else None
         self.subscribed_topics = self.compute_subscribed_topics()
         self.transition(GroupEvent.JOINED if self.members else GroupEvent.EMPTIED, wall_ms)
@@ -151,6 +155,7 @@ class ClassicGroup:
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
+        self.history.came_back(member.member_id)
         self._count_protocols(member, 1)
         self.pending_join_members.pop(member.member_id, None)
         if parked is not None:

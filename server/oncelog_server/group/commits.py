@@ -32,6 +32,7 @@ from oncelog_protocol.messages.txn_offset_commit import (
 )
 from oncelog_server.coordination.shard import CoordinatorRecord, Decision, TransactionOfRecords
 from oncelog_server.group.classic_group import ClassicGroup
+from oncelog_server.group.history import Dismissal, Why
 from oncelog_server.group.moment import Caller
 from oncelog_server.group.offsets import CommittedOffset
 from oncelog_server.group.rebalance import Rebalance
@@ -41,6 +42,14 @@ from oncelog_server.group.table import GroupTable
 from oncelog_server.refusal import Refused
 
 _GROUP_NOT_FOUND_SINCE: Final = 9
+# The group has gone on without who asks.
+GONE_ON: Final = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+    }
+)
 
 _Partition = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 
@@ -145,6 +154,21 @@ class Commits:
             )
         }
         return frozenset(found - {request.producer_id})
+
+    def dismissal(self, request: TxnOffsetCommitRequest) -> Dismissal | None:
+        """Why the group has gone on without who asks; None where it has not."""
+        try:
+            self._check_txn_commit(request)
+        except Refused as refused:
+            if refused.code not in GONE_ON:
+                return None
+            group = self._table.groups.get(request.group_id)
+            if group is None:
+                return Dismissal(Why.UNKNOWN)
+            return group.history.dismissal(
+                request.member_id, request.generation_id_or_member_epoch, refused.code
+            )
+        return None
 
     def _check_txn_commit(self, request: TxnOffsetCommitRequest) -> None:
         if not request.group_id or not fits_record(request.group_id):

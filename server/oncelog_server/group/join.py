@@ -15,6 +15,7 @@ from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupResp
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.deferred import Deferred
 from oncelog_server.group.classic_group import ClassicGroup, join_refusal
+from oncelog_server.group.history import Why, requester
 from oncelog_server.group.member import Member, Parked, Protocols
 from oncelog_server.group.moment import Caller
 from oncelog_server.group.rebalance import Rebalance, join_answer
@@ -98,6 +99,8 @@ class Join:
     def _turn_away(
         self, group: ClassicGroup, member_id: str, caller: Caller
     ) -> Decision[JoinGroupResponse]:
+        if member_id in group.members:
+            group.history.departed(member_id, Why.GROUP_FULL, caller.wall_ms)
         self._table.remove_member(group, member_id)
         records = self._rebalance.complete_if_all_joined(group, caller)
         response = join_refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, caller.api_version)
@@ -215,6 +218,7 @@ class Join:
         old = group.members[old_member_id]
         before = (old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
         member = group.replace_static_member(instance_id, member_id)
+        group.history.departed(old_member_id, Why.REPLACED, caller.wall_ms, requester(caller))
         self._update(request, group, member, caller)
         self._rebalance.restart_session(group, member, caller)
         answer: Deferred[JoinGroupResponse] = Deferred()
@@ -240,6 +244,7 @@ class Join:
                 group.take_join(member)  # Its answer is what this function returns.
                 group.update(member, *before)
                 again = group.replace_static_member(instance_id, old_member_id)
+                group.history.came_back(old_member_id)
                 self._rebalance.restart_session(group, again, self._table.latest)
             return join_refusal(append_error(code), caller.api_version)
 

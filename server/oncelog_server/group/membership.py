@@ -17,6 +17,7 @@ from oncelog_protocol.messages.leave_group import (
 )
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.group.classic_group import ClassicGroup
+from oncelog_server.group.history import Why, requester
 from oncelog_server.group.moment import Caller
 from oncelog_server.group.rebalance import Rebalance
 from oncelog_server.group.states import HEARTBEAT_CODES, GroupState, append_error
@@ -65,7 +66,7 @@ class Membership:
             MemberResponse(
                 member_id=member.member_id,
                 group_instance_id=member.group_instance_id,
-                error_code=self._leave(group, member),
+                error_code=self._leave(group, member, caller),
             )
             for member in members
         ]
@@ -83,7 +84,7 @@ class Membership:
             on_failure=lambda code: LeaveGroupResponse(error_code=append_error(code)),
         )
 
-    def _leave(self, group: ClassicGroup | None, member: MemberIdentity) -> int:
+    def _leave(self, group: ClassicGroup | None, member: MemberIdentity, caller: Caller) -> int:
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         member_id = member.member_id
@@ -97,6 +98,7 @@ class Membership:
                 group.check_member(member_id, member.group_instance_id)
             except Refused as refused:
                 return refused.code
+        group.history.departed(member_id, Why.LEFT, caller.wall_ms, requester(caller))
         self._table.remove_member(group, member_id)
         return ErrorCode.NONE
 

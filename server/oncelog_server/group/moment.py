@@ -11,6 +11,9 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     now_ms: int
     wall_ms: int
 
+    def without_caller(self) -> Moment:
+        return Moment(now_ms=self.now_ms, wall_ms=self.wall_ms)
+
 
 class Caller(Moment, frozen=True, kw_only=True):
     """Who asks, in which version of the API, and when."""

@@ -15,6 +15,7 @@ from oncelog_protocol.messages.join_group import JoinGroupResponse, JoinGroupRes
 from oncelog_protocol.messages.sync_group import SyncGroupResponse
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.group.classic_group import ClassicGroup
+from oncelog_server.group.history import Why, requester
 from oncelog_server.group.member import Member
 from oncelog_server.group.moment import Moment
 from oncelog_server.group.records import group_record
@@ -63,10 +64,12 @@ class Rebalance:
         if member is None:
             if member_id not in group.pending_join_members:
                 return None
+            group.history.departed(member_id, Why.SESSION_TIMED_OUT, at.wall_ms)
             group.remove(member_id)
             return _decision(self._complete_if_waiting_for_nobody(group, at))
         if member.is_alive_without_heartbeats:
             return None
+        group.history.departed(member_id, Why.SESSION_TIMED_OUT, at.wall_ms)
         group.remove(member_id)
         return _decision(self.after_removal(group, at))
 
@@ -100,12 +103,14 @@ class Rebalance:
         return self.complete_join(group, at)
 
     def prepare(self, group: ClassicGroup, at: Moment) -> Records:
-        """Everybody has to join again; who waits for an assignment is told so."""
+        """Everybody has to join again; who waits for an assignment is told so. `at`: the request
+        that is why, where one is."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             self.refuse_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, at)
         group.pending_sync_members.clear()
         self._table.timers.cancel(sync_key(group.group_id))
         is_initial = group.state is GroupState.EMPTY
+        group.history.rebalance_began(requester(at))
         group.transition(GroupEvent.REBALANCE, at.wall_ms)
         if is_initial:
             delay_ms = self._table.config.group_initial_rebalance_delay_ms
@@ -159,6 +164,7 @@ class Rebalance:
             if member.awaiting_join is None and not member.is_static
         ]
         for member_id in missing:
+            group.history.departed(member_id, Why.MISSED_REBALANCE, at.wall_ms)
             self._table.remove_member(group, member_id)
         if group.members and not group.elect_joined_leader():
             # Only static members are left, and none came back: wait until their sessions end.
@@ -203,6 +209,7 @@ class Rebalance:
         ):
             return None
         for member_id in list(group.pending_sync_members):
+            group.history.departed(member_id, Why.MISSED_REBALANCE, at.wall_ms)
             self._table.remove_member(group, member_id)
         return _decision(self.prepare(group, at))
 

@@ -116,6 +116,8 @@ def loaded_group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     for loaded in value.members:
         group.add(_loaded_member(loaded, value))
     group.generation_id = value.generation
+    if value.generation > 0 and value.current_state_timestamp >= 0:
+        group.history.generation_began(value.generation, value.current_state_timestamp)
     group.protocol_type = value.protocol_type or None
     group.protocol_name = value.protocol
     group.leader_id = value.leader

@@ -37,6 +37,7 @@ from oncelog_server.group.commits import Commits
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.expiry import Expiry
 from oncelog_server.group.fetches import fetch_group
+from oncelog_server.group.history import Dismissal, Why
 from oncelog_server.group.join import Join
 from oncelog_server.group.membership import Membership
 from oncelog_server.group.moment import Caller, Moment
@@ -106,6 +107,17 @@ class GroupShard:
     ) -> Decision[TxnOffsetCommitResponse]:
         """TxnOffsetCommit v0-6; the records belong to the request's transaction."""
         return self._commits.txn_offset_commit(request, self._seen(caller))
+
+    def dismissal(self, request: TxnOffsetCommitRequest) -> Dismissal | None:
+        """Why a TxnOffsetCommit is refused, if its group has gone on: see `Commits`."""
+        return self._commits.dismissal(request)
+
+    def outdated(self, group_id: str, generation_id: int) -> Dismissal:
+        """Why that generation of a group is refused."""
+        group = self.table.groups.get(group_id)
+        if group is None:
+            return Dismissal(Why.UNKNOWN)
+        return group.history.dismissal("", generation_id, ErrorCode.ILLEGAL_GENERATION)
 
     def live_generation(self, group_id: str) -> int | None:
         """The generation of a group that has members."""

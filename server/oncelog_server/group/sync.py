@@ -76,7 +76,9 @@ class Sync:
             error = append_error(code)
             if is_current():
                 self._rebalance.refuse_syncs(group, error, self._table.latest)
-                self._rebalance.prepare(group, self._table.latest)
+                latest = self._table.latest
+                # Nobody's request: the last that came was about something else.
+                self._rebalance.prepare(group, latest.without_caller())
             return SyncGroupResponse(error_code=error)
 
         return Decision(

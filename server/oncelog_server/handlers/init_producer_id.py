@@ -11,6 +11,7 @@ from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from oncelog_server.coordination.error_versions import code_for_version
+from oncelog_server.coordination.group_reasons import reason_of
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.handlers.group_access import require_group
 from oncelog_server.network.request_context import RequestContext
@@ -65,6 +66,12 @@ def _init(
         current = node.groups.live_generation(group_id)
         if current is not None and current != membership.generation_id:
             # The group's own coordinator knows best; there may be none (a sink's group).
+            node.transactions.refused_by_group(
+                request.transactional_id,
+                (request.producer_id, request.producer_epoch),
+                reason_of(node.groups.outdated(group_id, membership.generation_id)),
+                context,
+            )
             raise Refused(ErrorCode.ILLEGAL_GENERATION)
     command = InitProducerId(
         request.transactional_id,

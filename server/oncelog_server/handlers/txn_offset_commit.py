@@ -19,7 +19,10 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from oncelog_server.coordination.error_versions import code_for_version
+from oncelog_server.coordination.group_reasons import reason_of
+from oncelog_server.coordination.shard import Decision
 from oncelog_server.deferred import Deferred, then, then_ask
+from oncelog_server.group.shard import GroupShard
 from oncelog_server.handlers.committed_topics import (
     Codes,
     all_with,
@@ -34,6 +37,7 @@ from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 from oncelog_server.transaction.add_partitions import AddPartitions
+from oncelog_server.transaction.fences import FenceCause, Reason
 from oncelog_server.transaction.results import SUCCESS, TransactionResult
 
 API = ApiKey.TXN_OFFSET_COMMIT
@@ -41,14 +45,6 @@ VERSIONS = range(0, 7)
 
 ADDS_GROUP_SINCE: Final = 5
 TOPIC_IDS_SINCE: Final = 6
-# The group has gone on without this member.
-GENERATION_CODES: Final = frozenset(
-    {
-        ErrorCode.ILLEGAL_GENERATION,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.FENCED_INSTANCE_ID,
-    }
-)
 
 
 def handle(
@@ -207,27 +203,31 @@ class _Commit:
                 return self._stage()
             except Refused as refused:
                 code = refused.code
-        elif (
-            code is ErrorCode.CONCURRENT_PRODUCER_COMMIT and not self._request.transaction_group_id
-        ):
-            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        elif code is ErrorCode.CONCURRENT_PRODUCER_COMMIT:
+            self._tell(Reason(FenceCause.CONCURRENT_COMMIT))
+            if not self._request.transaction_group_id:
+                code = ErrorCode.INVALID_PRODUCER_EPOCH
         return all_with(self._request.topics, code)
 
     def _stage(self) -> Codes | Deferred[Codes]:
         """Raises Refused."""
         asking = caller(self._node, self._context)
-        answer = self._node.groups.run(
-            self._request.group_id,
-            lambda shard: shard.txn_offset_commit(self._request, asking),
-        )
-        return then(answer, self._answered)
 
-    def _answered(self, found: TxnOffsetCommitResponse) -> Codes:
-        # A group refuses all or nothing.
-        if found.topics and found.topics[0].partitions[0].error_code in GENERATION_CODES:
-            self._node.transactions.refused_by_group(
-                self._request.transactional_id,
-                self._request.producer_id,
-                self._request.producer_epoch,
-            )
-        return answered(found.topics)
+        def decide(shard: GroupShard) -> Decision[TxnOffsetCommitResponse]:
+            dismissal = shard.dismissal(self._request)
+            if dismissal is not None:
+                self._tell(reason_of(dismissal))
+            return shard.txn_offset_commit(self._request, asking)
+
+        answer = self._node.groups.run(self._request.group_id, decide)
+        return then(answer, lambda found: answered(found.topics))
+
+    def _tell(self, reason: Reason) -> None:
+        """Why it is refused, though its producer is not fenced for good."""
+        request = self._request
+        self._node.transactions.refused_by_group(
+            request.transactional_id,
+            (request.producer_id, request.producer_epoch),
+            reason,
+            self._context,
+        )

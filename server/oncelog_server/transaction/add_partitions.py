@@ -45,7 +45,7 @@ def decide_add_partitions(
         return Decision(INVALID_REQUEST)
     live = shard.get(command.transactional_id)
     if live is None:
-        return Decision(UNKNOWN_PRODUCER)
+        return Decision(shard.refuse_unknown())
     metadata = live.metadata
     # First of all (KAFKA-18660): while a change of producer id is pending, the producer may already
     # use the new one.
@@ -53,7 +53,9 @@ def decide_add_partitions(
         return Decision(BUSY)
     # By the owner too: without one that has kept the transaction, nobody's next id is -1.
     if command.producer_id not in (metadata.producer_id, metadata.owner[0]):
-        return Decision(UNKNOWN_PRODUCER)
+        return Decision(
+            shard.refuse(live, command.producer_id, command.producer_epoch, UNKNOWN_PRODUCER)
+        )
     if not metadata.is_held_by(command.producer_id, command.producer_epoch):
         return Decision(
             shard.refuse(

@@ -61,15 +61,16 @@ def decide_end_txn(
         return Decision(INVALID_REQUEST)
     live = shard.get(command.transactional_id)
     if live is None:
-        return Decision(UNKNOWN_PRODUCER)
+        return Decision(shard.refuse_unknown())
     verdict = verdict_on(live, command)
     if isinstance(verdict, TransactionResult):
-        if verdict is FENCED:
+        if verdict in (FENCED, UNKNOWN_PRODUCER):
             verdict = shard.refuse(
                 live,
                 command.producer_id,
                 command.producer_epoch,
-                in_group=command.group_id is not None,
+                verdict,
+                in_group=command.group_id is not None and verdict is FENCED,
             )
         return Decision(verdict)
     target = target_of(live.metadata, command, verdict, wall_ms, new_producer_id)

@@ -25,14 +25,21 @@ class FenceCause(Enum):
     NEWER_GENERATION = "newer generation"
     CONCURRENT_COMMIT = "concurrent producer commit"
     OPERATOR = "operator"
+    # Of who has been a member of the group whose offsets it commits.
+    LEFT_GROUP = "left the group"
+    SESSION_TIMED_OUT = "session timed out"
+    MISSED_REBALANCE = "missed the rebalance"
+    GROUP_FULL = "group is full"
+    UNKNOWN_TO_GROUP = "unknown to the group"
 
 
 class Reason(NamedTuple):
-    """Why somebody is cut off, and whose request did it: None where it is the coordinator's own
-    doing."""
+    """Why somebody is cut off, and whose request did it: None where it was nobody's, or that is not
+    known. `at_ms`: wall clock, where it was before this moment."""
 
     cause: FenceCause
     by: Caller | None = None
+    at_ms: int | None = None
 
 
 def taken_over_by(caller: Caller | None, *, by_operator: bool = False) -> Reason:
@@ -113,6 +120,10 @@ class Fences:
         self.aborted[fence.cause] += 1
         self._on_aborted(fence)
 
+    def refuse_unremembered(self, cause: FenceCause) -> None:
+        """Of an id that does not exist (any more), or is not here."""
+        self.refused[cause] += 1
+
     def refuse(self, known: tuple[Fence, ...], producer_id: int, producer_epoch: int) -> str:
         """Somebody who was cut off came back: why, for a person, or the empty string."""
         fence = fence_of(known, producer_id, producer_epoch)
@@ -135,7 +146,8 @@ def fence_of(known: tuple[Fence, ...], producer_id: int, producer_epoch: int) ->
         and fence.producer_id == producer_id
         and fence.producer_epoch >= producer_epoch
     ]
-    return next((fence for fence in reaching if fence.for_good), reaching[0] if reaching else None)
+    # Its group refuses it now for this, now for that: the last is the one that counts.
+    return next((fence for fence in reaching if fence.for_good), reaching[-1] if reaching else None)
 
 
 def _producer_of(fence: Fence) -> tuple[int, int]:
@@ -153,7 +165,8 @@ def fence_for(
 ) -> Fence:
     """`producer`: the id and epoch that are refused from now on."""
     by = None if reason.by is None else client_of(reason.by)
-    return Fence(transactional_id, *producer, reason.cause, wall_ms, owner, by, aborted)
+    at_ms = wall_ms if reason.at_ms is None else reason.at_ms
+    return Fence(transactional_id, *producer, reason.cause, at_ms, owner, by, aborted)
 
 
 def describe(fence: Fence) -> str:

@@ -15,11 +15,11 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.deferred import Deferred
 from oncelog_server.transaction.end_txn import EndTxn, target_of, verdict_on
+from oncelog_server.transaction.group_refusals import refuse_outdated
 from oncelog_server.transaction.metadata import Member
 from oncelog_server.transaction.results import (
     BUSY,
     FENCED,
-    ILLEGAL_GENERATION,
     INVALID_REQUEST,
     INVALID_STATE,
     UNKNOWN_PRODUCER,
@@ -49,19 +49,19 @@ def decide_group_commit(
     live = shard.get(command.transactional_id)
     membership = shard.groups.memberships.get(command.transactional_id)
     if live is None or membership is None or membership.group_id != command.group_id:
-        return Decision(UNKNOWN_PRODUCER)
+        return Decision(shard.refuse_unknown())
     named = {one.transactional_id for one in command.members}
     if len(named) < len(command.members) or command.transactional_id in named:
         return Decision(INVALID_REQUEST)
     verdict = verdict_on(live, command)
     if isinstance(verdict, TransactionResult):
-        if verdict is FENCED:
-            verdict = shard.refuse(live, command.producer_id, command.producer_epoch)
+        if verdict in (FENCED, UNKNOWN_PRODUCER):
+            verdict = shard.refuse(live, command.producer_id, command.producer_epoch, verdict)
         return Decision(verdict)
     if verdict is not Verdict.PREPARE:
         return Decision(INVALID_STATE)
     for member in command.members:
-        refusal = _refusal(shard, member, membership.group_id)
+        refusal = _refusal(shard, member, membership.group_id, wall_ms)
         if refusal is not None:
             return Decision(replace(refusal, refused_member=member.transactional_id))
     ends = [(live, command)]
@@ -86,18 +86,21 @@ def decide_group_commit(
     return together([*others, own], answer)
 
 
-def _refusal(shard: TransactionShard, member: Member, group_id: str) -> TransactionResult | None:
+def _refusal(
+    shard: TransactionShard, member: Member, group_id: str, wall_ms: int
+) -> TransactionResult | None:
     live = shard.get(member.transactional_id)
     membership = shard.groups.memberships.get(member.transactional_id)
     if live is None or membership is None or membership.group_id != group_id:
-        return UNKNOWN_PRODUCER
+        return shard.refuse_unknown()
+    producer = member.producer_id, member.producer_epoch
     if shard.groups.is_outdated(member.transactional_id):
-        return shard.refuse(live, member.producer_id, member.producer_epoch, ILLEGAL_GENERATION)
+        return refuse_outdated(shard, live, producer, wall_ms)
     metadata = live.metadata
     if metadata.owner[0] != member.producer_id:
-        return UNKNOWN_PRODUCER
+        return shard.refuse(live, *producer, UNKNOWN_PRODUCER)
     if not metadata.is_held_by(member.producer_id, member.producer_epoch):
-        return shard.refuse(live, member.producer_id, member.producer_epoch)
+        return shard.refuse(live, *producer)
     if live.is_busy:
         return BUSY
     return None if metadata.state is State.ONGOING else INVALID_STATE

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.shard import Decision
-from oncelog_server.transaction.caller import Caller
+from oncelog_server.transaction.caller import Caller, client_of
 from oncelog_server.transaction.fences import FenceCause, Reason, taken_over_by
 from oncelog_server.transaction.fencing import fence
+from oncelog_server.transaction.group_refusals import newest_generation, refuse_call
 from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.init_producer_id import (
     InitProducerId,
@@ -49,7 +50,7 @@ def decide_init_in_group(
     partitions: nobody can commit them any more, and readers would wait for their time-outs.
     """
     groups, own_id = shard.groups, command.transactional_id
-    refused = refusal_in_group(shard, command, membership)
+    refused = refusal_in_group(shard, command, membership, wall_ms=wall_ms)
     if refused is not None:
         return Decision(refused), []
     # Before anything is decided: it may be that there is no record of it.
@@ -86,7 +87,7 @@ def decide_init_in_group(
     decision = together([*fences, mine], response, also=registration)
     idle = _left_behind(shard, own_id, membership) if registration else []
     if registration:
-        decision = _expected(shard, decision, membership)
+        decision = _expected(shard, decision, membership, command.caller, wall_ms)
     if mine.records:
         # Only then: where its markers are being written already, nobody may begin once more.
         ids.append(own_id)
@@ -94,11 +95,13 @@ def decide_init_in_group(
 
 
 def refusal_in_group(
-    shard: TransactionShard, command: InitProducerId, membership: Membership
+    shard: TransactionShard, command: InitProducerId, membership: Membership, *, wall_ms: int
 ) -> TransactionResult | None:
     """Why the call will not be done, or not yet; None where it may be. To be asked before the id
     departs from where it was."""
     if membership.generation_id < shard.groups.newest_generation(membership.group_id):
+        reason = newest_generation(shard, membership.group_id)
+        refuse_call(shard, command, reason, wall_ms)
         return ILLEGAL_GENERATION
     if membership.generation_id < shard.groups.coming_generation(membership.group_id):
         # Let in now it would come after the newer one, and make the id an older member again.
@@ -124,13 +127,19 @@ def _left_behind(
 
 
 def _expected(
-    shard: TransactionShard, decision: Decision[TransactionResult], membership: Membership
+    shard: TransactionShard,
+    decision: Decision[TransactionResult],
+    membership: Membership,
+    caller: Caller | None,
+    wall_ms: int,
 ) -> Decision[TransactionResult]:
     """The decision, of whose generation the group knows until it has come, or will not."""
     settled = shard.groups.expect(membership)
+    client = None if caller is None else client_of(caller)
 
     def on_committed() -> None:
         settled()
+        shard.groups.note(membership, wall_ms, client)
         if decision.on_committed is not None:
             decision.on_committed()
 

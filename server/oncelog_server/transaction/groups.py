@@ -24,6 +24,7 @@ from oncelog_protocol.internal.transaction_group import (
 from oncelog_protocol.internal.versions import UnknownRecordVersion
 from oncelog_server.coordination.shard import CoordinatorRecord
 from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.caller import Client
 
 # Stands for the ids that have left a group, with the newest of their generations.
 LEFT: Final = ""
@@ -37,10 +38,18 @@ class Membership(NamedTuple):
     partitions: frozenset[TopicPartition]
 
 
+class Brought(NamedTuple):
+    """When the first of a generation came, by the wall clock, and which client that was."""
+
+    generation_id: int
+    at_ms: int
+    by: Client | None
+
+
 class TransactionGroups:
     """`ids` of all shards of a coordinator may be one set: the transactional ids in any group."""
 
-    __slots__ = ("_coming", "_ids", "_left", "_newest", "_of_group", "memberships")
+    __slots__ = ("_brought", "_coming", "_ids", "_left", "_newest", "_of_group", "memberships")
 
     def __init__(self, ids: set[str] | None = None) -> None:
         # By transactional id.
@@ -51,6 +60,8 @@ class TransactionGroups:
         self._left: dict[str, int] = {}
         # By group: generations whose records are appended, and not committed yet.
         self._coming: dict[str, list[int]] = {}
+        # By group, for people: in memory only.
+        self._brought: dict[str, Brought] = {}
         self._ids = set() if ids is None else ids
 
     # --- replay
@@ -102,6 +113,7 @@ class TransactionGroups:
         if not ids:
             del self._of_group[membership.group_id]
             del self._newest[membership.group_id]
+            self._brought.pop(membership.group_id, None)
 
     def on_unloaded(self) -> None:
         """Another broker has the shard now."""
@@ -119,6 +131,18 @@ class TransactionGroups:
     def coming_generation(self, group_id: str) -> int:
         """The newest that is on its way; -1 for none."""
         return max(self._coming.get(group_id, ()), default=-1)
+
+    def note(self, membership: Membership, at_ms: int, by: Client | None) -> None:
+        """Somebody has come, in that generation."""
+        known = self._brought.get(membership.group_id)
+        if known is None or known.generation_id < membership.generation_id:
+            self._brought[membership.group_id] = Brought(membership.generation_id, at_ms, by)
+
+    def brought(self, group_id: str) -> Brought | None:
+        """The newest generation; None where that is from before this coordinator."""
+        found = self._brought.get(group_id)
+        newest = self.newest_generation(group_id)
+        return found if found is not None and found.generation_id == newest else None
 
     def is_outdated(self, transactional_id: str) -> bool:
         """Whether the group has a newer generation than this id: then it may only be initialised.

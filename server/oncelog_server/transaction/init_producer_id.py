@@ -24,7 +24,6 @@ from oncelog_server.transaction.metadata import (
 )
 from oncelog_server.transaction.results import (
     BUSY,
-    FENCED,
     INVALID_REQUEST,
     INVALID_STATE,
     TransactionResult,
@@ -78,6 +77,13 @@ def decide_init_producer_id(
         return Decision(BUSY)
     asker = who_asks(metadata, command.producer_id, command.producer_epoch)
     verdict = INIT_PRODUCER_ID.get(metadata.state)
+    if (
+        verdict is Verdict.FENCE
+        and asker is Asker.LAST
+        and not (command.keep_prepared and metadata.is_kept)
+    ):
+        # A late call of its own past.
+        return Decision(shard.refuse(live, command.producer_id, command.producer_epoch))
     if verdict is Verdict.FENCE and command.keep_prepared:
         return keep(
             shard,
@@ -122,14 +128,11 @@ def _end_open(
     asker: Asker,
     wall_ms: int,
 ) -> Decision[TransactionResult]:
-    """Nobody but the current producer and a newer one may touch what is open: a call that comes
-    late from the producer's own past changes nothing.
+    """For the current producer and a newer one; nobody else may touch what is open.
 
     The caller comes back when the abort is done. A newer producer gets one more epoch then; the one
     that asked by its name gets this one.
     """
-    if asker is Asker.LAST:
-        return Decision(FENCED)
     by_its_own = asker is Asker.CURRENT
     return fence(
         shard,

@@ -18,7 +18,7 @@ from oncelog_server.transaction.metadata import (
     NO_TIMEOUT_MS,
     TransactionMetadata,
 )
-from oncelog_server.transaction.results import FENCED, TransactionResult
+from oncelog_server.transaction.results import TransactionResult
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
 
 
@@ -39,8 +39,8 @@ def keep(
     """
     metadata = live.metadata
     if asker is Asker.LAST:
-        # The answer was lost: it is given again. Anything else is a late call of its own past.
-        return Decision(_kept(metadata) if metadata.is_kept else FENCED)
+        # The answer was lost: it is given again.
+        return Decision(_kept(metadata))
     owner_id, owner_epoch = metadata.owner
     exhausted = owner_epoch >= LAST_PRODUCER_EPOCH
     timeout_ms = NO_TIMEOUT_MS if metadata.is_two_phase else timeout_ms

@@ -43,7 +43,12 @@ from oncelog_server.transaction.metadata import (
     from_value,
     to_record,
 )
-from oncelog_server.transaction.results import CONCURRENT_COMMIT, FENCED, TransactionResult
+from oncelog_server.transaction.results import (
+    CONCURRENT_COMMIT,
+    FENCED,
+    UNKNOWN_PRODUCER,
+    TransactionResult,
+)
 from oncelog_server.transaction.states import COMPLETED
 
 R = TypeVar("R")
@@ -176,29 +181,10 @@ class TransactionShard:
                 result = CONCURRENT_COMMIT
         return replace(result, message=message)
 
-    def refuse_outdated(
-        self,
-        live: LiveTransaction,
-        producer_id: int,
-        producer_epoch: int,
-        wall_ms: int,
-        *,
-        for_good: bool,
-    ) -> None:
-        """A producer of an older generation of its group. Who has the newer one is not known where
-        the group's coordinator is the one that refuses (KIP-447)."""
-        if fence_of(live.fences, producer_id, producer_epoch) is None:
-            fence = fence_for(
-                live.metadata.transactional_id,
-                (producer_id, producer_epoch),
-                live.client,
-                Reason(FenceCause.NEWER_GENERATION),
-                aborted=False,
-                wall_ms=wall_ms,
-            )
-            fence.for_good = for_good
-            live.fences = self.fences.remember(live.fences, fence)
-        self.fences.refuse(live.fences, producer_id, producer_epoch)
+    def refuse_unknown(self) -> TransactionResult:
+        """The answer to a producer of an id that is not here, or not in its group."""
+        self.fences.refused_unknown += 1
+        return UNKNOWN_PRODUCER
 
     def _forget_if_new(self, live: LiveTransaction) -> None:
         """An id whose very first record was not written never existed."""

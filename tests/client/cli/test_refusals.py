@@ -12,6 +12,10 @@ from typing import Any
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.describe_groups import DescribeGroupsRequest
+from oncelog_protocol.messages.heartbeat import HeartbeatRequest
+from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from oncelog_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tests.broker import Oncelog
 from tests.client.cli.conftest import CommandLine
 from tests.conformance.hanging import VERIFICATION, hanging
@@ -30,6 +34,7 @@ from tests.conformance.writing import (
 QUICK = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
     "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1",
 }
 
 
@@ -158,20 +163,129 @@ def test_an_operator_past_the_coordinator_is_remembered_and_refuses_nobody(
     assert (row["client_id"], row["client_address"]) == ("the-old-one", "/127.0.0.1")
 
 
-def test_a_newer_generation(broker: Broker, wire: Wire, topic: str) -> None:
-    """KIP-447: the group has gone on without the member whose offsets these are."""
-    find_coordinator(wire, topic, key_type=0)
+def joining(group: str, member_id: str = "", **changed: Any) -> JoinGroupRequest:
+    fields: dict[str, Any] = {"session_timeout_ms": 60_000, "rebalance_timeout_ms": 60_000}
+    return JoinGroupRequest(
+        group_id=group,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol("range", b"")],
+        **fields | changed,
+    )
+
+
+def join(wire: Wire, group: str, version: int = 3, **changed: Any) -> dict[str, Any]:
+    """A member of a generation, as TxnOffsetCommit names it."""
+    find_coordinator(wire, group, key_type=0)
+    joined = wire.call(joining(group, **changed), version)
+    assert joined.error_code == ErrorCode.NONE, ErrorCode(joined.error_code)
+    return {
+        "member_id": joined.member_id,
+        "generation_id_or_member_epoch": joined.generation_id,
+        "group_instance_id": changed.get("group_instance_id"),
+    }
+
+
+def is_refused_by_its_group(
+    broker: Broker, wire: Wire, topic: str, member: dict[str, Any], code: ErrorCode
+) -> dict[str, Any]:
+    """Twice, of which one is an event; what is told of it. It is not fenced: it may abort, join
+    again and go on."""
     who = new_identity(wire, topic)
     assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
-    member: dict[str, Any] = {"generation_id_or_member_epoch": 3, "member_id": "gone"}
     for _ in range(2):
-        code = commit_offset(wire, who, topic, 1, **member)
-        assert ErrorCode(code).name == "ILLEGAL_GENERATION"
+        assert ErrorCode(commit_offset(wire, who, topic, 1, **member)) is code
     (fence,) = broker.refused(topic)
-    assert (fence["cause"], fence["refusals"]) == ("newer generation", 2)
-    assert [one["event"] for one in broker.events(topic)] == ["producer refused"]
-    # It is not fenced: it may abort, join again and go on.
+    (event,) = broker.events(topic)
+    assert (fence["refusals"], event["event"]) == (2, "producer refused")
+    assert (fence["cause"], fence["since_ms"]) == (event["cause"], event["fenced_at_ms"])
+    assert fence["by_client_id"] == event.get("by_client_id")
+    assert (event["client_id"], event["client_address"]) == ("the-old-one", "/127.0.0.1")
+    text = broker.call.text("transactions", "describe", topic)
+    assert fence["cause"] in text
     assert end_transaction(wire, who, commit=False).error_code == ErrorCode.NONE
+    return fence
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def test_a_newer_generation(broker: Broker, wire: Wire, topic: str) -> None:
+    """KIP-447: another member came, all joined again, and a process goes on as if none had."""
+    member = join(wire, topic)
+    heartbeat = HeartbeatRequest(topic, member["generation_id_or_member_epoch"])
+    heartbeat.member_id = member["member_id"]
+    before_ms = now_ms()
+    with Wire(broker.process.address, "the-new-one") as newer:
+        newer.send(joining(topic), 3)
+        wait_until(
+            lambda: wire.call(heartbeat).error_code == ErrorCode.REBALANCE_IN_PROGRESS,
+            "the rebalance",
+        )
+        again = wire.call(joining(topic, member["member_id"]), 3)
+        assert newer.answer().generation_id == again.generation_id
+        after_ms = now_ms()
+        code = ErrorCode.ILLEGAL_GENERATION
+        fence = is_refused_by_its_group(broker, wire, topic, member, code)
+    assert fence["cause"] == "newer generation"
+    assert (fence["by_client_id"], fence["by_client_address"]) == ("the-new-one", "/127.0.0.1")
+    assert before_ms <= fence["since_ms"] <= after_ms, "when it began, not when it was refused"
+
+
+def test_a_newer_instance_of_a_group_member(broker: Broker, wire: Wire, topic: str) -> None:
+    """KIP-345: the instance id is another process's now."""
+    member = join(wire, topic, 5, group_instance_id="i")
+    before_ms = now_ms()
+    with Wire(broker.process.address, "the-new-one") as newer:
+        newer.send(joining(topic, group_instance_id="i"), 5)
+        wait_until(lambda: members_of(wire, topic) != [member["member_id"]], "the newer instance")
+        after_ms = now_ms()
+        code = ErrorCode.FENCED_INSTANCE_ID
+        fence = is_refused_by_its_group(broker, wire, topic, member, code)
+    assert fence["cause"] == "newer instance"
+    assert (fence["by_client_id"], fence["by_client_address"]) == ("the-new-one", "/127.0.0.1")
+    assert before_ms <= fence["since_ms"] <= after_ms
+
+
+def test_a_member_that_an_administrator_removed(broker: Broker, wire: Wire, topic: str) -> None:
+    member = join(wire, topic)
+    before_ms = now_ms()
+    with Wire(broker.process.address, "the-admin") as admin:
+        leave = LeaveGroupRequest(topic, members=[MemberIdentity(member["member_id"])])
+        assert admin.call(leave).error_code == ErrorCode.NONE
+    after_ms = now_ms()
+    code = ErrorCode.UNKNOWN_MEMBER_ID
+    fence = is_refused_by_its_group(broker, wire, topic, member, code)
+    assert fence["cause"] == "left the group"
+    assert (fence["by_client_id"], fence["by_client_address"]) == ("the-admin", "/127.0.0.1")
+    assert before_ms <= fence["since_ms"] <= after_ms
+
+
+def test_a_member_whose_session_timed_out(broker: Broker, wire: Wire, topic: str) -> None:
+    before_ms = now_ms()
+    member = join(wire, topic, session_timeout_ms=200)
+    wait_until(lambda: members_of(wire, topic) == [], "the end of the session")
+    after_ms = now_ms()
+    code = ErrorCode.UNKNOWN_MEMBER_ID
+    fence = is_refused_by_its_group(broker, wire, topic, member, code)
+    assert fence["cause"] == "session timed out"
+    assert fence["by_client_id"] is None
+    assert before_ms <= fence["since_ms"] <= after_ms
+
+
+def test_a_group_that_knows_nothing_of_it_says_so(broker: Broker, wire: Wire, topic: str) -> None:
+    """There is no such group (any more): no newer generation, and nobody to blame."""
+    find_coordinator(wire, topic, key_type=0)
+    member: dict[str, Any] = {"generation_id_or_member_epoch": 3, "member_id": "gone"}
+    code = ErrorCode.ILLEGAL_GENERATION
+    fence = is_refused_by_its_group(broker, wire, topic, member, code)
+    assert (fence["cause"], fence["by_client_id"]) == ("unknown to the group", None)
+
+
+def members_of(wire: Wire, group: str) -> list[str]:
+    (described,) = wire.call(DescribeGroupsRequest([group]), 5).groups
+    return [one.member_id for one in described.members]
 
 
 def test_l12_an_abort_past_the_coordinator_is_an_event(

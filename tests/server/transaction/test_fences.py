@@ -6,8 +6,9 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.transaction.caller import Client
-from oncelog_server.transaction.fences import REMEMBERED, Fence, FenceCause, Fences
+from oncelog_server.transaction.fences import REMEMBERED, Fence, FenceCause, Fences, Reason
 from oncelog_server.transaction.group_init import decide_departure
+from oncelog_server.transaction.group_refusals import refuse_in_group, refuse_outdated
 from oncelog_server.transaction.listing import describe_transaction
 from tests.server.transaction.driver import ID, P0, P1, Driver
 from tests.server.transaction.group_driver import IN0, IN1, GroupDriver
@@ -203,7 +204,7 @@ def test_its_group_refuses_a_producer_until_it_has_joined_again() -> None:
     heard = Heard()
     producer = heard.begin()
     for _ in range(2):
-        heard.driver.shard.refuse_outdated(heard.driver.live, *producer, 5, for_good=False)
+        refuse_in_group(heard.driver.shard, heard.driver.live, producer, Reason(GENERATION), 5)
     assert heard.told() == [(GENERATION, None, False)]
     assert [one.cause for one in heard.refused] == [GENERATION]
     heard.driver.now_ms += 60_000
@@ -225,7 +226,9 @@ def test_a_newer_generation_cuts_off_the_older_ones_busy_or_idle() -> None:
         assert [(one.cause, one.by, one.aborted) for one in live.fences] == [
             (GENERATION, NEW, aborted)
         ]
-        driver.shard.refuse_outdated(live, *member[1:], 5, for_good=True)
+        producer = member.producer_id, member.producer_epoch
+        refused = refuse_outdated(driver.shard, live, producer, 5)
+        assert "new at /10.0.0.2: newer generation" in refused.message
     assert driver.shard.fences.refused[GENERATION] == 2
 
 

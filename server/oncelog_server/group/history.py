@@ -1,0 +1,107 @@
+"""What a group remembers of how it came to be as it is: why it refuses somebody, since when, and
+whose request did it. For people; in memory only, and only the last of each."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.group.moment import Caller, Moment
+
+# So many are remembered of one group.
+GENERATIONS: Final = 4
+DEPARTURES: Final = 32
+# Nobody fills our memory with a name: of a longer one the beginning, and no member of a longer id.
+KEPT_NAME: Final = 256
+
+
+class Why(Enum):
+    """Why a group goes on without somebody."""
+
+    NEWER_GENERATION = "it has not joined the generation after its own"
+    LEFT = "it left, or an administrator removed it"
+    SESSION_TIMED_OUT = "it was not heard of for its session timeout"
+    MISSED_REBALANCE = "it did not join, or not sync, while the others waited for it"
+    GROUP_FULL = "group.max.size"
+    REPLACED = "another member came with its group instance id"
+    UNKNOWN = "the group knows nothing of it, or does not any more"
+
+
+class Requester(NamedTuple):
+    """The client whose request it was."""
+
+    client_id: str
+    client_address: str
+
+
+class Dismissal(NamedTuple):
+    """`at_ms`: wall clock, None where that is not known. `by`: None where nobody's request did it,
+    or that is not known."""
+
+    why: Why
+    at_ms: int | None = None
+    by: Requester | None = None
+
+
+class Generation(NamedTuple):
+    """`by` began the rebalance it came of."""
+
+    generation_id: int
+    at_ms: int
+    by: Requester | None
+
+
+# What a refusal says where the group remembers no more.
+_BY_CODE: Final = {ErrorCode.FENCED_INSTANCE_ID: Why.REPLACED}
+
+
+def requester(at: Moment) -> Requester | None:
+    """None where no request has come at that moment, but time has passed."""
+    if not isinstance(at, Caller):
+        return None
+    return Requester(at.client_id[:KEPT_NAME], at.client_host)
+
+
+class History:
+    """Of one group."""
+
+    __slots__ = ("_departures", "_generations", "_rebalance_by")
+
+    def __init__(self) -> None:
+        self._generations: tuple[Generation, ...] = ()
+        # By member id, the oldest first.
+        self._departures: dict[str, Dismissal] = {}
+        self._rebalance_by: Requester | None = None
+
+    def rebalance_began(self, by: Requester | None) -> None:
+        self._rebalance_by = by
+
+    def generation_began(self, generation_id: int, at_ms: int) -> None:
+        began = Generation(generation_id, at_ms, self._rebalance_by)
+        self._generations = (*self._generations, began)[-GENERATIONS:]
+        self._rebalance_by = None
+
+    def departed(self, member_id: str, why: Why, at_ms: int, by: Requester | None = None) -> None:
+        if len(member_id) > KEPT_NAME:
+            return
+        self._departures.pop(member_id, None)
+        self._departures[member_id] = Dismissal(why, at_ms, by)
+        if len(self._departures) > DEPARTURES:
+            del self._departures[next(iter(self._departures))]
+
+    def came_back(self, member_id: str) -> None:
+        self._departures.pop(member_id, None)
+
+    def dismissal(self, member_id: str, generation_id: int, code: ErrorCode) -> Dismissal:
+        """Why that member was refused with that code in that generation."""
+        departure = self._departures.get(member_id)
+        if departure is not None:
+            return departure
+        if code in _BY_CODE:
+            return Dismissal(_BY_CODE[code])
+        # The first of those that it is not in, where that is remembered.
+        for one in self._generations:
+            if 0 <= generation_id < one.generation_id:
+                return Dismissal(Why.NEWER_GENERATION, one.at_ms, one.by)
+        return Dismissal(Why.UNKNOWN)
