@@ -34,6 +34,9 @@ from tests.proxy import Delay, Direction, Duplicate, Fate, Frame, Proxy
 
 PARTITIONS = range(3)
 TRANSACTIONS = 60
+# Of each of so many writers, where every other request or answer takes its time.
+LATE_TRANSACTIONS, LATE_WRITERS = 9, 6
+LATEST_S = 2.0
 SEED = 7
 # Asked over many connections at once, these find their way back to no one.
 LEFT_ALONE = {ApiKey.API_VERSIONS, ApiKey.METADATA}
@@ -58,19 +61,20 @@ class Writer:
     """Transactions of one record in each partition, every third aborted. What is in `committed` is
     certain, what is in `unknown` may be there."""
 
-    def __init__(self, address: str, name: str) -> None:
+    def __init__(self, address: str, name: str, transactions: int) -> None:
         self._address = address
         self._name = name
+        self._transactions = transactions
         self.committed: list[bytes] = []
         self.unknown: list[bytes] = []
 
     async def run(self) -> None:
         number = 0
-        while number < TRANSACTIONS:
+        while number < self._transactions:
             try:
                 async with Producer(self._address, transactional_id=self._name) as producer:
                     await producer.init_transactions()
-                    while number < TRANSACTIONS:
+                    while number < self._transactions:
                         number += 1
                         await self._write(producer, number)
             except KafkaError:
@@ -90,11 +94,13 @@ class Writer:
         self.committed.append(value)
 
 
-async def write_all(address: str) -> list[Writer]:
-    """Three writers at once."""
-    writers = [Writer(address, f"writer-{number}") for number in range(3)]
-    await asyncio.gather(*(one.run() for one in writers))
-    return writers
+async def write_all(
+    address: str, *, writers: int = 3, transactions: int = TRANSACTIONS
+) -> list[Writer]:
+    """So many writers at once."""
+    writers_ = [Writer(address, f"writer-{number}", transactions) for number in range(writers)]
+    await asyncio.gather(*(one.run() for one in writers_))
+    return writers_
 
 
 def check(broker: Oncelog, writers: list[Writer]) -> None:
@@ -144,20 +150,35 @@ def test_n7_requests_that_come_twice_on_other_connections(broker: Oncelog, proxy
 
 
 def test_n8_requests_in_another_order_across_connections(broker: Oncelog, proxy: Proxy) -> None:
-    """One in ten comes up to 0.3 s late; answers as well."""
+    """One in ten comes up to two seconds late; answers as well. Others that were sent after it are
+    there before it."""
     chance = random.Random(SEED)
+    late: list[tuple[Frame, float]] = []
 
     def decide(frame: Frame) -> Fate | None:
         if frame.api in LEFT_ALONE or chance.random() >= 0.1:
             return None
-        return Delay(chance.uniform(0, 0.3))
+        late.append((frame, chance.uniform(0, LATEST_S)))
+        return Delay(late[-1][1])
 
     with Wire(broker.address) as wire:
         create(wire, "t", partitions=len(PARTITIONS))
     proxy.always(decide)
-    writers = asyncio.run(write_all(proxy.address))
+    writers = asyncio.run(
+        write_all(proxy.address, writers=LATE_WRITERS, transactions=LATE_TRANSACTIONS)
+    )
     check(broker, writers)
-    assert all(len(one.committed) == TRANSACTIONS * 2 // 3 for one in writers)
+    assert all(len(one.committed) == LATE_TRANSACTIONS * 2 // 3 for one in writers)
+    assert {frame.direction for frame, _ in late} == {Direction.REQUEST, Direction.ANSWER}
+    assert {frame.api for frame, _ in late} >= {ApiKey.PRODUCE, ApiKey.END_TXN}
+    assert max(seconds for _, seconds in late) > LATEST_S * 0.9
+    assert any(overtaken(proxy, frame) for frame, seconds in late if seconds > LATEST_S / 2)
+
+
+def overtaken(proxy: Proxy, late: Frame) -> bool:
+    """Whether others have sent something while this one was held."""
+    following = proxy.frames[proxy.frames.index(late) + 1 :][:10]
+    return any(one.connection != late.connection for one in following)
 
 
 def test_r7v1_who_has_hung_up_is_not_heard(broker: Oncelog) -> None:

@@ -16,9 +16,9 @@ from oncelog_protocol.errors import ProtocolError
 
 _LENGTH: Final = struct.Struct(">i")
 SHARED_BYTES: Final = 256 << 10
-# Up to here a frame gets its whole buffer at once; above it the buffer is at most this many times
-# what has arrived (H3).
-EXACT_BYTES: Final = 128 << 10
+# The buffer of a frame is this large, or so many times what has arrived, and never larger than the
+# frame (H3): 10,000 clients may send a length and nothing else.
+FIRST_BYTES: Final = 4 << 10
 _GROWTH: Final = 4
 
 
@@ -122,7 +122,7 @@ class FrameReader:
 
     def _keep(self, part: memoryview, size: int) -> None:
         """The beginning of a frame that is not complete."""
-        frame = bytearray(min(size, max(EXACT_BYTES, _GROWTH * len(part))))
+        frame = bytearray(min(size, max(FIRST_BYTES, _GROWTH * len(part))))
         frame[: len(part)] = part
         self._frame = frame
         self._frame_size = size
