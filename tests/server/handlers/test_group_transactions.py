@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,14 +11,30 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.end_txn import EndTxnMember, EndTxnRequest
 from oncelog_protocol.messages.find_coordinator import FindCoordinatorRequest
 from oncelog_protocol.messages.init_producer_id import AssignedTopic, InitProducerIdRequest
+from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.coordination.routing import partition_for
+from oncelog_server.group.moment import Caller
 from oncelog_server.handlers import end_txn, find_coordinator, init_producer_id
 from oncelog_server.security.authorizer import Operation
 from oncelog_server.settings.model import Settings
+from oncelog_server.transaction.caller import Client
+from oncelog_server.transaction.fences import FenceCause
+from tests.server.coordination.world import WALL_MS, World, value_of
 from tests.server.handlers.nodes import Denying, ask, broker
 from tests.server.handlers.test_no_coordinator import without_internal_topics
+from tests.server.handlers.test_offsets import Clock
 
+CALLER = Caller(
+    now_ms=1_000, wall_ms=WALL_MS, api_version=3, client_id="member", client_host="/10.0.0.2"
+)
+JOIN = JoinGroupRequest(
+    group_id="g",
+    session_timeout_ms=60_000,
+    rebalance_timeout_ms=60_000,
+    protocol_type="consumer",
+    protocols=[JoinGroupRequestProtocol("range", b"")],
+)
 ASSIGNED = [AssignedTopic("in", [0])]
 WHOLE: dict[str, Any] = {
     "transactional_id": "t",
@@ -106,3 +123,31 @@ async def test_a_client_decides_no_transaction_that_it_may_not_write() -> None:
         answer = await ask(end_txn, without_internal_topics(node), ending("g"))
         assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         assert answer.refused_member == "member"
+
+
+async def test_who_comes_with_an_older_generation_of_a_live_group_is_told_of() -> None:
+    """By the group's own coordinator: it names no producer, and perhaps no id that exists."""
+    world = World()
+    decided = world.groups.run("g", lambda shard: shard.join_group(JOIN, CALLER))
+    world.settle(3_000)
+    assert value_of(decided).generation_id == 1
+    async with broker() as bare:
+        clock: Any = Clock(world)
+        node = replace(bare, groups=world.groups, transactions=world.transactions, clock=clock)
+        known, unknown = "known", "unknown"
+        world.producer(known)
+        for name in (known, unknown):
+            request = InitProducerIdRequest(
+                name,
+                60_000,
+                consumer_group_id="g",
+                consumer_group_generation=0,
+                assigned_partitions=ASSIGNED,
+            )
+            answer = await ask(init_producer_id, node, request)
+            assert answer.error_code == ErrorCode.ILLEGAL_GENERATION
+        assert world.transactions.fences.refused[FenceCause.NEWER_GENERATION] == 2
+        (fence,) = world.transactions.find(known).fences
+        assert (fence.producer_id, fence.owner) == (-1, Client("test", "/127.0.0.1"))
+        assert fence.by == Client("member", "/10.0.0.2")
+        assert fence.at_ms == CALLER.wall_ms + 3_000

@@ -20,6 +20,7 @@ from oncelog_server.coordination.routing import partition_for
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers import txn_offset_commit
 from oncelog_server.node import Node
+from oncelog_server.transaction.fences import FenceCause
 from tests.server.coordination.world import GROUP, OFFSETS, World, value_of
 from tests.server.handlers.nodes import broker, context
 from tests.server.handlers.test_offsets import Clock
@@ -145,3 +146,21 @@ async def test_without_an_end_they_are_staged_once_the_older_ones_are_aborted() 
         assert not is_open(world)
         assert len(world.partitions[OFFSETS].guards) == 0
         assert world.offset(require_stable=True) == (ErrorCode.NONE, 7)
+
+
+async def test_who_gives_way_to_an_older_commit_is_told_why() -> None:
+    """The older transaction is decided already, and its marker cannot be written yet."""
+    async with flushing() as (world, node):
+        older, newer = begun(world, OLDER), begun(world, NEWER)
+        answer = commit(node, OLDER, older, 5, 4)
+        world.settle()
+        assert code_of(answer) is ErrorCode.NONE
+        world.scene.leaderless.add(OFFSETS)
+        world.end(older, True, transactional_id=OLDER, bumps_epoch=False)
+        world.settle()
+        for _ in range(2):
+            refused = commit(node, NEWER, newer, 7, 4)
+            assert code_of(refused) is ErrorCode.INVALID_PRODUCER_EPOCH
+        (fence,) = world.transactions.find(NEWER).fences
+        assert (fence.cause, fence.refusals) == (FenceCause.CONCURRENT_COMMIT, 2)
+        assert not fence.for_good

@@ -1,0 +1,201 @@
+"""What a group tells of why it refuses somebody: why, since when, and whose request did it."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from oncelog_server.group.config import GroupConfig
+from oncelog_server.group.history import (
+    DEPARTURES,
+    GENERATIONS,
+    KEPT_NAME,
+    Dismissal,
+    History,
+    Requester,
+    Why,
+)
+from tests.server.group.driver import GROUP, Driver
+from tests.server.group.entries import subscription
+
+HOST = "/127.0.0.1"
+UNKNOWN_MEMBER, OLDER = ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION
+
+
+def told(
+    driver: Driver, member_id: str, generation_id: int, instance: str | None = None
+) -> Dismissal | None:
+    """Why a TxnOffsetCommit is refused."""
+    return driver.shard.dismissal(
+        TxnOffsetCommitRequest(
+            transactional_id="t",
+            group_id=GROUP,
+            generation_id_or_member_epoch=generation_id,
+            member_id=member_id,
+            group_instance_id=instance,
+        )
+    )
+
+
+def alone(driver: Driver, client_id: str = "client", **options: object) -> tuple[str, int]:
+    """The only member of a group, and its generation, after the initial delay."""
+    answer = driver.join(version=3, client_id=client_id, **options)  # type: ignore[arg-type]
+    driver.advance(driver.config.group_initial_rebalance_delay_ms)
+    joined = answer.value
+    driver.sync(joined.member_id, joined.generation_id, {joined.member_id: b"a"})
+    return joined.member_id, joined.generation_id
+
+
+def test_who_is_in_the_group_is_not_dismissed() -> None:
+    driver = Driver()
+    assert told(driver, *alone(driver)) is None
+    assert told(driver, "", -1) is None, "nor who names no member, in a transaction"
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_newer_generation_began_by_the_request_of_whoever_came(crashes: bool) -> None:
+    """After a restart its time is still known, by the record; who came is not."""
+    driver = Driver()
+    member, generation = alone(driver, "first")
+    driver.advance(500)
+    driver.join(version=3, client_id="second")
+    driver.advance(100)
+    again = driver.join(member, version=3, client_id="first").value
+    began_ms = driver.wall_ms
+    assert again.generation_id == generation + 1
+    driver.sync(again.leader, again.generation_id, {member: b"a"})
+    driver.advance(700)
+    if crashes:
+        driver.crash()
+    by = None if crashes else Requester("second", HOST)
+    assert told(driver, member, generation) == Dismissal(Why.NEWER_GENERATION, began_ms, by)
+
+
+def test_a_later_generation_is_not_blamed_for_what_the_first_newer_one_did() -> None:
+    driver = Driver()
+    member, generation = alone(driver, "first")
+    answers = []
+    for name in ("second", "third"):
+        driver.advance(500)
+        driver.join(member, version=3, client_id=name, protocols={"range": subscription(name)})
+        answers.append(driver.wall_ms)
+    found = told(driver, member, generation)
+    assert found is not None
+    assert (found.at_ms, found.by) == (answers[0], Requester("second", HOST))
+
+
+def test_a_generation_that_nobody_asked_for_is_nobodys() -> None:
+    driver = Driver()
+    generation, (first, second) = driver.stable_group("a", "b")
+    driver.advance(5_000)
+    assert driver.heartbeat(first, generation) == ErrorCode.NONE
+    driver.advance(6_000)
+    assert told(driver, second, generation) == Dismissal(
+        Why.SESSION_TIMED_OUT, driver.wall_ms - 1_000
+    )
+    driver.join(first, version=3)
+    found = told(driver, first, generation)
+    assert found is not None
+    assert (found.why, found.by) == (Why.NEWER_GENERATION, None)
+
+
+def test_who_left_and_who_made_it_leave() -> None:
+    driver = Driver()
+    member, generation = alone(driver)
+    driver.leave(member)
+    left = Dismissal(Why.LEFT, driver.wall_ms, Requester("client", HOST))
+    assert told(driver, member, generation) == left
+    driver.advance(1_000)
+    assert told(driver, member, generation) == left
+
+
+def test_who_did_not_join_in_time_missed_the_rebalance() -> None:
+    driver = Driver()
+    member, generation = alone(driver, session_ms=300_000, rebalance_ms=2_000)
+    driver.join(version=3, client_id="second", rebalance_ms=2_000)
+    driver.advance(2_000)
+    assert told(driver, member, generation) == Dismissal(Why.MISSED_REBALANCE, driver.wall_ms)
+
+
+def test_who_joined_and_did_not_sync_missed_it_too() -> None:
+    driver = Driver()
+    answer = driver.join(version=3, session_ms=300_000, rebalance_ms=4_000)
+    driver.advance(driver.config.group_initial_rebalance_delay_ms)
+    joined = answer.value
+    driver.advance(4_000)
+    assert told(driver, joined.member_id, joined.generation_id) == Dismissal(
+        Why.MISSED_REBALANCE, driver.wall_ms
+    )
+
+
+def test_who_lost_its_instance_id_is_told_who_has_it() -> None:
+    driver = Driver()
+    member, generation = alone(driver, instance="i")
+    driver.advance(10)
+    driver.join(version=5, instance="i", client_id="second")
+    replaced = Dismissal(Why.REPLACED, driver.wall_ms, Requester("second", HOST))
+    assert told(driver, member, generation, "i") == replaced
+    # After a restart that it was replaced still follows from the code.
+    driver.crash()
+    assert told(driver, member, generation, "i") == Dismissal(Why.REPLACED)
+
+
+def test_a_replacement_that_was_not_written_replaced_nobody() -> None:
+    driver = Driver()
+    member, generation = alone(driver, instance="i")
+    driver.append_error = 19
+    driver.join(version=5, instance="i", client_id="second")
+    driver.append_error = None
+    assert told(driver, member, generation, "i") is None
+
+
+def test_who_found_the_group_full_when_it_was_to_join_again() -> None:
+    driver = Driver(GroupConfig(group_max_size=2))
+    generation, (first, second) = driver.stable_group("a", "b")
+    driver.config = driver.shard.table.config = GroupConfig(group_max_size=1)
+    driver.join(first, version=3, protocols={"range": subscription("other")})
+    assert driver.join(second, version=3).value.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    found = told(driver, second, generation)
+    assert found == Dismissal(Why.GROUP_FULL, driver.wall_ms)
+
+
+def test_of_a_group_that_is_gone_or_made_anew_nothing_is_known() -> None:
+    driver = Driver()
+    assert told(driver, "gone", 3) == Dismissal(Why.UNKNOWN)
+    member, generation = alone(driver)
+    assert told(driver, member, generation + 1) == Dismissal(Why.UNKNOWN)
+    assert told(driver, "never seen", generation) == Dismissal(Why.UNKNOWN)
+    driver.leave(member)
+    driver.run(driver.shard.delete_groups([GROUP]))
+    assert told(driver, member, generation) == Dismissal(Why.UNKNOWN)
+
+
+def test_only_the_last_are_remembered() -> None:
+    history = History()
+    for number in range(3 * DEPARTURES):
+        history.departed(f"m{number}", Why.LEFT, number)
+    known = [
+        number
+        for number in range(3 * DEPARTURES)
+        if history.dismissal(f"m{number}", -1, UNKNOWN_MEMBER).why is Why.LEFT
+    ]
+    assert known == list(range(2 * DEPARTURES, 3 * DEPARTURES))
+    for number in range(1, 3 * GENERATIONS):
+        history.generation_began(number, number)
+    oldest = history.dismissal("", 0, OLDER)
+    assert oldest == Dismissal(Why.NEWER_GENERATION, 2 * GENERATIONS)
+
+
+def test_long_names_do_not_fill_the_memory() -> None:
+    driver = Driver()
+    member, generation = alone(driver, "n" * 30_000)
+    driver.leave(member)
+    found = told(driver, member, generation)
+    assert found is not None
+    assert found.why is Why.NEWER_GENERATION, "that of the empty group"
+    short, generation = alone(driver)
+    driver.join(short, version=3, client_id="n" * 30_000, protocols={"range": subscription("x")})
+    found = told(driver, short, generation)
+    assert found is not None
+    assert found.by == Requester("n" * KEPT_NAME, HOST)
