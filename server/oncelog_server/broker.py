@@ -17,7 +17,7 @@ from oncelog_server.config import Settings
 from oncelog_server.coordination.groups import GroupCoordinator
 from oncelog_server.coordination.leaders import ImageLeaders
 from oncelog_server.coordination.marker_delivery import LocalMarkers
-from oncelog_server.coordination.producer_id_quota import ProducerIdQuota
+from oncelog_server.coordination.producer_id_quota import ProducerIdQuota, RefusedProducerIds
 from oncelog_server.coordination.producer_ids import ProducerIds
 from oncelog_server.coordination.transactions import TransactionCoordinator
 from oncelog_server.deferred import Deferred
@@ -33,7 +33,7 @@ from oncelog_server.machine import Machine
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.network.listener import Limits, Listener
 from oncelog_server.node import Node
-from oncelog_server.observe.fences import logged_fences, tell_stray_markers
+from oncelog_server.observe.fences import logged_fences, tell_refused_id, tell_stray_markers
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
@@ -74,6 +74,7 @@ class Broker:
         self._group_flush = GroupFlush(self._files)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._producer_ids = ProducerIds(self._ask_for_producer_ids)
+        self._refused_ids = RefusedProducerIds(self._clock.monotonic_ms, tell_refused_id)
         self.addresses: list[tuple[str, str, int]] = []
         self._cleaner: LogCleaner | None = None
         self._cleaner_start: asyncio.TimerHandle | None = None
@@ -197,6 +198,7 @@ class Broker:
             request_flush=self._group_flush.request,
             jitter=lambda most: self._machine.random.randrange(most + 1) if most > 0 else 0,
             new_uuid=self._machine.new_uuid,
+            refused_ids=self._refused_ids,
         )
 
     def _new_group_coordinator(self) -> GroupCoordinator:
@@ -214,10 +216,7 @@ class Broker:
 
     def _new_transaction_coordinator(self, local: LocalMarkers) -> TransactionCoordinator:
         leaders = ImageLeaders(
-            self.settings.node_id,
-            lambda: self.metadata.image,
-            local,
-            self._remote_markers.sender,
+            self.settings.node_id, lambda: self.metadata.image, local, self._remote_markers.sender
         )
         return TransactionCoordinator(
             partition_count=partial(self._partition_count, TRANSACTION_STATE),
@@ -253,6 +252,7 @@ class Broker:
             producer_id_quota=ProducerIdQuota(
                 self.settings.oncelog_max_producer_ids_per_address,
                 self.settings.producer_id_expiration_ms,
+                self._refused_ids,
             ),
             spawn=self._spawn,
             checkpoint=lambda: self._upkeep.checkpoint(),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, Protocol
 
 import msgspec
@@ -19,6 +20,7 @@ from oncelog_server.cluster.delta import ImageDelta, PartitionChange
 from oncelog_server.cluster.image import ClusterImage, PartitionImage, TopicImage
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.config import Settings
+from oncelog_server.coordination.producer_id_quota import PER_PARTITION, RefusedProducerIds
 from oncelog_server.log.errors import CorruptLog, InconsistentTopicId
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.recovery import RecoveryReport
@@ -73,7 +75,9 @@ class Hosting:
         request_flush: Callable[[Partition], None],
         jitter: Callable[[int], int],
         new_uuid: Callable[[], bytes],
+        refused_ids: RefusedProducerIds,
     ) -> None:
+        self._refused_ids = refused_ids
         self._broker_id = broker_id
         self._settings = settings
         self._files = files
@@ -206,7 +210,11 @@ class Hosting:
             self._partitions.add_offline(topic_partition, str(error))
             return None
         _tell(topic_partition, opened.recovery)
-        opened.producers.max_ids = self._settings.oncelog_max_producer_ids_per_partition
+        producers, limit = opened.producers, self._settings.oncelog_max_producer_ids_per_partition
+        producers.max_ids = limit
+        producers.on_full = partial(
+            self._refused_ids.add, PER_PARTITION, limit, partition=str(topic_partition)
+        )
         partition = Partition(
             topic_partition,
             topic.id,

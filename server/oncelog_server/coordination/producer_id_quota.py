@@ -4,13 +4,57 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.refusal import Refused
 
 # What was given is forgotten in so many steps; in between too much is counted, never too little.
 STEPS: Final = 16
+
+PER_ADDRESS: Final = "oncelog.max.producer.ids.per.address"
+PER_PARTITION: Final = "oncelog.max.producer.ids.per.partition"
+# How long a limit is not spoken of again: whoever runs into one does so with every request.
+REPEAT_MS: Final = 60_000
+
+
+class Refusal(NamedTuple):
+    """One by `setting`, which allows `limit` ids; with it so many were `refused` since the last one
+    that was told. `where`: of whom, by the name of a field."""
+
+    setting: str
+    limit: int
+    refused: int
+    where: Mapping[str, str]
+
+
+def _nobody_hears(refusal: Refusal) -> None:
+    pass
+
+
+class RefusedProducerIds:
+    """Counts what either limit has refused since the start; `tell` hears of one refusal a minute at
+    most, of each."""
+
+    def __init__(
+        self,
+        monotonic_ms: Callable[[], int] = lambda: 0,
+        tell: Callable[[Refusal], None] = _nobody_hears,
+    ) -> None:
+        self._monotonic_ms = monotonic_ms
+        self._tell = tell
+        self.counts = {PER_ADDRESS: 0, PER_PARTITION: 0}
+        # By setting: when it was told, and how many had been refused then.
+        self._told: dict[str, tuple[int, int]] = {}
+
+    def add(self, setting: str, limit: int, **where: str) -> None:
+        count = self.counts[setting] = self.counts[setting] + 1
+        now_ms = self._monotonic_ms()
+        told_ms, told = self._told.get(setting, (now_ms - REPEAT_MS, 0))
+        if now_ms - told_ms >= REPEAT_MS:
+            self._told[setting] = now_ms, count
+            self._tell(Refusal(setting, limit, count - told, where))
 
 
 class _Given:
@@ -26,13 +70,17 @@ class _Given:
 class ProducerIdQuota:
     """`limit` ids within `window_ms` of monotonic time."""
 
-    def __init__(self, limit: int = 2**63, window_ms: int = 86_400_000) -> None:
+    def __init__(
+        self,
+        limit: int = 2**63,
+        window_ms: int = 86_400_000,
+        refused: RefusedProducerIds | None = None,
+    ) -> None:
         self._limit = limit
         self._step_ms = max(window_ms // STEPS, 1)
         self._given: dict[str, _Given] = {}
         self._swept = 0
-        # How many were refused since the start.
-        self.refused = 0
+        self.refused = RefusedProducerIds() if refused is None else refused
 
     def __len__(self) -> int:
         """Addresses that are remembered."""
@@ -48,11 +96,10 @@ class ProducerIdQuota:
         if given is None:
             given = self._given[key] = _Given()
         if given.total >= self._limit:
-            self.refused += 1
+            self.refused.add(PER_ADDRESS, self._limit, client_address=address)
             raise Refused(
                 ErrorCode.POLICY_VIOLATION,
-                f"{address} has been given {given.total} producer ids lately"
-                " (oncelog.max.producer.ids.per.address)",
+                f"{address} has been given {given.total} producer ids lately ({PER_ADDRESS})",
             )
         if given.steps and given.steps[-1][0] == step:
             given.steps[-1][1] += 1

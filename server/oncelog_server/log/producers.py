@@ -8,7 +8,7 @@ are in the file, so that a failed write leaves no trace here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -91,6 +91,10 @@ class CompletedTransaction(msgspec.Struct, frozen=True):
     committed: bool
 
 
+def _nobody_hears() -> None:
+    pass
+
+
 class Producers:
     """The producers of one partition. `id_expiration_ms`: how long an idle one is remembered
     (`producer.id.expiration.ms`)."""
@@ -99,6 +103,8 @@ class Producers:
         self._id_expiration_ms = id_expiration_ms
         # `oncelog.max.producer.ids.per.partition`: of clients, coordinators have their own limits.
         self.max_ids = 2**63
+        # Hears of every batch that is refused for that.
+        self.on_full: Callable[[], None] = _nobody_hears
         self._swept_ms = NONE
         self._entries: dict[int, ProducerEntry] = {}
         # By first offset; both only ever grow at the end, so the first key is the smallest.
@@ -134,6 +140,7 @@ class Producers:
         entry = self._entries.get(header.producer_id)
         if entry is None:
             if from_client and len(self._entries) >= self.max_ids:
+                self.on_full()
                 raise AppendError(
                     ErrorCode.POLICY_VIOLATION,
                     f"the partition knows {len(self._entries)} producer ids"

@@ -1,6 +1,6 @@
 """What the log of events says of producers that were cut off: one line for an abort against a
 producer's will, one for the first request that is refused for it; never one per request. And of
-what a transaction coordinator passed over in its log."""
+what a transaction coordinator passed over in its log, and of producer ids over a limit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 
+from oncelog_server.coordination.producer_id_quota import Refusal
 from oncelog_server.transaction.fences import Fence, Fences
 
 log = structlog.get_logger("oncelog.transactions")
@@ -24,6 +25,17 @@ def logged_fences() -> Fences:
 def tell_stray_markers(index: int, count: int) -> None:
     """Of one partition of `__transaction_state`, when it is loaded."""
     log.warning("markers in the transaction log passed over", partition=index, markers=count)
+
+
+def tell_refused_id(refusal: Refusal) -> None:
+    """The client is told POLICY_VIOLATION: InitProducerId has no room for a text."""
+    log.warning(
+        "producer id refused",
+        setting=refusal.setting,
+        limit=refusal.limit,
+        refused=refusal.refused,
+        **refusal.where,
+    )
 
 
 def _of(fence: Fence) -> dict[str, Any]:

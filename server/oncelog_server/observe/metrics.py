@@ -190,7 +190,9 @@ REFUSED: Final = Metric(
 PRODUCER_IDS_REFUSED: Final = Metric(
     "oncelog_producer_ids_refused_total",
     COUNTER,
-    "Producer ids not given since the start: oncelog.max.producer.ids.per.address.",
+    "Producer ids not given, and batches of producer ids not taken, since the start, by the setting"
+    " that limits them.",
+    ("setting",),
 )
 
 # --- group coordinator

@@ -78,7 +78,9 @@ class Page(msgspec.Struct, frozen=True):
         yield from self._cluster_lines()
         yield from self._request_lines()
         yield from self._cleaner_lines()
-        yield from metrics.PRODUCER_IDS_REFUSED.only(node.producer_id_quota.refused)
+        yield metrics.PRODUCER_IDS_REFUSED.head()
+        for setting, count in node.producer_id_quota.refused.counts.items():
+            yield metrics.PRODUCER_IDS_REFUSED.line(count, setting)
         yield from transaction_lines(node.transactions, wall_ms)
         yield from group_lines(node.groups)
         yield from partition_lines(

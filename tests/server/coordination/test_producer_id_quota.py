@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.coordination.producer_id_quota import STEPS, ProducerIdQuota
+from oncelog_server.coordination.producer_id_quota import (
+    PER_ADDRESS,
+    PER_PARTITION,
+    REPEAT_MS,
+    STEPS,
+    ProducerIdQuota,
+    Refusal,
+    RefusedProducerIds,
+)
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
 
@@ -30,7 +38,7 @@ def test_h60_an_address_gets_so_many_and_another_one_its_own() -> None:
     quota = ProducerIdQuota(5, WINDOW_MS)
     assert given_to(quota, "/10.0.0.1", 0, 9) == 5
     assert given_to(quota, "/10.0.0.2", 0, 9) == 5
-    assert quota.refused == 8
+    assert quota.refused.counts[PER_ADDRESS] == 8
     with pytest.raises(Refused, match=r"oncelog\.max\.producer\.ids\.per\.address") as caught:
         quota.charge("/10.0.0.1", 0)
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
@@ -39,7 +47,7 @@ def test_h60_an_address_gets_so_many_and_another_one_its_own() -> None:
 def test_h61_of_a_million_ids_an_address_gets_its_share_and_no_more() -> None:
     quota = ProducerIdQuota(Settings().oncelog_max_producer_ids_per_address)
     assert given_to(quota, "/10.0.0.1", 0, 1_000_000) == 200_000
-    assert quota.refused == 800_000
+    assert quota.refused.counts[PER_ADDRESS] == 800_000
     assert given_to(quota, "/10.0.0.2", 0) == 1
 
 
@@ -93,3 +101,23 @@ def test_h60_never_more_than_the_limit_within_any_window(
     for times in granted.values():
         for began in times:
             assert sum(began <= one < began + WINDOW_MS for one in times) <= limit
+
+
+def test_h60_each_limit_is_told_of_once_a_minute_with_what_it_has_refused() -> None:
+    """By whom, and how often meanwhile; every refusal is counted."""
+    told: list[Refusal] = []
+    now_ms = 5
+    refused = RefusedProducerIds(lambda: now_ms, told.append)
+    quota = ProducerIdQuota(5, WINDOW_MS, refused)
+    given_to(quota, "/a", 0, 8)
+    given_to(quota, "/b", 0, 7)
+    refused.add(PER_PARTITION, 3, partition="t-0")
+    now_ms += REPEAT_MS - 1
+    given_to(quota, "/b", 0, 10)
+    first = Refusal(PER_ADDRESS, 5, 1, {"client_address": "/a"})
+    other = Refusal(PER_PARTITION, 3, 1, {"partition": "t-0"})
+    assert told == [first, other]
+    now_ms += 1
+    given_to(quota, "/b", 0, 2)
+    assert told == [first, other, Refusal(PER_ADDRESS, 5, 15, {"client_address": "/b"})]
+    assert refused.counts == {PER_ADDRESS: 17, PER_PARTITION: 1}
