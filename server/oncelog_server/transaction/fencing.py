@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from msgspec.structs import replace
 
@@ -19,10 +18,6 @@ from oncelog_server.transaction.metadata import (
 from oncelog_server.transaction.results import FENCED, TransactionResult
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
 from oncelog_server.transaction.states import State
-
-# Of a client that has an epoch for each transaction, and asks for none in between (KIP-890).
-EPOCH_EACH: Final = 2
-
 
 def fence(
     shard: TransactionShard,
@@ -39,8 +34,8 @@ def fence(
     `keep_owner`: the producer may come back for the bumped epoch by naming its old one (its
     transaction timed out, KIP-588); false when a newer instance has taken over. `reason`: None
     where it asked for it itself. If the append fails nothing has changed, so fencing again cannot
-    run through the epochs (KAFKA-9666). `new_producer_id`: where its owner comes back by a retry of
-    EndTxn v5, which at the last epoch has to hand out another id (KAFKA-20090).
+    run through the epochs (KAFKA-9666). `new_producer_id`: at the last epoch the id is another one
+    after the abort, which the owner's retry of EndTxn v5 is told (KAFKA-20090).
     """
     metadata = live.metadata
     owner_id, owner_epoch = metadata.owner
@@ -63,7 +58,7 @@ def fence(
 
 def _next_id(metadata: TransactionMetadata, new_producer_id: Callable[[], int]) -> int:
     """The id that the producer goes on with, if its epochs run out with this abort."""
-    if metadata.client_transaction_version < EPOCH_EACH or not metadata.is_epoch_exhausted:
+    if not metadata.is_epoch_exhausted:
         return NO_PRODUCER_ID
     try:
         return new_producer_id()

@@ -95,7 +95,7 @@ def decide_init_producer_id(
             new_producer_id=new_producer_id,
         )
     if verdict is Verdict.FENCE:
-        return _end_open(shard, live, command, asker, wall_ms)
+        return _end_open(shard, live, command, asker, wall_ms, new_producer_id)
     if verdict is not Verdict.INITIALISE:
         return Decision(INVALID_STATE)
     target = _next_epoch(metadata, command, asker, wall_ms, new_producer_id)
@@ -127,6 +127,7 @@ def _end_open(
     command: InitProducerId,
     asker: Asker,
     wall_ms: int,
+    new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
     """For the current producer and a newer one; nobody else may touch what is open.
 
@@ -141,6 +142,7 @@ def _end_open(
         wall_ms=wall_ms,
         keep_owner=by_its_own,
         reason=None if by_its_own else _reason(command),
+        new_producer_id=new_producer_id,
     )
 
 

@@ -173,21 +173,20 @@ def test_E6_E7_a_time_out_at_the_last_epoch(named: bool) -> None:
         assert driver.init(77, LAST).value == result
 
 
-def test_E6_E7_of_a_client_with_one_epoch_and_where_there_are_no_ids() -> None:
-    """It asks for its next id itself."""
-    for version in (0, 2):
-        driver = Driver()
-        driver.put(State.ONGOING, producer_epoch=LAST, client_transaction_version=version)
-        driver.now_ms += 60_000
-        driver.has_ids = version == 0
-        assert driver.abort_overdue() == [ID]
-        assert (driver.state, driver.metadata.producer_epoch) == (State.COMPLETE_ABORT, 32767)
-        driver.has_ids = True
-        for committed in (True, False):
-            assert driver.end(77, LAST, committed).value.code is FENCED
-        result = driver.init(77, LAST).value
-        assert (result.code, result.producer_id, result.producer_epoch) == (OK, 1_000, 0)
-        assert driver.init(77, LAST).value == result
+def test_E6_E7_where_there_are_no_ids_it_is_aborted_all_the_same() -> None:
+    """And its producer asks for its next id itself."""
+    driver = Driver()
+    driver.put(State.ONGOING, producer_epoch=LAST)
+    driver.now_ms += 60_000
+    driver.has_ids = False
+    assert driver.abort_overdue() == [ID]
+    assert (driver.state, driver.metadata.producer_epoch) == (State.COMPLETE_ABORT, 32767)
+    driver.has_ids = True
+    for committed in (True, False):
+        assert driver.end(77, LAST, committed).value.code is FENCED
+    result = driver.init(77, LAST).value
+    assert (result.code, result.producer_id, result.producer_epoch) == (OK, 1_000, 0)
+    assert driver.init(77, LAST).value == result
 
 
 @pytest.mark.parametrize("state", [State.COMPLETE_ABORT, State.ONGOING])
