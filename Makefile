@@ -13,7 +13,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
     --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test demo demo-client demo-cluster executors-zip demo-failures bench bench-spark torture simulate test-connector test-pyspark image-test mutants explore pins clean
+.PHONY: help setup run check test demo demo-client demo-cluster executors-zip demo-failures bench bench-spark torture simulate test-connector test-pyspark image-test mutants mutate explore pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -63,6 +63,10 @@ simulate: $(READY)  ## SEEDS=1000 worlds with faults drawn from their number, or
 
 mutants: $(READY)  ## 40 named defects, one at a time, and which test finds each; ONLY="M3 M7"
 	$(BIN)/python -m tests.mutants $(if $(ONLY),--only "$(ONLY)")
+
+mutate: $(READY)  ## 150 defects made by rule, and which test finds each; N=20 SEED=7 MODULES="partition"
+	$(BIN)/python -m tests.mutants.mutate $(if $(N),--number $(N)) $(if $(SEED),--seed $(SEED)) \
+	    $(if $(MODULES),--modules "$(MODULES)")
 
 explore: $(READY)  ## every order of the steps of small worlds, 30 min; WORLD=broker (6 min) or WORLD=spark
 ifneq ($(WORLD),spark)

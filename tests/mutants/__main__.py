@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
@@ -12,7 +13,7 @@ import click
 
 from tests.mutants.catalogue import MUTANTS
 from tests.mutants.mutant import Mutant
-from tests.mutants.trial import copy_sources, first_failure, killer
+from tests.mutants.trial import WIDER, copy_sources, first_failure, killer
 
 
 @click.command(help=__doc__)
@@ -28,14 +29,14 @@ def main(only: str, tests: str, jobs: int) -> None:
         copies: Queue[Path] = Queue()
         for number in range(jobs):
             copies.put(copy_sources(Path(folder) / str(number)))
-        sys.exit(run(mutants, copies, jobs, wider=not tests))
+        sys.exit(run(mutants, copies, jobs, wider=() if tests else WIDER))
 
 
-def run(mutants: list[Mutant], copies: Queue[Path], jobs: int, *, wider: bool) -> int:
+def run(mutants: list[Mutant], copies: Queue[Path], jobs: int, *, wider: Sequence[str]) -> int:
     """Prints a row as soon as it is known; 1 if any mutant lives."""
     lists = list(dict.fromkeys(test for mutant in mutants for test in mutant.tests))
     root = copies.get()
-    failure = first_failure(root, lists)
+    failure = first_failure(root, lists, sound=True)
     copies.put(root)
     if failure is not None:
         click.echo(f"without any mutant, {failure} fails: nothing can be told")

@@ -273,8 +273,8 @@ MUTANTS: Final = (
         "M28",
         "the previous producer id is not written down",
         f"{_SERVER}/transaction/metadata.py",
-        "            previous_producer_id, next_producer_id, client_transaction_version,\n",
-        "            NO_PRODUCER_ID, next_producer_id, client_transaction_version,\n",
+        "        previous_producer_id, next_producer_id, client_transaction_version,\n",
+        "        NO_PRODUCER_ID, next_producer_id, client_transaction_version,\n",
         (
             "tests/server/transaction/test_metadata.py",
             "tests/server/transaction/test_exhaustion.py",

@@ -34,11 +34,14 @@ def copy_sources(target: Path) -> Path:
     return target
 
 
-def first_failure(root: Path, tests: Sequence[str], passing_over: Sequence[str] = ()) -> str | None:
+def first_failure(
+    root: Path, tests: Sequence[str], passing_over: Sequence[str] = (), *, sound: bool = False
+) -> str | None:
     """The first test that fails in the sources at `root`; None if all pass. Raises RuntimeError
-    where nothing could be run."""
+    where nothing could be run. What is compiled of `sound` sources is kept for later runs."""
     paths = [str(root / package) for package in ("protocol", "server", "client")]
-    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(paths), PYTHONDONTWRITEBYTECODE="1")
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(paths))
+    environment["PYTHONDONTWRITEBYTECODE"] = "" if sound else "1"
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     command += [f"--deselect={name}" for name in passing_over]
     try:
@@ -67,7 +70,7 @@ def defective(root: Path, mutant: Mutant) -> Iterator[None]:
         path.write_text(sound, encoding="utf-8")
 
 
-def killer(root: Path, mutant: Mutant, *, wider: bool = True) -> str | None:
+def killer(root: Path, mutant: Mutant, *, wider: Sequence[str] = WIDER) -> str | None:
     """The test that finds the defect, and passes without it; `root` is as before afterwards."""
     with defective(root, mutant):
         found = first_failure(root, mutant.tests)
@@ -76,7 +79,7 @@ def killer(root: Path, mutant: Mutant, *, wider: bool = True) -> str | None:
     broken: list[str] = []
     while True:
         with defective(root, mutant):
-            found = first_failure(root, WIDER, broken)
+            found = first_failure(root, wider, broken)
         if found is None or "::" not in found or first_failure(root, [found]) is None:
             return found
         broken.append(found)  # it fails anyhow

@@ -1,0 +1,168 @@
+"""`make mutate`: defects made by rule in the cores, drawn by a seed, and the tests that find them.
+
+Each is tried against the tests of its own folder, and where those all pass against wider ones, up
+to the first that fails. One that does not come to an end, or takes all memory, is found by that.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import Queue
+from typing import Final, NamedTuple
+
+import click
+
+from tests.mutants.excused import excuse_for
+from tests.mutants.generic import diff_of, mutants_of
+from tests.mutants.mutant import Mutant
+from tests.mutants.trial import copy_sources, first_failure, killer
+
+SERVER: Final = "server/oncelog_server"
+REQUIRED: Final = 0.95
+_MEMORY: Final = 4 * 2**30
+_SWARM: Final = "tests/simulation/test_swarm.py::test_nothing_is_lost_torn_or_doubled"
+_ALL_OF_IT: Final = ("tests/exploration", f"{_SWARM}[0]", f"{_SWARM}[10]")
+
+
+class Core(NamedTuple):
+    """The tests that are about a core's modules, and those that use it."""
+
+    near: tuple[str, ...]
+    wider: tuple[str, ...]
+
+
+CORES: Final[dict[str, Core]] = {
+    "transaction": Core(
+        ("tests/server/transaction",),
+        (
+            "tests/server/coordination",
+            "tests/server/handlers",
+            "tests/server/observe/test_coordinators.py",
+            "tests/server/group",
+            *_ALL_OF_IT,
+        ),
+    ),
+    "partition": Core(
+        ("tests/server/partition",),
+        (
+            "tests/server/producing",
+            "tests/server/fetching",
+            "tests/server/handlers",
+            "tests/server/observe/test_partitions.py",
+            "tests/server/coordination",
+            *_ALL_OF_IT,
+        ),
+    ),
+}
+
+
+@click.command(help=__doc__)
+@click.option("-n", "--number", default=150, show_default=True, help="How many are drawn.")
+@click.option("--seed", default=1, show_default=True)
+@click.option("--modules", default=" ".join(CORES), help="Folders, or files in them.")
+@click.option("--lines", default="", help="Only those whose `file:line` ends with one of these.")
+@click.option("--jobs", default=1, show_default=True)
+def main(number: int, seed: int, modules: str, lines: str, jobs: int) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, hard))
+    with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
+        root = copy_sources(Path(folder) / "0")
+        every = [
+            one for name in modules.replace(",", " ").split() for one in mutants_in(root, name)
+        ]
+        if lines:
+            every = [one for one in every if one.name.endswith(tuple(lines.split()))]
+        drawn = drawn_from(every, number, seed)
+        click.echo(f"{len(drawn)} of {len(every)} mutants, seed {seed}")
+        failure = first_failure(root, all_tests(drawn), sound=True)
+        if failure is not None:
+            click.echo(f"without any mutant, {failure} fails: nothing can be told")
+            sys.exit(1)
+        others = [Path(folder) / str(number) for number in range(1, jobs)]
+        sys.exit(run([root, *(shutil.copytree(root, other) for other in others)], drawn))
+
+
+def mutants_in(root: Path, module: str) -> list[Mutant]:
+    """Of all files of a core, or of one: `partition`, `partition/waiting.py`."""
+    path = root / SERVER / module
+    files = sorted(path.glob("*.py")) if path.is_dir() else [path]
+    found: list[Mutant] = []
+    for file in files:
+        tests = near_tests(root, CORES[module.split("/")[0]], file.stem)
+        name = file.relative_to(root).as_posix()
+        found += mutants_of(name, file.read_text(encoding="utf-8"), tests)
+    return found
+
+
+def near_tests(root: Path, core: Core, stem: str) -> tuple[str, ...]:
+    """The files of the core's own tests, the slow ones last; before them any that are named after
+    the module."""
+    files = [file for folder in core.near for file in (root / folder).glob("test_*.py")]
+    files += [file for folder in core.wider for file in (root / folder).glob(f"test_{stem}.py")]
+    files.sort(key=lambda file: (stem not in file.stem, "properties" in file.stem, file.stem))
+    return tuple(file.relative_to(root).as_posix() for file in files)
+
+
+def drawn_from(every: Sequence[Mutant], number: int, seed: int) -> list[Mutant]:
+    places = random.Random(seed).sample(range(len(every)), min(number, len(every)))
+    return [every[place] for place in sorted(places)]
+
+
+def wider_tests(mutant: Mutant) -> tuple[str, ...]:
+    return CORES[mutant.file.removeprefix(f"{SERVER}/").split("/")[0]].wider
+
+
+def all_tests(mutants: Sequence[Mutant]) -> list[str]:
+    """All that any of them may be tried against."""
+    lists = {tuple(sorted(one.tests)) for one in mutants} | {wider_tests(one) for one in mutants}
+    return list(dict.fromkeys(test for tests in sorted(lists) for test in tests))
+
+
+def run(
+    copies: Sequence[Path], mutants: Sequence[Mutant], *, wider: Sequence[str] | None = None
+) -> int:
+    """Prints a row as soon as it is known; 1 if too few are found. `wider`: tried instead of the
+    core's own."""
+    free: Queue[Path] = Queue()
+    for root in copies:
+        free.put(root)
+
+    def one(mutant: Mutant) -> str | None:
+        excuse = excuse_for(mutant)
+        if excuse is not None:
+            return excuse
+        root = free.get()
+        try:
+            return killer(root, mutant, wider=wider_tests(mutant) if wider is None else wider)
+        except RuntimeError as nothing_ran:
+            return str(nothing_ran).splitlines()[-1]
+        finally:
+            free.put(root)
+
+    began, excused, living = time.monotonic(), 0, 0
+    with ThreadPoolExecutor(len(copies)) as pool:
+        for mutant, found in zip(mutants, pool.map(one, mutants), strict=True):
+            excused += excuse_for(mutant) is not None
+            living += found is None
+            click.echo(f"{mutant.name} {mutant.what}: {found or 'LIVES'}")
+            if found is None:
+                click.echo("\n".join(diff_of(mutant)))
+    tried = len(mutants) - excused
+    rate = (tried - living) / max(tried, 1)
+    click.echo(
+        f"{tried - living} of {tried} killed, {excused} excused, {living} live: {rate:.1%},"
+        f" {(time.monotonic() - began) / 60:.0f} min"
+    )
+    return 0 if rate >= REQUIRED else 1
+
+
+if __name__ == "__main__":
+    main()

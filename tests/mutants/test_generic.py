@@ -1,0 +1,111 @@
+"""The rules change what they say, and one that no test finds is told of."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.excused import EXCUSED, difference
+from tests.mutants.generic import diff_of, mutants_of
+from tests.mutants.mutate import CORES, all_tests, drawn_from, mutants_in, run
+from tests.mutants.trial import ROOT
+
+KINDS = {
+    "condition negated": ("if a:\n    b\n", "if not (a):\n    b\n"),
+    "comparison negated": ("x = a == b\n", "x = (a != b)\n"),
+    "boundary off by one": ("x = a < b\n", "x = (a <= b)\n"),
+    "`and` and `or` swapped": ("x = a and b\n", "x = (a or b)\n"),
+    "`min` and `max` swapped": ("x = max(a, b)\n", "x = min(a, b)\n"),
+    "`+` and `-` swapped": ("x = a + b\n", "x = (a - b)\n"),
+    "constant changed": ("x = -1\n", "x = (-2)\n"),
+    "statement dropped": ("for a in b:\n    continue\n", "for a in b:\n    pass\n"),
+    "call dropped": ("f(a)\n", "pass\n"),
+    "assignment dropped": ("def f():\n    a.b = c\n", "def f():\n    pass\n"),
+    "return dropped": ("def f():\n    return\n", "def f():\n    pass\n"),
+    "return of a constant": (
+        "def f() -> bool:\n    return a\n",
+        "def f() -> bool:\n    return True\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_changes_the_source(kind: str) -> None:
+    source, becomes = KINDS[kind]
+    found = {mutant.new: mutant for mutant in mutants_of("a.py", source)}
+    assert found[becomes].what == kind
+    assert found[becomes].old == source
+
+
+def test_a_change_within_lines_of_more_than_ascii_keeps_the_rest() -> None:
+    source = 'x = ["é", 7,\n     y]\nz = 1\n'
+    (up, down, *_) = mutants_of("a.py", source)
+    assert (up.new, down.new) == (source.replace("7", "8"), source.replace("7", "6"))
+    assert (up.name, diff_of(up)) == ("a.py:1", ['-x = ["é", 7,', '+x = ["é", 8,'])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x: Array[3]\n",
+        "@keep(4)\ndef f(a: Array[3]) -> Array[3]:\n    a\n",
+        "class A(B, frozen=True):\n    b\n",
+        'x = f"{a + 1}"\n',
+        'def f():\n    """Text."""\n    return None\n',
+    ],
+)
+def test_what_decides_nothing_is_left_alone(source: str) -> None:
+    assert mutants_of("a.py", source) == []
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_every_mutant_of_a_core_is_python_and_no_two_are_alike(core: str) -> None:
+    found = mutants_in(ROOT, core)
+    assert all(ast.parse(one.new) for one in found[:: max(len(found) // 50, 1)])
+    assert len({one.new for one in found}) == len(found)
+    assert all((ROOT / test.split("[")[0].split("::")[0]).exists() for test in all_tests(found))
+
+
+def test_a_seed_draws_the_same_mutants_again() -> None:
+    every = mutants_in(ROOT, "partition")
+    assert drawn_from(every, 20, 1) == drawn_from(every, 20, 1) != drawn_from(every, 20, 2)
+    assert len(drawn_from(every, 10**6, 1)) == len(every)
+
+
+def test_every_excuse_is_of_a_mutant_that_there_is() -> None:
+    all_of = {(one.file, *difference(one)) for core in CORES for one in mutants_in(ROOT, core)}
+    assert [one for one in EXCUSED if one[:3] not in all_of] == []
+
+
+def test_a_mutant_that_lives_is_told_of_with_its_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two, one test finds one: half is too few."""
+    source = "def first():\n    return 1\n\n\ndef second():\n    return 2\n"
+    folder = tmp_path / "server/oncelog_server/partition"
+    folder.mkdir(parents=True)
+    (folder / "numbers.py").write_text(source)
+    test = "tests/server/partition/test_numbers.py"
+    (tmp_path / test).parent.mkdir(parents=True)
+    (tmp_path / test).write_text(
+        "import runpy\n\n\ndef test_first():\n"
+        "    code = runpy.run_path('server/oncelog_server/partition/numbers.py')\n"
+        "    assert code['first']() == 1\n"
+    )
+    mutants = [
+        one
+        for one in mutants_of("server/oncelog_server/partition/numbers.py", source, (test,))
+        if one.what == "return of a constant"
+    ]
+    assert run([tmp_path], mutants, wider=()) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == f"{mutants[0].name} return of a constant: {test}::test_first"
+    assert told[1:4] == [
+        f"{mutants[1].name} return of a constant: LIVES",
+        "-    return 2",
+        "+    return None",
+    ]
+    assert told[4].startswith("1 of 2 killed, 0 excused, 1 live: 50.0%")
+    assert (folder / "numbers.py").read_text() == source
