@@ -131,7 +131,7 @@ def test_what_a_zombie_is_told(
     heir = new_identity(wire, topic)
     heir = new_identity(wire, topic)
     assert heir == zombie.aged(2)
-    busy = api != "init"  # Kafka would abort an open transaction before it looks at the epoch
+    busy = api != "init"  # of an open one: ZOMBIE_ASKS_ITS_EPOCH in test_wire_differences.py
     if busy:
         assert produce(wire, topic, batch(heir, 0), who=heir).error_code == ErrorCode.NONE
     if api == "commit-offset":

@@ -52,15 +52,23 @@ def add_partitions(
 
 
 def commit_offset(
-    wire: Wire, who: Identity, topic: str, offset: int, *, version: int = 5, **member: Any
+    wire: Wire,
+    who: Identity,
+    topic: str,
+    offset: int,
+    *,
+    version: int = 5,
+    group: str | None = None,
+    **member: Any,
 ) -> int:
-    """The error code of TxnOffsetCommit for partition 0 in the group named as the topic."""
+    """The error code of TxnOffsetCommit for partition 0 in the group, named as the topic unless
+    told."""
     place = TxnOffsetCommitRequestTopic(
         name=topic, partitions=[TxnOffsetCommitRequestPartition(0, offset)]
     )
     request = TxnOffsetCommitRequest(
         transactional_id=who.transactional_id or "",
-        group_id=topic,
+        group_id=topic if group is None else group,
         producer_id=who.producer_id,
         producer_epoch=who.producer_epoch,
         topics=[place],

@@ -19,6 +19,7 @@ from oncelog_server.transaction.results import FENCED, TransactionResult
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
 from oncelog_server.transaction.states import State
 
+
 def fence(
     shard: TransactionShard,
     live: LiveTransaction,

@@ -1,0 +1,242 @@
+"""Where oncelog differs from Apache Kafka on purpose, by hand on both: transactions and the offsets
+of groups (docs/semantics.md, last section)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.delete_groups import DeleteGroupsRequest
+from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
+from oncelog_protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from tests.broker import Oncelog
+from tests.conformance.conftest import QUICK, Target
+from tests.conformance.differences import (
+    COMMIT_AFTER_A_ZOMBIE_ASKED,
+    GROUP_WITH_PENDING_OFFSETS,
+    NEWER_EPOCH_IN_AN_OPEN_TRANSACTION,
+    OFFSETS_UNDER_ANOTHER_NAME,
+    OLDER_COMMITS_AGAIN,
+    OLDER_ENDS,
+    PATTERN,
+    ZOMBIE_ASKS_ITS_EPOCH,
+)
+from tests.conformance.hanging import hanging
+from tests.conformance.reading import raw
+from tests.conformance.transacting import (
+    add_offsets,
+    commit_offset,
+    committed_offset,
+    last_stable_offset,
+)
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import (
+    Identity,
+    batch,
+    end_transaction,
+    find_coordinator,
+    init_producer_id,
+    new_identity,
+    produce,
+)
+from tests.faults.driving import create, values
+
+STATE_TOPIC = "__transaction_state"
+STATE_PARTITIONS = 50
+
+
+def code(answer: int) -> str:
+    return ErrorCode(answer).name
+
+
+def opened(wire: Wire, who: Identity, topic: str) -> None:
+    """A record of an undecided transaction in partition 0."""
+    assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+@pytest.mark.parametrize("named", ["the last", "an older", "a later"])
+def test_z9_init_producer_id_by_a_stale_epoch_while_a_transaction_is_open(
+    target: Target, wire: Wire, topic: str, version: int, named: str
+) -> None:
+    """Kafka aborts the live producer's transaction first; here a zombie changes nothing."""
+    zombie = new_identity(wire, topic)
+    live = new_identity(wire, topic, current=zombie)
+    if named != "the last":
+        live = new_identity(wire, topic, current=live)
+    opened(wire, live, topic)
+    asking = live.aged(3) if named == "a later" else zombie
+    told = code(init_producer_id(wire, topic, version=version, current=asking).error_code)
+    expected = ZOMBIE_ASKS_ITS_EPOCH.expected(target.name)
+    fenced = "PRODUCER_FENCED" if version >= 4 else "INVALID_PRODUCER_EPOCH"
+    assert told == expected.replace("PRODUCER_FENCED", fenced)
+
+    def refused() -> bool:
+        answer = init_producer_id(wire, topic, version=version, current=asking)
+        return code(answer.error_code) == fenced
+
+    wait_until(refused, "the zombie is refused for good")
+    ended = end_transaction(wire, live, commit=True)
+    assert code(ended.error_code) == COMMIT_AFTER_A_ZOMBIE_ASKED.expected(target.name)
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_init_producer_id_by_the_current_epoch_while_a_transaction_is_open(
+    wire: Wire, topic: str, version: int
+) -> None:
+    """It aborts its own transaction and goes on with the next epoch, on both (KIP-360)."""
+    who = new_identity(wire, topic)
+    opened(wire, who, topic)
+    first = init_producer_id(wire, topic, version=version, current=who)
+    assert code(first.error_code) == "CONCURRENT_TRANSACTIONS"
+    assert new_identity(wire, topic, version=version, current=who) == who.aged(1)
+    wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the abort marker")
+    assert values(wire, topic) == []
+
+
+@pytest.mark.parametrize("version", [3, 5])
+def test_t4_a_producer_whose_transaction_timed_out_goes_on_by_its_epoch(
+    wire: Wire, topic: str, version: int
+) -> None:
+    """On both: the abort is its own, as no newer instance has come."""
+    who = new_identity(wire, topic, timeout_ms=1_000)
+    opened(wire, who, topic)
+    wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the abort marker")
+    assert new_identity(wire, topic, version=version, current=who) == who.aged(1)
+
+
+def test_records_of_a_newer_epoch_in_an_open_transaction(trusting: Target, name: str) -> None:
+    """In Kafka one COMMIT makes both visible."""
+    with Wire(trusting.address) as wire:
+        older = hanging(wire, name)
+        newer = older.aged(1)
+        written = produce(wire, name, batch(newer, 0, value=b"newer"), who=newer, version=9)
+        expected = NEWER_EPOCH_IN_AN_OPEN_TRANSACTION.expected(trusting.name)
+        assert code(written.error_code) == expected
+        place = WritableTxnMarkerTopic(name, [0])
+        marker = WritableTxnMarker(newer.producer_id, newer.producer_epoch, True, [place], 0)
+        assert wire.call(WriteTxnMarkersRequest([marker]), 1).markers
+        seen = [b"v", b"newer"] if trusting.name == "kafka" else [b"v"]
+        assert values(wire, name) == seen
+
+
+def met(wire: Wire, topic: str, version: int) -> list[str]:
+    """Two producers with offsets of one partition for one group, neither of them decided: what the
+    newer one is told, then what the older one is told of another commit and of its end."""
+    find_coordinator(wire, topic, key_type=0)
+    older, newer = new_identity(wire, topic), new_identity(wire, f"{topic}-newer")
+    if version < 5:
+        assert add_offsets(wire, older, topic) == ErrorCode.NONE
+        assert add_offsets(wire, newer, topic) == ErrorCode.NONE
+    assert commit_offset(wire, older, topic, 5, version=version) == ErrorCode.NONE
+    assert commit_offset(wire, newer, topic, 7, version=version) == ErrorCode.NONE
+    told = [code(commit_offset(wire, older, topic, 6, version=version))]
+    end_version = 5 if version == 5 else 3
+    ended = end_transaction(wire, newer, commit=True, version=end_version)
+    assert ended.error_code == ErrorCode.NONE
+    ended = end_transaction(wire, older, commit=True, version=end_version)
+    return [*told, code(ended.error_code)]
+
+
+@pytest.mark.parametrize("version", [3, 5])
+def test_two_producers_with_pending_offsets_of_one_partition(
+    target: Target, wire: Wire, topic: str, version: int
+) -> None:
+    """Clients that know nothing of it, too: the older one's transaction is aborted."""
+    told = met(wire, topic, version)
+    assert told == [one.expected(target.name) for one in (OLDER_COMMITS_AGAIN, OLDER_ENDS)]
+    left = 6 if target.name == "kafka" else 7
+    wait_until(lambda: committed_offset(wire, topic, stable=True) == (left, 0), "all is decided")
+
+
+def test_two_producers_with_pending_offsets_where_that_is_switched_off(tmp_path: Path) -> None:
+    settings = {**QUICK, "group.transactions.enable": "false"}
+    with Oncelog(tmp_path, settings) as broker, Wire(broker.address) as wire:
+        create(wire, "t")
+        told = met(wire, "t", 5)
+        assert told == [one.expected("kafka") for one in (OLDER_COMMITS_AGAIN, OLDER_ENDS)]
+        wait_until(lambda: committed_offset(wire, "t", stable=True) == (6, 0), "all is decided")
+
+
+@pytest.mark.parametrize("version", [0, 3, 5])
+def test_z16_offsets_under_another_transactional_id(
+    target: Target, wire: Wire, topic: str, version: int
+) -> None:
+    find_coordinator(wire, topic, key_type=0)
+    who, other = new_identity(wire, topic), new_identity(wire, f"{topic}-other")
+    assert commit_offset(wire, who, topic, 5) == ErrorCode.NONE
+    forged = Identity(who.producer_id, who.producer_epoch, other.transactional_id)
+    told = code(commit_offset(wire, forged, topic, 9, version=version))
+    assert told == OFFSETS_UNDER_ANOTHER_NAME.expected(target.name)
+    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+    left = 9 if target.name == "kafka" else 5
+    wait_until(lambda: committed_offset(wire, topic, stable=True) == (left, 0), "the offset")
+
+
+def test_o10_a_group_with_pending_offsets_is_deleted(
+    target: Target, wire: Wire, topic: str
+) -> None:
+    """In Kafka the transaction commits all the same, and its offset is gone."""
+    find_coordinator(wire, topic, key_type=0)
+    who = new_identity(wire, topic)
+    assert commit_offset(wire, who, topic, 10) == ErrorCode.NONE
+    deleted = wire.call(DeleteGroupsRequest([topic]), 2).results[0].error_code
+    assert code(deleted) == GROUP_WITH_PENDING_OFFSETS.expected(target.name)
+    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+    left = -1 if target.name == "kafka" else 10
+    wait_until(lambda: committed_offset(wire, topic, stable=True) == (left, 0), "it is decided")
+
+
+@pytest.fixture
+def nobody(wire: Wire, topic: str) -> Iterator[Identity]:
+    """Who names no producer id at all, where a transaction is open."""
+    find_coordinator(wire, topic, key_type=0)
+    who = new_identity(wire, topic)
+    opened(wire, who, topic)
+    yield Identity(-1, -1, topic)
+    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+
+
+def test_z16_no_producer_id_is_nobodys(wire: Wire, topic: str, nobody: Identity) -> None:
+    told = [add_offsets(wire, nobody, topic)]
+    told += [commit_offset(wire, nobody, topic, 1, version=version) for version in (0, 3, 5)]
+    told += [end_transaction(wire, nobody, commit=True, version=v).error_code for v in (3, 5)]
+    assert {code(one) for one in told} == {"INVALID_PRODUCER_ID_MAPPING"}
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_offsets_of_a_group_without_a_name(wire: Wire, topic: str, version: int) -> None:
+    """Whatever the transaction is: refused for the group first, on both."""
+    find_coordinator(wire, topic, key_type=0)
+    zombie = new_identity(wire, topic)
+    for who in (new_identity(wire, topic), zombie):
+        told = code(commit_offset(wire, who, topic, 1, version=version, group=""))
+        assert told == "INVALID_GROUP_ID"
+
+
+@pytest.mark.parametrize("pattern", ["(?i)T-.*", r"\p{L}.*", r"\bt.*", "[[:alpha:]].*"])
+def test_the_list_is_filtered_by_what_our_patterns_do_not_know(
+    target: Target, wire: Wire, topic: str, pattern: str
+) -> None:
+    new_identity(wire, topic)
+    answer = wire.call(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
+    assert code(answer.error_code) == PATTERN.expected(target.name)
+
+
+def test_which_partition_has_a_transactional_id(target: Target, wire: Wire) -> None:
+    """Of 50, as in the dumps of the deep dive; Kafka takes the absolute value of the hash."""
+    new_identity(wire, "myProducer")
+    found = [
+        one
+        for one in range(STATE_PARTITIONS)
+        if any(b"myProducer" in bytes(data) for data in raw(wire, STATE_TOPIC, one))
+    ]
+    assert found == ([38] if target.name == "kafka" else [10])

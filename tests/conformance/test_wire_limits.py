@@ -1,0 +1,195 @@
+"""What oncelog limits and Apache Kafka does not, on both: one process serves everybody
+(docs/semantics.md, last section)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.checksum import crc32c
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from oncelog_protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from oncelog_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from oncelog_protocol.records.batch import build_batch
+from tests.broker import Oncelog
+from tests.conformance.conftest import QUICK, Target
+from tests.conformance.differences import (
+    CLOSED,
+    IDS_OF_AN_ADDRESS,
+    INTERNAL_TOPIC_BY_NAME,
+    PARTITIONS_OF_INTERNAL_TOPICS,
+    PRODUCERS_OF_A_PARTITION,
+    RECORDS_INSIDE,
+    STANDING_FRAME,
+    TOO_MANY_ELEMENTS,
+)
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Closed, Wire
+from tests.conformance.writing import (
+    BUSY,
+    Identity,
+    batch,
+    find_coordinator,
+    init_producer_id,
+    new_identity,
+    produce,
+    records,
+)
+from tests.faults.driving import create
+
+# A frame may stand still for 30 s, and is looked at every few seconds.
+STANDS_S = 45.0
+# Offsets in a batch: its CRC, what that is of, and the first record.
+CRC, COVERED, FIRST_RECORD = 17, 21, 61
+
+
+def code(answer: int) -> str:
+    return ErrorCode(answer).name
+
+
+def add(who: Identity, topic: str, count: int) -> AddPartitionsToTxnRequest:
+    """`count` partitions of one topic, of which all but the first do not exist."""
+    return AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=who.transactional_id or "",
+        v3_and_below_producer_id=who.producer_id,
+        v3_and_below_producer_epoch=who.producer_epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(topic, list(range(count)))],
+    )
+
+
+def commit(who: Identity, topic: str, count: int) -> TxnOffsetCommitRequest:
+    """Likewise, of the group that is named as the topic."""
+    rows = [TxnOffsetCommitRequestPartition(one, 1) for one in range(count)]
+    return TxnOffsetCommitRequest(
+        transactional_id=who.transactional_id or "",
+        group_id=topic,
+        producer_id=who.producer_id,
+        producer_epoch=who.producer_epoch,
+        topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=rows)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("build", "version", "count"), [(add, 3, 10_000), (commit, 5, 20_002)], ids=["add", "commit"]
+)
+def test_a_transaction_of_too_many_partitions(
+    target: Target, wire: Wire, topic: str, build: type, version: int, count: int
+) -> None:
+    """One less is answered by both; the topic is an element, too."""
+    find_coordinator(wire, topic, key_type=0)
+    who = new_identity(wire, topic)
+    assert wire.call(build(who, topic, count - 1), version)
+    try:
+        wire.call(build(who, topic, count + 1), version)
+        told = "NONE"
+    except (Closed, ConnectionError):
+        told = CLOSED
+    assert told == TOO_MANY_ELEMENTS.expected(target.name)
+
+
+def test_h6_a_request_that_stands_still_in_its_middle(target: Target) -> None:
+    """The rest of it comes when oncelog has given it up, which waits for its own deadline."""
+    body = struct.pack(">hhih", 18, 0, 77, -1)
+    frame = struct.pack(">i", len(body)) + body
+    with Wire(target.address) as wire:
+        wire.socket.sendall(frame[:6])
+        wire.socket.settimeout(STANDS_S)
+        try:
+            told = CLOSED if wire.is_closed() else "answered"
+        except TimeoutError:
+            wire.socket.sendall(frame[6:])
+            told = "NONE" if wire.socket.recv(4) else CLOSED
+    assert told == STANDING_FRAME.expected(target.name)
+
+
+@pytest.fixture
+def few(target: Target, topic: str, tmp_path: Path) -> Iterator[tuple[Wire, str]]:
+    """A broker that gives two producer ids to an address and remembers one to a partition, and a
+    topic. Kafka has no such limits."""
+    if target.name == "kafka":
+        with Wire(target.address) as wire:
+            yield wire, topic
+        return
+    limits = {
+        "oncelog.max.producer.ids.per.address": "2",
+        "oncelog.max.producer.ids.per.partition": "1",
+    }
+    with Oncelog(tmp_path, QUICK | limits) as broker, Wire(broker.address) as wire:
+        create(wire, topic)
+        yield wire, topic
+
+
+def test_h60_more_producer_ids_than_one_address_may_have(
+    target: Target, few: tuple[Wire, str]
+) -> None:
+    wire, topic = few
+    new_identity(wire)
+    known = new_identity(wire, topic)
+    find_coordinator(wire, f"{topic}-more")
+    for name in (None, f"{topic}-more"):
+        told: list[int] = []
+
+        def answered(name: str | None = name, told: list[int] = told) -> bool:
+            told.append(init_producer_id(wire, name).error_code)
+            return told[-1] not in BUSY
+
+        wait_until(answered, "the coordinator answers")
+        assert code(told[-1]) == IDS_OF_AN_ADDRESS.expected(target.name)
+    assert new_identity(wire, topic) == known.aged(1)
+
+
+def test_h60_more_producers_than_a_partition_remembers(
+    target: Target, few: tuple[Wire, str]
+) -> None:
+    wire, topic = few
+    first, second = new_identity(wire), new_identity(wire, topic)
+    assert produce(wire, topic, batch(first, 0)).error_code == ErrorCode.NONE
+    told = produce(wire, topic, batch(second, 0), who=second).error_code
+    assert code(told) == PRODUCERS_OF_A_PARTITION.expected(target.name)
+    assert produce(wire, topic, batch(first, 1)).error_code == ErrorCode.NONE
+
+
+def test_records_that_are_nonsense_in_a_sound_batch(target: Target, wire: Wire, topic: str) -> None:
+    data = bytearray(build_batch(records()))
+    data[FIRST_RECORD] = 0x7E  # its length
+    struct.pack_into(">I", data, CRC, crc32c(bytes(data[COVERED:])))
+    told = produce(wire, topic, data).error_code
+    assert code(told) == RECORDS_INSIDE.expected(target.name)
+
+
+@pytest.mark.parametrize("internal", ["__consumer_offsets", "__transaction_state"])
+def test_h51_a_client_id_is_no_credential(target: Target, topic: str, internal: str) -> None:
+    """The batch has a wrong CRC: nothing is spoilt where it would be written."""
+    data = bytearray(build_batch(records()))
+    data[-1] ^= 1
+    with Wire(target.address, "__admin_client") as wire:
+        find_coordinator(wire, topic, key_type=0)
+        find_coordinator(wire, topic)
+        told = produce(wire, internal, data).error_code
+    assert code(told) == INTERNAL_TOPIC_BY_NAME.expected(target.name)
+
+
+@pytest.mark.parametrize("internal", ["__consumer_offsets", "__transaction_state"])
+def test_partitions_are_added_to_an_internal_topic(
+    target: Target, wire: Wire, topic: str, internal: str
+) -> None:
+    """Only to be validated: Kafka would add them."""
+    find_coordinator(wire, topic, key_type=0)
+    find_coordinator(wire, topic)
+    more = CreatePartitionsTopic(internal, 60, None)
+    (told,) = wire.call(CreatePartitionsRequest([more], 10_000, True), 3).results
+    assert code(told.error_code) == PARTITIONS_OF_INTERNAL_TOPICS.expected(target.name)
