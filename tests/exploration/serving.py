@@ -45,21 +45,16 @@ def serve(world: WorldModel, index: int, request: object, *, listens: bool) -> N
 
 def decide(world: WorldModel, client: ClientModel, request: object) -> Decision[TransactionResult]:
     shard, name = world.coordinator.shard, client.transactional_id
-
-    def new_producer_id() -> int:
-        world.next_producer_id += 1
-        return world.next_producer_id - 1
-
     if isinstance(request, Init):
         command = InitProducerId(name, TIMEOUT_MS)
         return decide_init_producer_id(
-            shard, command, wall_ms=WALL_MS, new_producer_id=new_producer_id
+            shard, command, wall_ms=WALL_MS, new_producer_id=world.new_producer_id
         )
     if isinstance(request, Add):
         return ask_to_add(world, client, request.producer, request.partition)
     assert isinstance(request, End)
     end = EndTxn(name, *request.producer, request.committed, client.version == 2)
-    decision = decide_end_txn(shard, end, wall_ms=WALL_MS, new_producer_id=new_producer_id)
+    decision = decide_end_txn(shard, end, wall_ms=WALL_MS, new_producer_id=world.new_producer_id)
     live = shard.get(name)
     if live is not None:
         live.waiting.clear()  # whom to tell, and what, the model knows

@@ -180,7 +180,11 @@ def deliver_marker(world: WorldModel, index: int, *, is_answered: bool) -> None:
 def time_out(world: WorldModel) -> None:
     coordinator = world.coordinator
     overdue = abort_overdue(
-        coordinator.shard, now_ms=NOW_MS + 2 * TIMEOUT_MS, wall_ms=WALL_MS, at_most=10
+        coordinator.shard,
+        now_ms=NOW_MS + 2 * TIMEOUT_MS,
+        wall_ms=WALL_MS,
+        at_most=10,
+        new_producer_id=world.new_producer_id,
     )
     for transactional_id, decision in overdue:
         fenced = TransactionResult(ErrorCode.PRODUCER_FENCED)

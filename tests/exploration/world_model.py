@@ -89,6 +89,10 @@ class WorldModel:
         twin._owned = [False, False]
         return twin
 
+    def new_producer_id(self) -> int:
+        self.next_producer_id += 1
+        return self.next_producer_id - 1
+
     def changing(self, index: int) -> PartitionModel:
         """That partition, which is about to change here and nowhere else."""
         if not self._owned[index]:
