@@ -3,19 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from examples.purchases.billing import GROUP
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.records.batch import read_header
+from oncelog_protocol.internal.transaction_log import TransactionState
 from tests.conformance.wire import Wire
-from tests.conformance.writing import Identity, batch, produce
+from tests.conformance.writing import Identity, produce
+from tests.conformance.writing import batch as new_batch
+from tests.deep_dive.asking import Events, transactions
+from tests.deep_dive.deaths import Death, die
+from tests.deep_dive.on_disk import Step, read_logs
+from tests.deep_dive.outcomes import as_described, coordinator, group_coordinator, leader
 from tests.deep_dive.outside import Outside
 from tests.deep_dive.pipeline import Pipeline
-from tests.proxy import Cut, Direction, Drop, Frame, Hold
-from tests.proxy.frame import message
+from tests.deep_dive.produced import sent, told
+from tests.proxy import Cut, Direction, Drop, Hold
 
 # Where the broker dies: as the coordinator of a transaction, as the leader of a partition, as the
 # coordinator of a group. Transactions of the workers have markers in up to 12 partitions and the
@@ -31,7 +37,7 @@ COORDINATOR_STEPS: Final = (
     "after-complete",
     "answer-end-txn",
 )
-LEADER_STEPS: Final = ("before-data:8", "torn-data:8", "after-data:8", "answer-produce:3")
+LEADER_STEPS: Final = ("before-data:8", "torn-data:8", "after-data:8", "answer-produce")
 GROUP_STEPS: Final = (
     "before-txn-offsets",
     "after-txn-offsets",
@@ -58,44 +64,40 @@ class Failure:
 def lose_produce_frames(pipeline: Pipeline, portion: int) -> Iterator[str]:
     """Once on the way to the broker, once on the way back."""
     since = len(pipeline.proxy.frames)
-    lost, lost_answer = Cut(40), Drop()
-    pipeline.proxy.on(ApiKey.PRODUCE, lost, client_id="billing-0")
-    pipeline.proxy.on(
-        ApiKey.PRODUCE, lost_answer, client_id="billing-0", direction=Direction.ANSWER
-    )
+    cut, lost = Cut(40), Drop()
+    pipeline.proxy.on(ApiKey.PRODUCE, cut, client_id="billing-0")
+    pipeline.proxy.on(ApiKey.PRODUCE, lost, client_id="billing-0", direction=Direction.ANSWER)
     pipeline.feed(portion)
-    lost.wait()
-    answer = lost_answer.wait()
+    half, answer = cut.wait(), lost.wait()
     pipeline.wait_until_billed()
-    told = dict(_told(pipeline, answer))
-    answered = pipeline.said(Direction.ANSWER, ApiKey.PRODUCE, "billing-0", since)
-    later = [one for one, _ in answered if one.connection > answer.connection]
-    told_again = {batch: offset for one in later for batch, offset in _told(pipeline, one)}
-    assert told.items() <= told_again.items(), (told, told_again)
-    yield "a Produce cut off on its way: the producer sent it again, on a new connection"
-    yield "an answer lost on its way: the same sequences came again, and were answered with the"
-    yield "offsets of the first time: nothing was appended"
-
-
-def _told(pipeline: Pipeline, answer: Frame) -> Iterator[tuple[tuple[object, ...], int]]:
-    """What a broker knows each batch by, and the offset it says it has."""
-    wanted = (Direction.REQUEST, answer.connection, answer.correlation_id)
-    request = next(
-        one
-        for one in pipeline.proxy.frames
-        if (one.direction, one.connection, one.correlation_id) == wanted
+    names = pipeline.names()
+    answered = list(told(list(pipeline.proxy.frames)[since:], names))
+    there = read_logs(pipeline.broker.data, GROUP).data
+    again = {batch: offset for one, batch, offset in answered if one.connection > half.connection}
+    for batch in sent(half, names):
+        assert there[batch] == [again[batch]], (batch, there.get(batch), again.get(batch))
+    yield (
+        f"a Produce of {_count(sent(half, names), 'batch', 'batches')} was cut off on its way: "
+        f"they came again on a new connection, and were appended; each is there once"
     )
-    offsets = {
-        (topic.name or topic.topic_id, one.index): one.base_offset
-        for topic in message(answer).responses
-        for one in topic.partition_responses
+    first = {batch: offset for one, batch, offset in answered if one is answer}
+    second = {
+        batch: offset for one, batch, offset in answered if one.connection > answer.connection
     }
-    for topic in message(request).topic_data:
-        for data in topic.partition_data:
-            place = (topic.name or topic.topic_id, data.index)
-            header = read_header(data.records)
-            producer = (header.producer_id, header.producer_epoch, header.base_sequence)
-            yield (*place, *producer), offsets[place]
+    assert first, "the lost answer told of no batch"
+    assert first.items() <= second.items(), (first, second)
+    assert all(there[batch] == [offset] for batch, offset in first.items()), (first, there)
+    batch, offset = next(iter(first.items()))
+    yield (
+        f"an answer about {_count(first, 'batch', 'batches')} was lost on its way: they came again "
+        f"and were answered with the offsets of the first time: sequence {batch.base_sequence} of "
+        f"{batch.place.topic}-{batch.place.partition} is at {offset}; each is there once"
+    )
+
+
+def _count(things: Iterable[object], one: str, many: str) -> str:
+    number = sum(1 for _ in things)
+    return f"{number} {one if number == 1 else many}"
 
 
 # --- 2
@@ -103,25 +105,61 @@ def _told(pipeline: Pipeline, answer: Frame) -> Iterator[tuple[tuple[object, ...
 
 def kill_producer(pipeline: Pipeline, portion: int) -> Iterator[str]:
     """SIGKILL when everything of a transaction is in the logs except its end."""
-    before = identity_of(pipeline, 0)
     ending = Drop(cut=False)
     pipeline.proxy.on(ApiKey.END_TXN, ending, client_id="billing-0")
     pipeline.feed(portion)
     ending.wait()
     worker = pipeline.workers[0]
     worker.kill()
-    since = len(pipeline.proxy.frames)
+    since, events = len(pipeline.proxy.frames), Events(pipeline.broker)
+    left = _open_transaction(pipeline)
+    yield (
+        f"killed before its EndTxn came: {left.name} of producer {left.producer_id}, epoch "
+        f"{left.producer_epoch}, {len(left.places)} partitions"
+    )
     worker.start()
     pipeline.wait(lambda: identity_of(pipeline, 0, since) is not None, "a new producer")
     pipeline.wait_until_billed()
     after = identity_of(pipeline, 0, since)
-    assert before is not None
     assert after is not None
-    assert after.producer_id == before.producer_id
-    assert after.producer_epoch > before.producer_epoch
-    yield f"the next instance got the same producer id {after.producer_id} and a newer epoch:"
-    yield f"{before.producer_epoch} at the dead one's start, {after.producer_epoch} now; what the"
-    yield "dead one had left open was aborted first, and billed again"
+    assert after.producer_id == left.producer_id, (after, left)
+    assert after.producer_epoch > left.producer_epoch, (after, left)
+    yield _aborted_for_the_heir(pipeline, left, events)
+    yield (
+        f"the next instance got the same producer id {after.producer_id} and epoch "
+        f"{after.producer_epoch}"
+    )
+
+
+def _open_transaction(pipeline: Pipeline) -> Step:
+    """That of worker 0, which the log and the coordinator tell alike."""
+    left = read_logs(pipeline.broker.data, GROUP).last()["billing-0"]
+    with Wire(pipeline.broker.address) as wire:
+        described = transactions(wire)["billing-0"]
+    assert described == as_described(left), (described, left)
+    assert left.state is TransactionState.ONGOING, left
+    return left
+
+
+def _aborted_for_the_heir(pipeline: Pipeline, left: Step, events: Events) -> str:
+    """What became of the transaction that its producer had left open."""
+    logs = read_logs(pipeline.broker.data, GROUP)
+    ends = [
+        one.name
+        for one in logs.steps["billing-0"]
+        if one.started_ms == left.started_ms and one.state is not TransactionState.ONGOING
+    ]
+    assert ends == ["PrepareAbort", "CompleteAbort"], ends
+    told_of = [
+        (one["cause"], one["producer_id"], one["producer_epoch"])
+        for one in events.of("transaction aborted")
+        if one["transactional_id"] == "billing-0"
+    ]
+    assert told_of == [("newer instance", left.producer_id, left.producer_epoch)], told_of
+    return (
+        f"when the next instance came: {', '.join(ends)} in the coordinator's log, and its event "
+        f"“transaction aborted”: {told_of[0][0]}, producer {told_of[0][1]}, epoch {told_of[0][2]}"
+    )
 
 
 def identity_of(pipeline: Pipeline, number: int, since: int = 0) -> Identity | None:
@@ -145,28 +183,51 @@ def wake_a_zombie(pipeline: Pipeline, portion: int) -> Iterator[str]:
     pipeline.feed(portion)
     ending.wait()
     zombie.suspend()
-    since = len(pipeline.proxy.frames)
+    since, events = len(pipeline.proxy.frames), Events(pipeline.broker)
+    left = _open_transaction(pipeline)
     heir = pipeline.worker(0)
     heir.start()
     pipeline.workers[0] = heir
     try:
         pipeline.wait(lambda: identity_of(pipeline, 0, since) is not None, "the heir's epoch")
         old = request_identity(pipeline, ending)
+        assert (old.producer_id, old.producer_epoch) == (left.producer_id, left.producer_epoch)
         ending.release()
         zombie.resume()
         pipeline.wait(lambda: zombie.counts["fenced"], "the zombie is fenced")
     finally:
         zombie.resume()
         zombie.stop()
-    answers = pipeline.said(Direction.ANSWER, ApiKey.END_TXN, "billing-0", since)
-    codes = {ErrorCode(one.error_code).name for _, one in answers}
-    assert ErrorCode.PRODUCER_FENCED.name in codes, codes
+    yield _aborted_for_the_heir(pipeline, left, events)
+    refused = _answer_to_end_txn(pipeline, old, since)
+    assert refused is ErrorCode.PRODUCER_FENCED, refused
+    causes = [one["cause"] for one in events.of("producer refused")]
+    assert "newer instance" in causes, causes
+    yield f"the zombie's EndTxn was answered {refused.name}, and told of as “producer refused”"
     with Wire(pipeline.broker.address) as wire:
-        late = produce(wire, "invoices", batch(old, 0), who=old)
-    assert late.error_code == ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode(late.error_code)
+        late = produce(wire, "invoices", new_batch(old, 0), who=old)
+    code = ErrorCode(late.error_code)
+    assert code is ErrorCode.INVALID_PRODUCER_EPOCH, code
     pipeline.wait_until_billed()
-    yield "its commit was refused with PRODUCER_FENCED, a batch with its epoch with"
-    yield "INVALID_PRODUCER_EPOCH; its transaction was aborted when the new instance came"
+    yield f"a batch with its epoch {old.producer_epoch} was answered {code.name}"
+
+
+def _answer_to_end_txn(pipeline: Pipeline, who: Identity, since: int) -> ErrorCode:
+    """The last one that this producer got from the frame `since` on."""
+    asked = pipeline.said(Direction.REQUEST, ApiKey.END_TXN, "billing-0")
+    places = {
+        (frame.connection, frame.correlation_id)
+        for frame, one in asked
+        if (one.producer_id, one.producer_epoch) == (who.producer_id, who.producer_epoch)
+    }
+    answers = pipeline.said(Direction.ANSWER, ApiKey.END_TXN, "billing-0", since)
+    codes = [
+        ErrorCode(one.error_code)
+        for frame, one in answers
+        if (frame.connection, frame.correlation_id) in places
+    ]
+    assert codes, "no answer to the zombie's EndTxn"
+    return codes[-1]
 
 
 def request_identity(pipeline: Pipeline, ending: Hold) -> Identity:
@@ -186,26 +247,29 @@ def kill_consumer(pipeline: Pipeline, portion: int) -> Iterator[str]:
     pipeline.wait_until_billed()
     outside = Outside(pipeline)
     done = outside.run_killed_before_its_commit()
+    yield f"{len(done)} parcels were sent when it was killed, its OffsetCommit was lost"
     again = outside.run_to_the_end()
     twice = len(done & again)
-    assert twice == len(done) > 0
-    assert len(done | again) == len(pipeline.fed)
-    assert outside.calls() == len(done) + len(again)
-    yield f"{twice} parcels were sent twice: what a consumer does outside the log is not part of"
-    yield "any transaction, as the article says; every shipment is in the log once"
+    assert twice == len(done) > 0, (twice, len(done))
+    assert len(done | again) == len(pipeline.fed), (len(done | again), len(pipeline.fed))
+    assert outside.calls() == len(done) + len(again), (outside.calls(), len(done), len(again))
+    yield (
+        f"the next one sent {len(again)}: {twice} parcels were sent twice, outside the log, for "
+        f"{len(pipeline.fed)} purchases"
+    )
 
 
 # --- 5, 6, 7
 
 
-def kill_broker_at(steps: tuple[str, ...], told: str) -> Callable[[Pipeline, int], Iterator[str]]:
+def kill_broker_at(
+    steps: tuple[str, ...], outcome: Callable[[Death], Iterator[str]]
+) -> Callable[[Pipeline, int], Iterator[str]]:
     """SIGKILL by itself at each of the steps, and a start on the same files."""
 
     def inflict(pipeline: Pipeline, portion: int) -> Iterator[str]:
         for step in steps:
-            seconds = pipeline.die_at(step, portion // len(steps))
-            yield f"killed at {step:25} all billed {seconds:.1f} s after its death"
-        yield told
+            yield from outcome(die(pipeline, step, portion // len(steps)))
 
     return inflict
 
@@ -234,20 +298,18 @@ FAILURES: Final = (
         5,
         "the transaction coordinator dies",
         "there is no need to abort transactions started before the crash",
-        kill_broker_at(COORDINATOR_STEPS, "each time it read its log and went on from there"),
+        kill_broker_at(COORDINATOR_STEPS, coordinator),
     ),
     Failure(
         6,
         "a partition's leader dies",
         "replicas have up-to-date sequence numbers",
-        kill_broker_at(LEADER_STEPS, "it knew from its log what it had, and took only the rest"),
+        kill_broker_at(LEADER_STEPS, leader),
     ),
     Failure(
         7,
         "the group's coordinator dies",
         "the transaction will continue as normal",
-        kill_broker_at(
-            GROUP_STEPS, "pending offsets were pending again until the transaction's end"
-        ),
+        kill_broker_at(GROUP_STEPS, group_coordinator),
     ),
 )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -18,8 +18,10 @@ from examples.purchases.processes import Worker
 from oncelog_client import Admin, KafkaError, NewTopic, Producer
 from oncelog_protocol.apis import ApiKey
 from tests.broker import Oncelog
+from tests.conformance.wire import Wire
+from tests.conformance.writing import topic_id
 from tests.faults.dying import last_death
-from tests.proxy import Direction, Frame, Proxy
+from tests.proxy import Direction, Drop, Fate, Frame, Proxy
 from tests.proxy.frame import message
 
 WORKER = "examples.purchases.worker"
@@ -31,12 +33,26 @@ SETTINGS = {
     "offsets.topic.num.partitions": "5",
 }
 
+# What a transaction begins with, with or without asking its coordinator first.
+WRITES = (
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.PRODUCE,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.TXN_OFFSET_COMMIT,
+)
+
 
 class Pipeline:
     """Purchases are fed in portions; `fed` are those the workers have to bill."""
 
     def __init__(self, directory: Path, worker_count: int = 2, module: str = WORKER) -> None:
         self.proxy = Proxy()
+        self.proxy.always(self._lost)
+        self._is_writing = True
+        # Nobody else gets this port, and nobody listens there.
+        self._unheard = socket.socket()
+        self._unheard.bind(("127.0.0.1", 0))
+        self._nobody = f"127.0.0.1:{self._unheard.getsockname()[1]}"
         advertised = {"advertised.listeners": f"PLAINTEXT://{self.proxy.address}"}
         self.broker = Oncelog(directory, SETTINGS | advertised)
         self._module = module
@@ -91,28 +107,44 @@ class Pipeline:
             if (one.direction, one.api, one.client_id) == wanted
         ]
 
+    def names(self) -> dict[bytes, str]:
+        """The topics by their ids."""
+        with Wire(self.broker.address) as wire:
+            return {topic_id(wire, topic): topic for topic in (PURCHASES, INVOICES, SHIPMENTS)}
+
     # --- the broker
 
-    def die_at(self, point: str, portion: int) -> float:
-        """Start the broker with this fail point, feed until it is dead, and start it again; the
-        seconds from its death until all is billed."""
+    def die_at(self, point: str, portion: int) -> None:
+        """The broker dies at this fail point, in what the workers do with the next `portion`: they
+        begin to write when all of it has been fed. Clients find nobody until `let_clients_in`."""
+        self._is_writing = False
+        self.feed(portion)
         self.broker.stop()
+        self._is_writing = True
         self.broker.fail_at(point)
         self.start_broker()
-        with ThreadPoolExecutor(1) as feeder:
-            fed = feeder.submit(self.feed, portion)
-            assert self.broker.wait_for_death(DEADLINE_S) == -9
-            died = time.monotonic()
-            assert last_death(self.broker).startswith(point)
-            self.broker.fail_at(None)
-            self.start_broker()
-            fed.result(DEADLINE_S)
-        self.wait_until_billed()
-        return time.monotonic() - died
+        assert self.broker.wait_for_death(DEADLINE_S) == -9
+        assert last_death(self.broker).startswith(point)
+        self.broker.fail_at(None)
+        self.proxy.target = self._nobody
+
+    def let_clients_in(self) -> None:
+        self.proxy.target = self.broker.address
+
+    def _lost(self, frame: Frame) -> Fate | None:
+        """What becomes of a frame while the workers may not write."""
+        is_write = frame.direction is Direction.REQUEST and frame.api in WRITES
+        if is_write and frame.client_id.startswith(GROUP) and not self._is_writing:
+            return Drop(cut=False)
+        return None
+
+    def counted(self, word: str) -> int:
+        """How often the workers have said it."""
+        return sum(worker.counts[word] for worker in self.workers)
 
     def start_broker(self) -> None:
         self.broker.start()
-        self.proxy.target = self.broker.address
+        self.let_clients_in()
 
     def __enter__(self) -> Pipeline:
         self.proxy.__enter__()
@@ -138,6 +170,7 @@ class Pipeline:
             worker.stop()
         self.broker.kill()
         self.proxy.__exit__(kind, error, traceback)
+        self._unheard.close()
 
 
 async def _create_topics(address: str) -> None:

@@ -3,12 +3,16 @@ duplicates or losses. The same failures by hand, and on Apache Kafka: tests/conf
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from oncelog_protocol.apis import ApiKey
+from tests.deep_dive.__main__ import go_through
+from tests.deep_dive.deaths import Death, die
 from tests.deep_dive.failures import FAILURES, Failure, lose_produce_frames
+from tests.deep_dive.outcomes import coordinator, group_coordinator, leader
 from tests.deep_dive.pipeline import Pipeline
 from tests.proxy import Drop
 
@@ -24,6 +28,43 @@ def test_failures_1_to_7_exactly_once(tmp_path: Path, failure: Failure) -> None:
         result = pipeline.audit()
     assert result.passed, result
     assert result.results == 2 * len(pipeline.fed)
+
+
+def begin_all_anew(pipeline: Pipeline) -> None:
+    """New instances of all workers: they abort what the old ones left, and do it again."""
+    for worker in pipeline.workers:
+        worker.kill()
+        worker.start()
+
+
+@pytest.mark.parametrize(
+    ("point", "outcome"),
+    [
+        ("before-prepare", coordinator),
+        ("after-data:8", leader),
+        ("answer-txn-offset-commit", group_coordinator),
+    ],
+    ids=["5", "6", "7"],
+)
+def test_a_transaction_that_is_aborted_and_done_again_is_another_outcome(
+    tmp_path: Path, point: str, outcome: Callable[[Death], Iterator[str]]
+) -> None:
+    """Everything is billed once then too: only what happened on the way tells it apart."""
+    with Pipeline(tmp_path) as pipeline:
+        death = die(pipeline, point, PORTION, begin_all_anew)
+        assert pipeline.audit().passed
+    with pytest.raises(AssertionError, match="aborted|began anew|went on as|not come again"):
+        list(outcome(death))
+
+
+def test_a_demo_in_which_a_failure_ends_otherwise_is_red(tmp_path: Path) -> None:
+    """`make demo-failures` says so, and goes on to the next one."""
+
+    def inflict(pipeline: Pipeline, portion: int) -> Iterator[str]:
+        yield from coordinator(die(pipeline, "before-prepare", portion, begin_all_anew))
+
+    with Pipeline(tmp_path) as pipeline:
+        assert not go_through(pipeline, Failure(5, "", "", inflict))
 
 
 # --- the article's first list: idempotence without transactions
@@ -60,5 +101,7 @@ def test_first_list_3_a_restarted_broker_is_no_duplicate(tmp_path: Path, point: 
     """Sequences are in the log: the broker that comes back knows them."""
     with Pipeline(tmp_path, 1, IDEMPOTENT) as pipeline:
         pipeline.die_at(point, PORTION)
+        pipeline.start_broker()
+        pipeline.wait_until_billed()
         result = pipeline.audit()
     assert result.passed, result

@@ -1,0 +1,95 @@
+"""What a broker says of itself to somebody who comes past the proxy: transactions, producers and
+offsets as it has them now. And the events that it has logged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from examples.purchases.billing import GROUP, PARTITIONS, PURCHASES
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from oncelog_protocol.messages.describe_transactions import DescribeTransactionsRequest
+from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
+from oncelog_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from tests.broker import Oncelog
+from tests.conformance.wire import Wire
+from tests.conformance.writing import find_coordinator
+from tests.deep_dive.on_disk import OUTPUTS, Place
+
+
+class Described(NamedTuple):
+    """A transactional id at its coordinator; the state under Kafka's name."""
+
+    state: str
+    producer_id: int
+    producer_epoch: int
+    started_ms: int
+    places: frozenset[Place]
+
+
+def transactions(wire: Wire) -> dict[str, Described]:
+    """All transactional ids."""
+    listed = wire.call(ListTransactionsRequest(), 0).transaction_states
+    names = [one.transactional_id for one in listed]
+    answer = wire.call(DescribeTransactionsRequest(names))
+    found: dict[str, Described] = {}
+    for one in answer.transaction_states:
+        assert one.error_code == ErrorCode.NONE, (one.transactional_id, ErrorCode(one.error_code))
+        places = frozenset(
+            Place(topic.topic, partition) for topic in one.topics for partition in topic.partitions
+        )
+        started_ms = one.transaction_start_time_ms
+        found[one.transactional_id] = Described(
+            one.transaction_state, one.producer_id, one.producer_epoch, started_ms, places
+        )
+    return found
+
+
+def tails(wire: Wire) -> dict[tuple[int, Place], tuple[int, int]]:
+    """Epoch and last sequence of every producer that a partition of the outputs knows."""
+    wanted = [TopicRequest(topic, [*range(PARTITIONS)]) for topic in OUTPUTS]
+    found: dict[tuple[int, Place], tuple[int, int]] = {}
+    for topic in wire.call(DescribeProducersRequest(wanted)).topics:
+        for one in topic.partitions:
+            assert one.error_code == ErrorCode.NONE, ErrorCode(one.error_code)
+            for producer in one.active_producers:
+                key = (producer.producer_id, Place(topic.name, one.partition_index))
+                found[key] = (producer.producer_epoch, producer.last_sequence)
+    return found
+
+
+def offsets(wire: Wire, *, stable: bool) -> dict[Place, tuple[int, ErrorCode]]:
+    """What the group has committed of the purchases, -1 for nothing, and the error instead."""
+    find_coordinator(wire, GROUP, key_type=0)
+    wanted = OffsetFetchRequestTopics(name=PURCHASES, partition_indexes=[*range(PARTITIONS)])
+    group = OffsetFetchRequestGroup(group_id=GROUP, topics=[wanted])
+    answer = wire.call(OffsetFetchRequest(groups=[group], require_stable=stable), 8).groups[0]
+    assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
+    return {
+        Place(PURCHASES, one.partition_index): (one.committed_offset, ErrorCode(one.error_code))
+        for one in answer.topics[0].partitions
+    }
+
+
+class Events:
+    """The lines of a broker's log from now on, all its processes' together."""
+
+    def __init__(self, broker: Oncelog) -> None:
+        self._broker = broker
+        self._start = len(broker.log.read_bytes())
+
+    def of(self, event: str) -> list[Mapping[str, Any]]:
+        """Those of one kind, the oldest first."""
+        return [one for one in self._all() if one.get("event") == event]
+
+    def _all(self) -> Iterable[Mapping[str, Any]]:
+        # The last line may be half written.
+        for line in self._broker.log.read_bytes()[self._start :].split(b"\n")[:-1]:
+            if line.startswith(b"{"):
+                yield json.loads(line)

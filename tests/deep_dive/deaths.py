@@ -1,0 +1,179 @@
+"""A broker that kills itself at a named step while the workers' transactions run, and everything
+that is seen of it: its files, what it says when it is back and nobody has come to it yet, and what
+the workers do then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from examples.purchases.billing import GROUP
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from tests.conformance.wire import Wire
+from tests.deep_dive import asking
+from tests.deep_dive.asking import Described, Events
+from tests.deep_dive.on_disk import DECIDED, Logs, Place, read_logs
+from tests.deep_dive.pipeline import Pipeline
+from tests.deep_dive.produced import Names
+from tests.proxy import Direction, Frame
+from tests.proxy.frame import message
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """The broker that was started again, before any client could come to it: it has finished what
+    was decided by then. `stable` and `plain`: the group's offsets with and without asking for
+    stable ones."""
+
+    transactions: dict[str, Described]
+    tails: dict[tuple[int, Place], tuple[int, int]]
+    stable: dict[Place, tuple[int, ErrorCode]]
+    plain: dict[Place, tuple[int, ErrorCode]]
+    logs: Logs
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """Of a broker at `point`. Logs: `before` anything was billed, at its death, and when all is
+    billed; `frames` and `events` are those since its death, `earlier` the frames until then;
+    `seconds` from its death until all was billed. `begun_anew` and `aborted_on_purpose` are the
+    workers' own words."""
+
+    point: str
+    before: Logs
+    at_death: Logs
+    alone: Alone
+    after: Logs
+    earlier: list[Frame]
+    frames: list[Frame]
+    events: Events
+    names: Names
+    begun_anew: int
+    aborted_on_purpose: int
+    seconds: float
+
+    @property
+    def written(self) -> Logs:
+        """What was written from the beginning of this portion until the death."""
+        return self.at_death.since(self.before)
+
+    def asked(self, api: ApiKey) -> int:
+        """How many requests of a kind the workers made since."""
+        return sum(
+            one.direction is Direction.REQUEST
+            and one.api is api
+            and one.client_id.startswith(GROUP)
+            for one in self.frames
+        )
+
+    def ends(self) -> dict[Producer, ErrorCode]:
+        """What each producer was answered to its last EndTxn, since this portion began."""
+        return _ends([*self.earlier, *self.frames])
+
+
+Producer = tuple[int, int]
+
+
+def _ends(frames: Sequence[Frame]) -> dict[Producer, ErrorCode]:
+    """By producer id and epoch."""
+    asked = _asked_to_end(frames)
+    return {
+        asked[one.connection, one.correlation_id]: ErrorCode(message(one).error_code)
+        for one in frames
+        if one.api is ApiKey.END_TXN
+        and one.direction is Direction.ANSWER
+        and (one.connection, one.correlation_id) in asked
+    }
+
+
+def _asked_to_end(frames: Sequence[Frame]) -> dict[tuple[int, int], Producer]:
+    """Who sent an EndTxn, by its connection and correlation id."""
+    found: dict[tuple[int, int], Producer] = {}
+    for one in frames:
+        if one.api is ApiKey.END_TXN and one.direction is Direction.REQUEST:
+            asked = message(one)
+            producer = (asked.producer_id, asked.producer_epoch)
+            found[one.connection, one.correlation_id] = producer
+    return found
+
+
+def die(
+    pipeline: Pipeline,
+    point: str,
+    portion: int,
+    meanwhile: Callable[[Pipeline], None] = lambda pipeline: None,
+) -> Death:
+    """Let the broker die at `point` in the workers' transactions, and bring it back. `meanwhile`
+    is called when it is dead."""
+    before = read_logs(pipeline.broker.data, GROUP)
+    began = len(pipeline.proxy.frames)
+    again, aborted = pipeline.counted("again"), pipeline.counted("aborted")
+    pipeline.die_at(point, portion)
+    died = time.monotonic()
+    since, events = len(pipeline.proxy.frames), Events(pipeline.broker)
+    at_death = read_logs(pipeline.broker.data, GROUP)
+    meanwhile(pipeline)
+    pipeline.broker.start()
+    with Wire(pipeline.broker.address) as wire:
+        alone = _alone(pipeline, wire)
+    pipeline.let_clients_in()
+    pipeline.wait_until_billed()
+    seconds = time.monotonic() - died
+    _wait_for_ends(pipeline, began, since)
+    return Death(
+        point,
+        before,
+        at_death,
+        alone,
+        _at_rest(pipeline),
+        list(pipeline.proxy.frames)[began:since],
+        list(pipeline.proxy.frames)[since:],
+        events,
+        pipeline.names(),
+        pipeline.counted("again") - again,
+        pipeline.counted("aborted") - aborted,
+        seconds,
+    )
+
+
+def _wait_for_ends(pipeline: Pipeline, began: int, died: int) -> None:
+    """Until who asked the dead coordinator for an end was answered by the one that came back, or
+    somebody has begun anew, who asks no more. `began` and `died` count frames."""
+    asked = set(_asked_to_end(list(pipeline.proxy.frames)[began:died]).values())
+
+    def answered() -> bool:
+        frames = list(pipeline.proxy.frames)
+        new_ids = any(one.api is ApiKey.INIT_PRODUCER_ID for one in frames[died:])
+        return new_ids or asked <= _ends(frames[began:]).keys()
+
+    pipeline.wait(answered, "an answer to each EndTxn")
+
+
+def _alone(pipeline: Pipeline, wire: Wire) -> Alone:
+    decided = {one.kafka_name for one in DECIDED}
+
+    def finished() -> bool:
+        return not any(one.state in decided for one in asking.transactions(wire).values())
+
+    pipeline.wait(finished, "the coordinator finishes by itself what was decided")
+    return Alone(
+        asking.transactions(wire),
+        asking.tails(wire),
+        asking.offsets(wire, stable=True),
+        asking.offsets(wire, stable=False),
+        read_logs(pipeline.broker.data, GROUP),
+    )
+
+
+def _at_rest(pipeline: Pipeline) -> Logs:
+    """The logs when the last COMPLETE is in them: purchases count as billed a moment before."""
+    found: list[Logs] = []
+
+    def rests() -> bool:
+        found.append(read_logs(pipeline.broker.data, GROUP))
+        return not found[-1].ends(*DECIDED)
+
+    pipeline.wait(rests, "the last transaction is complete")
+    return found[-1]

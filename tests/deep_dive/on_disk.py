@@ -1,0 +1,194 @@
+"""What is in the logs of a broker, read from its files by the tests themselves: batches of invoices
+and shipments, the coordinator's steps, markers and pending offsets. What it says of them is not
+asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from examples.purchases.billing import INVOICES, SHIPMENTS
+from oncelog_protocol.internal.group_metadata import (
+    OffsetCommitKey,
+    decode_key,
+    decode_offset_commit_value,
+)
+from oncelog_protocol.internal.transaction_log import (
+    TransactionLogValue,
+    TransactionState,
+    decode_transaction_log_key,
+    decode_transaction_log_value,
+)
+from oncelog_protocol.internal.versions import UnknownRecordVersion
+from oncelog_protocol.records.batch import BatchHeader, read_records, split_batches
+from oncelog_protocol.records.control import read_marker
+
+OUTPUTS: Final = (INVOICES, SHIPMENTS)
+TRANSACTIONS: Final = "__transaction_state"
+OFFSETS: Final = "__consumer_offsets"
+OPEN: Final = TransactionState.ONGOING
+DECIDED: Final = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+ENDED: Final = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+_LARGE: Final = 1 << 30
+
+
+class Place(NamedTuple):
+    topic: str
+    partition: int
+
+
+class Batch(NamedTuple):
+    """What an idempotent producer's batch is known by."""
+
+    place: Place
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One record of a transaction coordinator's log. `started_ms` is that of its transaction."""
+
+    transactional_id: str
+    state: TransactionState
+    producer_id: int
+    producer_epoch: int
+    started_ms: int
+    places: frozenset[Place]
+
+    @property
+    def name(self) -> str:
+        """The state as the admin tools write it."""
+        return self.state.kafka_name
+
+
+@dataclass(slots=True)
+class Logs:
+    """At one moment. `steps`: of each transactional id, the oldest first; `data`: where each batch
+    begins, once for every time that it is there; `tails`: epoch and last sequence (-1 after a
+    marker) of a producer id in a place; `markers`: how many there are of it there; `pending`:
+    offsets whose transaction has no marker yet, by producer id and place; `committed`: those that
+    count."""
+
+    steps: dict[str, list[Step]] = field(default_factory=dict)
+    data: dict[Batch, list[int]] = field(default_factory=dict)
+    tails: dict[tuple[int, Place], tuple[int, int]] = field(default_factory=dict)
+    markers: Counter[tuple[int, Place]] = field(default_factory=Counter)
+    pending: dict[int, dict[Place, int]] = field(default_factory=dict)
+    committed: dict[Place, int] = field(default_factory=dict)
+
+    def last(self) -> dict[str, Step]:
+        """The newest step of every transactional id."""
+        return {name: steps[-1] for name, steps in self.steps.items()}
+
+    def since(self, earlier: Logs) -> Logs:
+        """What has been written after `earlier`; tails and offsets are those of now."""
+        return Logs(
+            {
+                name: new
+                for name, steps in self.steps.items()
+                if (new := steps[len(earlier.steps.get(name, ())) :])
+            },
+            {batch: at for batch, at in self.data.items() if batch not in earlier.data},
+            self.tails,
+            self.markers - earlier.markers,
+            self.pending,
+            self.committed,
+        )
+
+    def count(self, *states: TransactionState) -> int:
+        """How many steps lead to one of these states."""
+        return sum(one.state in states for steps in self.steps.values() for one in steps)
+
+    def ends(self, *states: TransactionState) -> dict[str, Step]:
+        """The newest steps that are of these states, by transactional id."""
+        return {name: step for name, step in self.last().items() if step.state in states}
+
+    def markers_in(self, topic: str) -> int:
+        return sum(count for (_, place), count in self.markers.items() if place.topic == topic)
+
+
+def read_logs(data: Path, group: str) -> Logs:
+    """All that is in the files below `data`, of the offsets those of `group`; half a batch at the
+    end of a log is not there."""
+    logs = Logs()
+    for directory in sorted(one for one in data.iterdir() if one.is_dir()):
+        topic, dash, number = directory.name.rpartition("-")
+        if not dash or not number.isdecimal():
+            continue
+        place = Place(topic, int(number))
+        for content, position, header in _batches(directory):
+            if topic == TRANSACTIONS:
+                _note_steps(logs, content, position)
+            elif header.is_control:
+                logs.markers[header.producer_id, place] += 1
+                logs.tails[header.producer_id, place] = (header.producer_epoch, -1)
+                if topic == OFFSETS:
+                    _decide_offsets(logs, content, position, header.producer_id)
+            elif topic in OUTPUTS:
+                _note_batch(logs, place, header)
+            elif topic == OFFSETS and header.is_transactional:
+                _note_offsets(logs, content, position, header.producer_id, group)
+    return logs
+
+
+def _batches(directory: Path) -> Iterator[tuple[bytes, int, BatchHeader]]:
+    for path in sorted(directory.glob("*.log")):
+        content = path.read_bytes()
+        for position, header in split_batches(content, allow_partial=True):
+            yield content, position, header
+
+
+def _note_steps(logs: Logs, content: bytes, position: int) -> None:
+    for record in read_records(content, position, max_bytes=_LARGE):
+        if record.key is None or record.value is None:
+            continue
+        try:
+            name = decode_transaction_log_key(record.key).transactional_id
+        except UnknownRecordVersion:
+            continue
+        value = decode_transaction_log_value(record.value)
+        logs.steps.setdefault(name, []).append(_step(name, value))
+
+
+def _step(name: str, value: TransactionLogValue) -> Step:
+    return Step(
+        name,
+        TransactionState(value.transaction_status),
+        value.producer_id,
+        value.producer_epoch,
+        value.transaction_start_timestamp_ms,
+        frozenset(
+            Place(row.topic, partition)
+            for row in value.transaction_partitions or ()
+            for partition in row.partition_ids
+        ),
+    )
+
+
+def _note_batch(logs: Logs, place: Place, header: BatchHeader) -> None:
+    batch = Batch(place, header.producer_id, header.producer_epoch, header.base_sequence)
+    logs.data.setdefault(batch, []).append(header.base_offset)
+    logs.tails[header.producer_id, place] = (header.producer_epoch, header.last_sequence)
+
+
+def _note_offsets(logs: Logs, content: bytes, position: int, producer_id: int, group: str) -> None:
+    for record in read_records(content, position, max_bytes=_LARGE):
+        if record.key is None or record.value is None:
+            continue
+        key = decode_key(record.key)
+        if isinstance(key, OffsetCommitKey) and key.group == group:
+            offset = decode_offset_commit_value(record.value).offset
+            logs.pending.setdefault(producer_id, {})[Place(key.topic, key.partition)] = offset
+
+
+def _decide_offsets(logs: Logs, content: bytes, position: int, producer_id: int) -> None:
+    decided = logs.pending.pop(producer_id, {})
+    (record,) = read_records(content, position, max_bytes=_LARGE)
+    marker = read_marker(record)
+    if marker is not None and marker.committed:
+        logs.committed |= decided

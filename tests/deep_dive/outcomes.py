@@ -1,0 +1,224 @@
+"""What the article says of a dead coordinator, leader, and coordinator of a group, held against
+what was seen of one (failures 5 to 7). Everything here raises AssertionError where that is another
+outcome, and yields what was seen, in lines, where it is the article's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.internal.transaction_log import TransactionState
+from tests.deep_dive.deaths import Death
+from tests.deep_dive.on_disk import DECIDED, ENDED, OFFSETS, OPEN, OUTPUTS, Logs, Step
+from tests.deep_dive.produced import told
+
+PREPARE_ABORT: Final = TransactionState.PREPARE_ABORT
+# What the dead broker's files have to say for each step: what it wrote in this portion, and all.
+LANDED: Final[Mapping[str, Callable[[Logs, Logs], object]]] = {
+    "before-add-partitions": lambda new, whole: not new.count(OPEN),
+    "after-add-partitions": lambda new, whole: new.count(OPEN) == 1 and whole.ends(OPEN),
+    "before-prepare": lambda new, whole: not new.count(*DECIDED) and whole.ends(OPEN),
+    "after-prepare": lambda new, whole: not new.markers and whole.ends(*DECIDED),
+    "before-marker": lambda new, whole: not new.markers and whole.ends(*DECIDED),
+    "after-marker:4": lambda new, whole: new.markers.total() == 4 and whole.ends(*DECIDED),
+    "before-complete": lambda new, whole: not new.count(*ENDED) and whole.ends(*DECIDED),
+    "after-complete": lambda new, whole: new.count(*ENDED) == 1,
+    "answer-end-txn": lambda new, whole: new.count(*DECIDED),
+    "before-data:8": lambda new, whole: len(new.data) == 7,
+    "torn-data:8": lambda new, whole: len(new.data) == 7,
+    "after-data:8": lambda new, whole: len(new.data) == 8,
+    "answer-produce": lambda new, whole: new.data,
+    "before-txn-offsets": lambda new, whole: not whole.pending,
+    "after-txn-offsets": lambda new, whole: len(whole.pending) == 1,
+    "answer-txn-offset-commit": lambda new, whole: whole.pending,
+    "before-offsets-marker": lambda new, whole: whole.pending and not new.markers_in(OFFSETS),
+    "after-offsets-marker": lambda new, whole: (
+        new.markers_in(OFFSETS) == 1 and whole.ends(*DECIDED)
+    ),
+}
+
+
+def landed(death: Death) -> Iterator[str]:
+    """Whether it died where it was told to, by its files."""
+    written, whole = death.written, death.at_death
+    assert LANDED[death.point](written, whole), f"not a death at {death.point}: {written}"
+    seen = [
+        f"{step.name} of {name} ({len(step.places)} partitions)"
+        for name, step in sorted(whole.ends(OPEN, *DECIDED).items())
+    ]
+    batches, markers = len(written.data), written.markers.total()
+    yield (
+        f"killed at {death.point}: its logs end with {', '.join(seen) or 'nothing open'}; "
+        f"{batches} batches, {markers} markers"
+    )
+
+
+# --- 5
+
+
+def coordinator(death: Death) -> Iterator[str]:
+    """ "No need to abort": what was decided is completed as it was decided, by the coordinator that
+    came back and nobody else; what was open is open, and its own producer ends it."""
+    yield from landed(death)
+    said: list[str] = []
+    for name, step in sorted(death.at_death.last().items()):
+        if step.state in DECIDED:
+            said.append(_completed(death, step))
+            _assert_told(death, [step])
+        elif step.state is OPEN:
+            assert death.alone.transactions[name] == as_described(step), (
+                f"{name} was {step}, and is {death.alone.transactions[name]} after the start"
+            )
+            said.append(f"{name} {step.name} as before")
+        else:
+            assert death.alone.transactions[name].state == step.name, (
+                f"{name} was {step}, and is {death.alone.transactions[name]} after the start"
+            )
+    ended = [steps[-1] for steps in death.written.steps.values() if steps[-1].state in ENDED]
+    said += [f"{step.transactional_id} {step.name} as before" for step in ended]
+    if death.point in ("after-complete", "answer-end-txn"):
+        _assert_told(death, ended)
+    yield f"started again, no client there: {', '.join(said) or 'nothing to go on with'}"
+    yield from went_on(death)
+
+
+def as_described(step: Step) -> tuple[object, ...]:
+    """What its coordinator has to say of a transaction after this step."""
+    return step.name, step.producer_id, step.producer_epoch, step.started_ms, step.places
+
+
+def _completed(death: Death, step: Step) -> str:
+    """Of a decision that was in the dead coordinator's log."""
+    name, decision = step.transactional_id, step.name
+    wanted = step.name.replace("Prepare", "Complete")
+    now = death.alone.logs.last()[name]
+    assert (now.name, now.producer_id, now.started_ms) == (
+        wanted,
+        step.producer_id,
+        step.started_ms,
+    ), f"{decision} of {name} became {now.name} without a client"
+    had, has = death.written.markers, death.alone.logs.since(death.before).markers
+    new = has - had
+    keys = [(step.producer_id, place) for place in step.places]
+    assert all(has[key] for key in keys), f"markers of {name} are missing: {has}"
+    return (
+        f"{decision} of {name} became {now.name}: {sum(map(had.__getitem__, keys))} markers were "
+        f"there, it wrote {sum(map(new.__getitem__, keys))}"
+    )
+
+
+def _assert_told(death: Death, steps: list[Step]) -> None:
+    """A producer hears that it is done: where it got no answer to its EndTxn it asks again. Its
+    epoch is the one before the step's: each transaction ends with a newer one."""
+    codes = death.ends()
+    told_of = [codes.get((step.producer_id, step.producer_epoch - 1)) for step in steps]
+    assert ErrorCode.NONE in told_of, f"nobody was told how {steps} ended: {codes}"
+
+
+# --- 6
+
+
+def leader(death: Death) -> Iterator[str]:
+    """The partitions know from their logs what they have: a batch that comes again is answered with
+    its offset, the others are appended."""
+    yield from landed(death)
+    torn = death.events.of("log recovered")
+    if death.point.startswith("torn"):
+        assert any(one["cut_bytes"] > 0 for one in torn), "no torn batch was found"
+    for one in torn:
+        yield f"started again: {one['cut_bytes']} bytes of a torn batch cut off {one['partition']}"
+    logged = {key: tail for key, tail in death.alone.logs.tails.items() if key[1].topic in OUTPUTS}
+    assert logged == death.alone.tails, (logged, death.alone.tails)
+    yield f"started again, no client there: it knows {len(logged)} last sequences, as in its logs"
+    again = appended = 0
+    for _, batch, offset in told(death.frames, death.names):
+        assert death.after.data[batch] == [offset], (batch, offset, death.after.data[batch])
+        before = death.at_death.data.get(batch)
+        assert before in (None, [offset]), (batch, offset, before)
+        again, appended = again + (before is not None), appended + (before is None)
+    if death.point.startswith(("after", "answer")):
+        assert again, "what was in the log without an answer has not come again"
+    assert all(len(there) == 1 for there in death.after.data.values()), "a batch is there twice"
+    yield (
+        f"with the clients: {again} batches came again and got the offsets they had, {appended} "
+        f"were appended; each is there once"
+    )
+    yield from went_on(death)
+
+
+# --- 7
+
+
+def group_coordinator(death: Death) -> Iterator[str]:
+    """Offsets of an open transaction are pending again, those of a decided one count."""
+    yield from landed(death)
+    open_ids = {step.producer_id for step in death.at_death.ends(OPEN).values()}
+    found: Counter[str] = Counter()
+    for producer_id, offsets in death.at_death.pending.items():
+        for place, offset in offsets.items():
+            stable, plain = death.alone.stable[place], death.alone.plain[place]
+            if producer_id in open_ids:
+                assert stable[1] is ErrorCode.UNSTABLE_OFFSET_COMMIT, (place, stable)
+                assert plain[0] < offset, (place, plain, offset)
+                found[f"pending again ({stable[1].name})"] += 1
+            elif _was_committed(death, producer_id):
+                assert stable == plain == (offset, ErrorCode.NONE), (place, stable, plain, offset)
+                found["committed by the decision"] += 1
+    for place, offset in death.alone.logs.committed.items():
+        assert death.alone.plain[place] == (offset, ErrorCode.NONE), (place, offset)
+    found["committed, as in its log"] = len(death.alone.logs.committed)
+    told_of = ", ".join(f"{count} offsets {what}" for what, count in found.items())
+    yield f"started again, no client there: {told_of}"
+    yield from went_on(death)
+
+
+def _was_committed(death: Death, producer_id: int) -> bool:
+    decided = death.at_death.ends(TransactionState.PREPARE_COMMIT)
+    return producer_id in {step.producer_id for step in decided.values()}
+
+
+# --- all three
+
+
+def went_on(death: Death) -> Iterator[str]:
+    """The workers' transactions were neither aborted nor begun anew by anybody."""
+    ended: Counter[str] = Counter()
+    for name, step in death.at_death.ends(OPEN).items():
+        ended[_end_of(death, name, step)] += 1
+    new_ids = death.asked(ApiKey.INIT_PRODUCER_ID)
+    aborted = death.events.of("transaction aborted")
+    assert not aborted, f"transactions were aborted: {aborted}"
+    assert not new_ids, f"{new_ids} times a producer began anew"
+    assert not death.begun_anew, f"{death.begun_anew} workers began anew"
+    new = death.after.since(death.before)
+    aborts = new.count(PREPARE_ABORT)
+    assert aborts == death.aborted_on_purpose, (
+        f"{aborts} transactions were aborted, {death.aborted_on_purpose} of them on purpose"
+    )
+    # One that comes back writes all markers of what it finds decided: some are there twice.
+    for decided in (one for steps in new.steps.values() for one in steps if one.state in DECIDED):
+        for place in decided.places:
+            assert new.markers[decided.producer_id, place], f"no marker of {decided} in {place}"
+    ends = ", ".join(f"{count} ended with {what}" for what, count in ended.items())
+    codes = Counter(code.name for code in death.ends().values())
+    answers = ", ".join(f"{count} {name}" for name, count in codes.items())
+    yield (
+        f"with the clients: {ends or 'none was open'}; EndTxn answered {answers}; {new_ids} "
+        f"InitProducerId, {len(aborted)} aborted by the coordinator, {aborts} on purpose; all "
+        f"billed after {death.seconds:.1f} s"
+    )
+
+
+def _end_of(death: Death, name: str, step: Step) -> str:
+    """How the transaction ended that was open at the death: the same one, by its producer id and
+    its beginning."""
+    later = [
+        one
+        for one in death.after.steps[name][len(death.at_death.steps[name]) :]
+        if (one.producer_id, one.started_ms) == (step.producer_id, step.started_ms)
+    ]
+    assert [one.state in DECIDED for one in later].count(True) == 1, f"{step} went on as {later}"
+    return next(one.name for one in later if one.state in DECIDED)

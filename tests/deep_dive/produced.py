@@ -1,0 +1,50 @@
+"""Which batches producers sent through the proxy, and where the broker said that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.records.batch import read_header
+from tests.deep_dive.on_disk import Batch, Place
+from tests.proxy import Direction, Frame
+from tests.proxy.frame import message
+
+Names = Mapping[bytes, str]
+
+
+def told(frames: Iterable[Frame], names: Names) -> Iterator[tuple[Frame, Batch, int]]:
+    """Every batch that was answered without an error: the answer, what a broker knows the batch by,
+    and the offset that it says it has. `names` are topics by id."""
+    requests: dict[tuple[int, int], Frame] = {}
+    for frame in frames:
+        if frame.api is not ApiKey.PRODUCE:
+            continue
+        if frame.direction is Direction.REQUEST:
+            requests[frame.connection, frame.correlation_id] = frame
+            continue
+        request = requests.get((frame.connection, frame.correlation_id))
+        if request is not None:
+            yield from _told(request, frame, names)
+
+
+def _told(request: Frame, answer: Frame, names: Names) -> Iterator[tuple[Frame, Batch, int]]:
+    offsets = {
+        Place(topic.name or names[topic.topic_id], one.index): one.base_offset
+        for topic in message(answer).responses
+        for one in topic.partition_responses
+        if one.error_code == ErrorCode.NONE
+    }
+    for batch in sent(request, names):
+        if batch.place in offsets:
+            yield answer, batch, offsets[batch.place]
+
+
+def sent(request: Frame, names: Names) -> Iterator[Batch]:
+    """The batches of one Produce."""
+    for topic in message(request).topic_data:
+        for data in topic.partition_data:
+            place = Place(topic.name or names[topic.topic_id], data.index)
+            header = read_header(data.records)
+            yield Batch(place, header.producer_id, header.producer_epoch, header.base_sequence)
