@@ -120,7 +120,7 @@ def _values(wire: Wire, topic: str, partition: int, committed: bool) -> Iterator
             (one.first_offset, one.producer_id) for one in data.aborted_transactions or ()
         )
         aborting: set[int] = set()
-        for position, header in split_batches(records):
+        for position, header in split_batches(records, allow_partial=True):
             while aborted and aborted[0][0] <= header.base_offset:
                 aborting.add(aborted.pop(0)[1])
             if header.is_control:

@@ -4,8 +4,6 @@ transactions. On the real broker, killed in between."""
 from __future__ import annotations
 
 import json
-import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,18 +11,10 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
-from oncelog_protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from oncelog_server.observe.metrics import PRODUCER_IDS_REFUSED
 from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
 from tests.conformance.wire import Wire
 from tests.conformance.writing import (
-    BUSY,
-    BY_NAME,
     Identity,
     batch,
     end_transaction,
@@ -35,22 +25,11 @@ from tests.conformance.writing import (
 from tests.faults.driving import (
     QUICK,
     create,
-    last_stable_offset,
     merged,
-    values,
 )
-from tests.faults.holding import held_ms
 from tests.server.observe.test_scrape import PORT, scrape
 
 BLOCK = 1_000
-# Transactions that are left, how many are begun at once, and how long they may last: begun all of
-# them must be before the first is too old.
-OPEN = 10_000
-PIPELINED = 500
-LONGEST_MS = 30_000
-# What the broker may do while somebody waits for a small answer (most of them, as it also forgets
-# and checkpoints): a turn of aborts takes 16 at most, and there may be more than one between.
-HELD_MS = 50.0
 ADDRESS = "oncelog.max.producer.ids.per.address"
 PARTITION = "oncelog.max.producer.ids.per.partition"
 LIMITED = merged(QUICK, {ADDRESS: "5", PARTITION: "3"})
@@ -162,61 +141,3 @@ def test_h60_whoever_runs_the_broker_is_told_of_either_limit(tmp_path: Path) -> 
     ]
     assert page.value(PRODUCER_IDS_REFUSED.name, setting=ADDRESS) == 3
     assert page.value(PRODUCER_IDS_REFUSED.name, setting=PARTITION) == 2
-
-
-def test_t9_h62_ten_thousand_transactions_left_open_are_aborted_while_others_are_served(
-    tmp_path: Path,
-) -> None:
-    """All at once: the broker stands still from before the first deadline until after the last."""
-    settings = merged(QUICK, {"transaction.max.timeout.ms": str(LONGEST_MS)})
-    with Oncelog(tmp_path, settings) as broker:
-        with Wire(broker.address) as wire, Wire(broker.address) as bystander:
-            create(wire, "a", partitions=2)
-            assert produce(bystander, "a", batch_of_nobody(), partition=1).error_code == 0
-            began = time.monotonic()
-            begin_transactions(wire, OPEN)
-            opened_s = time.monotonic() - began
-            assert opened_s < LONGEST_MS / 1000, "some were aborted before the last was begun"
-            broker._running().send_signal(signal.SIGSTOP)
-            time.sleep(max(began + opened_s + LONGEST_MS / 1000 - time.monotonic(), 0))
-            broker._running().send_signal(signal.SIGCONT)
-            held: list[float] = []
-
-            def all_decided() -> bool:
-                held.append(held_ms(broker, bystander))
-                assert produce(bystander, "a", batch_of_nobody(), partition=1).error_code == 0
-                return last_stable_offset(bystander, "a") == 2 * OPEN
-
-            wait_until(all_decided, "every transaction is aborted", 60)
-            print("HELD", opened_s, len(held), sorted(held)[-10:])
-            assert sorted(held)[len(held) * 9 // 10] < HELD_MS
-            assert values(wire, "a") == []
-
-
-def begin_transactions(wire: Wire, count: int) -> None:
-    """Each of an id of its own, with one record, and left."""
-    new_identity(wire, "t0", timeout_ms=LONGEST_MS)
-    wanted = [f"t{number}" for number in range(count)]
-    while wanted:
-        asked, wanted = wanted[:PIPELINED], wanted[PIPELINED:]
-        for name in asked:
-            wire.send(InitProducerIdRequest(name, LONGEST_MS), 4)
-        known: list[Identity] = []
-        for name in asked:
-            answer = wire.answer()
-            if answer.error_code == ErrorCode.NONE:
-                known.append(Identity(answer.producer_id, answer.producer_epoch, name))
-            else:
-                assert answer.error_code in BUSY
-                wanted.append(name)
-        for who in known:
-            partitions = [PartitionProduceData(0, batch(who, 0))]
-            topics = [TopicProduceData(name="a", partition_data=partitions)]
-            wire.send(ProduceRequest(who.transactional_id, -1, 10_000, topics), BY_NAME)
-        for _ in known:
-            answer = wire.answer()
-            assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
-
-
-def batch_of_nobody() -> bytearray:
-    return batch(Identity(-1, -1), -1)

@@ -33,6 +33,7 @@ from tests.conformance.wire import Closed, Wire
 from tests.conformance.writing import produce, records
 from tests.faults.bombs import Path, all_arrays, arrays, bomb
 from tests.faults.driving import QUICK, create, merged
+from tests.faults.holding import cpu_ms
 
 MAX = 2**31 - 1
 MIB = 1 << 20
@@ -55,11 +56,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
         with Wire(running.address) as wire:
             create(wire, "t", partitions=2)
         yield running
-
-
-def cpu_ms(broker: Oncelog) -> float:
-    """Of the broker's own thread, since its start."""
-    return int(Folder(f"/proc/{broker.pid}/schedstat").read_text().split()[0]) / 1e6
 
 
 def rss(broker: Oncelog) -> int:
@@ -213,6 +209,45 @@ def test_h28_ten_thousand_partitions_are_an_ordinary_fetch(broker: Oncelog) -> N
         wanted = [MetadataRequestTopic(name=f"n{number}") for number in range(9_999)]
         seen = wire.call(MetadataRequest(wanted, allow_auto_topic_creation=False), 12)
     assert len(seen.topics) == 9_999
+
+
+@pytest.mark.parametrize("of_one_topic", [True, False], ids=["partitions", "topics"])
+def test_h28_a_hundred_thousand_partitions_close_the_connection_and_cost_nothing(
+    broker: Oncelog, of_one_topic: bool
+) -> None:
+    before, used = rss(broker), cpu_ms(broker)
+    assert outcome(broker, everything(100_000, of_one_topic), 12) is None
+    assert rss(broker) - before < 64 * MIB
+    assert cpu_ms(broker) - used < CPU_MS
+
+
+def test_h28_as_many_partitions_as_are_allowed_are_answered_within_the_limit(
+    broker: Oncelog,
+) -> None:
+    """At once, however long it would wait and however much it would take."""
+    with Wire(broker.address) as wire:
+        for partition in range(2):
+            for _ in range(4):
+                data = build_batch(records(1, b"x" * 200_000))
+                assert produce(wire, "t", data, partition=partition).error_code == 0
+    used = cpu_ms(broker)
+    answer = outcome(broker, everything(20_000, True), 12)
+    assert cpu_ms(broker) - used < CPU_MS
+    rows = answer.responses[0].partitions
+    assert len(rows) == 20_000
+    assert MIB // 2 < sum(len(row.records or b"") for row in rows) <= MIB
+
+
+def everything(count: int, of_one_topic: bool) -> FetchRequest:
+    """A Fetch of so many partitions, without any limit of its own."""
+    numbers = range(count)
+    topics = (
+        [FetchTopic("t", partitions=[FetchPartition(n, partition_max_bytes=MAX) for n in numbers])]
+        if of_one_topic
+        else [FetchTopic("t", partitions=[FetchPartition(n, partition_max_bytes=MAX)])
+              for n in numbers]
+    )  # fmt: skip
+    return FetchRequest(max_wait_ms=MAX, min_bytes=MAX, max_bytes=MAX, topics=topics)
 
 
 def test_h28_who_hangs_up_waits_no_longer(broker: Oncelog) -> None:

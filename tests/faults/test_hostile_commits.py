@@ -1,0 +1,99 @@
+"""Commits of offsets that claim more than anybody keeps (scenario H68)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from oncelog_protocol.varint import write_uvarint
+from tests.broker import Oncelog
+from tests.conformance.wire import Wire
+from tests.conformance.writing import find_coordinator
+from tests.faults.driving import QUICK, create, events, taken
+from tests.faults.holding import cpu_ms, held_ms
+
+MIB = 1 << 20
+CPU_MS = 400.0
+# Group g of generation -1, member "", and one topic t; the transactional one begins with an id, a
+# producer and its epoch.
+_COMMIT = struct.pack(">2siBBB2s", b"\2g", -1, 1, 0, 2, b"\2t")
+_TXN_COMMIT = struct.pack(">2s2sqhiBBB2s", b"\2x", b"\2g", 1, 0, -1, 1, 0, 2, b"\2t")
+STARTS = {ApiKey.OFFSET_COMMIT: (8, _COMMIT), ApiKey.TXN_OFFSET_COMMIT: (4, _TXN_COMMIT)}
+# Partition 0 at offset 5, of no leader epoch; its metadata follows.
+PLACE = struct.pack(">iqi", 0, 5, -1)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
+    with Oncelog(tmp_path_factory.mktemp("commits"), QUICK) as broker:
+        with Wire(broker.address) as wire:
+            create(wire, "t", partitions=3)
+            find_coordinator(wire, "x")
+        yield broker
+        events(broker)
+
+
+def frame(api: ApiKey, partitions: int, rest: bytes) -> bytes:
+    """A commit in a flexible version up to its partitions, `partitions` of them by its count."""
+    version, start = STARTS[api]
+    header = struct.pack(">hhihB", api, version, 1, -1, 0)
+    body = header + start + write_uvarint(partitions + 1) + rest
+    return struct.pack(">i", len(body)) + body
+
+
+HOSTILE = {
+    "a GiB of metadata": (1, PLACE + write_uvarint((1 << 30) + 1) + bytes(1_000)),
+    "two GiB of metadata": (1, PLACE + write_uvarint(1 << 31) + bytes(1_000)),
+    "a million partitions": (1_000_000, (PLACE + b"\0\0") * 1_000_000 + b"\0\0"),
+    "a million partitions by the count alone": (1_000_000, PLACE + bytes(1_000)),
+}
+
+
+@pytest.mark.parametrize("api", STARTS, ids=lambda api: api.name)
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_h68_a_commit_that_claims_too_much_closes_its_connection_alone(
+    broker: Oncelog, api: ApiKey, kind: str
+) -> None:
+    before, used = taken(broker.pid).rss_bytes, cpu_ms(broker)
+    with Wire(broker.address) as bystander, Wire(broker.address) as wire:
+        with suppress(ConnectionError):
+            wire.socket.sendall(frame(api, *HOSTILE[kind]))
+        assert wire.is_closed()
+        assert held_ms(broker, bystander) < CPU_MS
+    assert cpu_ms(broker) - used < CPU_MS
+    assert taken(broker.pid).rss_bytes - before < 64 * MIB
+
+
+@pytest.mark.parametrize("api", STARTS, ids=lambda api: api.name)
+def test_h68_such_a_commit_is_read_where_it_claims_no_more_than_it_has(
+    broker: Oncelog, api: ApiKey
+) -> None:
+    """What is refused above is refused for its claims, not for how it is written."""
+    with Wire(broker.address) as wire:
+        wire.socket.sendall(frame(api, 1, PLACE + b"\2m" + b"\0\0\0"))
+        assert wire.socket.recv(1)
+
+
+def test_h68_metadata_is_taken_up_to_its_limit(broker: Oncelog) -> None:
+    """Each partition for itself: one of three has too much."""
+    with Wire(broker.address) as wire:
+        find_coordinator(wire, "g", key_type=0)
+        sizes = [4_096, 4_097, 0]
+        partitions = [
+            OffsetCommitRequestPartition(number, 5, committed_metadata="m" * size)
+            for number, size in enumerate(sizes)
+        ]
+        topic = OffsetCommitRequestTopic("t", partitions=partitions)
+        answer = wire.call(OffsetCommitRequest("g", topics=[topic]), 8)
+        codes = [one.error_code for one in answer.topics[0].partitions]
+    assert codes == [ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.NONE]

@@ -1,0 +1,86 @@
+"""Ten thousand transactions that nobody ends (scenarios T9, H62)."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
+from oncelog_protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from tests.broker import Oncelog
+from tests.conformance.wire import Wire
+from tests.conformance.writing import BUSY, BY_NAME, Identity, batch, new_identity, produce
+from tests.faults.driving import QUICK, create, end_offset, last_stable_offset, values
+from tests.faults.holding import held_ms
+
+# How many are begun at once, and when they are due: all of them must be begun by then.
+OPEN = 10_000
+PIPELINED = 500
+DUE_S = 20.0
+# What the broker may compute while somebody waits for a small answer.
+HELD_MS = 50.0
+
+
+def test_t9_h62_ten_thousand_transactions_left_open_are_aborted_while_others_are_served(
+    tmp_path: Path,
+) -> None:
+    """All in one scan: the broker stands still before the first is due and until the last is."""
+    with (
+        Oncelog(tmp_path, QUICK) as broker,
+        Wire(broker.address) as wire,
+        Wire(broker.address) as bystander,
+    ):
+        create(wire, "a", partitions=2)
+        new_identity(wire, "t0")
+        due_s = time.monotonic() + DUE_S
+        begin_transactions(wire, OPEN, due_s)
+        broker._running().send_signal(signal.SIGSTOP)
+        left_s = due_s - time.monotonic()
+        assert left_s > 0, "some are aborted before the last is begun"
+        time.sleep(left_s)
+        broker._running().send_signal(signal.SIGCONT)
+        in_between: list[float] = []
+        while last_stable_offset(bystander, "a") < 2 * OPEN:
+            has_begun = end_offset(bystander, "a") > OPEN
+            held = held_ms(broker, bystander)
+            assert produce(bystander, "a", batch_of_nobody(), partition=1).error_code == 0
+            if has_begun and end_offset(bystander, "a") < 2 * OPEN:
+                in_between.append(held)
+        # While this test waits for a processor, more than one turn goes by: the shortest tells.
+        assert min(in_between) < HELD_MS
+        assert values(wire, "a") == []
+
+
+def begin_transactions(wire: Wire, count: int, due_s: float) -> None:
+    """Each of an id of its own, with one record, and left; all of them are due by then."""
+    wanted = [f"t{number}" for number in range(count)]
+    while wanted:
+        asked, wanted = wanted[:PIPELINED], wanted[PIPELINED:]
+        timeout_ms = max(int((due_s - time.monotonic()) * 1000), 1)
+        for name in asked:
+            wire.send(InitProducerIdRequest(name, timeout_ms), 4)
+        known: list[Identity] = []
+        for name in asked:
+            answer = wire.answer()
+            if answer.error_code == ErrorCode.NONE:
+                known.append(Identity(answer.producer_id, answer.producer_epoch, name))
+            else:
+                assert answer.error_code in BUSY
+                wanted.append(name)
+        for who in known:
+            partitions = [PartitionProduceData(0, batch(who, 0))]
+            topics = [TopicProduceData(name="a", partition_data=partitions)]
+            wire.send(ProduceRequest(who.transactional_id, -1, 10_000, topics), BY_NAME)
+        for _ in known:
+            answer = wire.answer()
+            assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+
+def batch_of_nobody() -> bytearray:
+    return batch(Identity(-1, -1), -1)
