@@ -1,0 +1,89 @@
+"""A topic with `cleanup.policy=compact,delete`: the duties of the broker and the log cleaner at one
+log, whichever of them comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.records.batch import build_batch, read_records, split_batches
+from oncelog_protocol.records.record import NewRecord
+from oncelog_server.log.config import COMPACT, DELETE
+from oncelog_server.partition.partition import Partition
+from oncelog_server.upkeep import FIRST_RETENTION_MS
+from tests.server.cleaning.test_cleaner import SETTINGS, Cleaning
+from tests.server.coordination.world import A0
+from tests.server.test_upkeep_duties import Kept
+
+DAY_MS = 86_400_000
+DAYS = 6
+# Of a segment two thirds when the cleaner is done with it: no two of them become one.
+VALUE = bytes(300)
+SEGMENT_BYTES = 700
+# Comes long before, or long after the first look at retention.
+CLEANER_FIRST, RETENTION_FIRST = FIRST_RETENTION_MS // 10, 10 * FIRST_RETENTION_MS
+
+
+def written(one: Partition) -> dict[bytes, list[int]]:
+    """On which days, by key, as far as it is still there."""
+    found: dict[bytes, list[int]] = {}
+    for segment in one.log.segments:
+        data = segment.log.read(0, segment.size)
+        for position, _ in split_batches(data):
+            for record in read_records(data, position, max_bytes=1 << 20):
+                assert record.key is not None
+                assert record.value is not None
+                found.setdefault(record.key, []).append(record.value[0])
+    return found
+
+
+def kept_by(policy: Set[str], oldest: int) -> dict[bytes, list[int]]:
+    """What is `written` when days before `oldest` have gone."""
+    own = {b"day %d" % day: [day] for day in range(oldest, DAYS)}
+    return {**own, b"daily": [DAYS - 1] if COMPACT in policy else [*range(oldest, DAYS)]}
+
+
+@pytest.mark.parametrize(
+    "backoff_ms", [CLEANER_FIRST, RETENTION_FIRST], ids=["cleaner first", "retention first"]
+)
+@pytest.mark.parametrize(
+    "policy",
+    [{COMPACT, DELETE}, {COMPACT}, {DELETE}],
+    ids=["compact,delete", "compact", "delete"],
+)
+def test_each_policy_does_its_own_and_both_do_both(
+    tmp_path: Path, policy: Set[str], backoff_ms: int
+) -> None:
+    """Every day a key of its own, and one that is written every day."""
+    kept = Kept(tmp_path)
+    world = kept.world
+    cleaning = Cleaning(world, replace(SETTINGS, log_cleaner_backoff_ms=backoff_ms))
+    one = cleaning.compact(A0)
+    one.log.reconfigure(
+        replace(
+            one.log.config, cleanup_policy=frozenset(policy), segment_bytes=SEGMENT_BYTES,
+            retention_ms=3 * DAY_MS + DAY_MS // 2, min_cleanable_dirty_ratio=0.0,
+        )
+    )  # fmt: skip
+    for day in range(DAYS):
+        value = bytes((day,)) + VALUE
+        pair = [NewRecord(world.wall(), key, value) for key in (b"day %d" % day, b"daily")]
+        one.append(build_batch(pair), now_ms=world.wall())
+        one.log.roll(world.wall())
+        world.timers.now_ms += DAY_MS
+    world.settle(2 * RETENTION_FIRST)
+    oldest = 3 if DELETE in policy else 0
+    assert written(one) == kept_by(policy, oldest)
+    assert (one.log.log_start_offset, one.log.log_end_offset) == (2 * oldest, 2 * DAYS)
+    expected = {A0: one.log.active.base_offset} if COMPACT in policy else {}
+    assert cleaning.checkpoint() == expected
+    # What has been compacted is as old as before.
+    world.timers.now_ms += 2 * DAY_MS
+    world.settle(2 * RETENTION_FIRST)
+    oldest = 5 if DELETE in policy else 0
+    assert one.log.log_start_offset == 2 * oldest
+    assert written(one) == kept_by(policy, oldest)
+    assert cleaning.cleaner.uncleanable_count == 0
