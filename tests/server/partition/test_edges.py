@@ -1,0 +1,35 @@
+"""Values at the edges of conditions, which generic mutants have shown nobody stood on."""
+
+from __future__ import annotations
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.partition.partition import Isolation, Partition
+from tests.server.log.driver import NOW_MS, batch
+from tests.server.partition.partitions import NAME, mark, partition, refusal, send
+
+
+def test_records_can_be_deleted_up_to_the_high_watermark() -> None:
+    one = partition()
+    one.append(batch(3), now_ms=NOW_MS)
+    assert one.delete_records_before(0, NOW_MS) == 0
+    assert one.delete_records_before(3, NOW_MS) == 3
+
+
+def test_a_decision_below_the_high_watermark_is_forgotten_before_anybody_reads() -> None:
+    one = partition()
+    send(one, 1, 0)
+    mark(one, 1)
+    assert not one.log.producers.decided
+
+
+def test_nobody_is_served_before_somebody_leads() -> None:
+    led = partition()
+    one = Partition(NAME, bytes(16), led.log, lambda _: None)
+    assert (one.is_leader, one.leader_id, one.leader_epoch, one.bytes_out) == (False, -1, -1, 0)
+    assert refusal(one.check_leader) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    one.become_leader(0, 0, (0,), (0,))
+    one.check_leader()
+
+
+def test_isolations_have_their_codes() -> None:
+    assert [*map(int, Isolation)] == [0, 1]

@@ -1,0 +1,150 @@
+"""Values at the edges of conditions, which generic mutants have shown nobody stood on."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.transaction import group_restart
+from oncelog_server.transaction.expiry import is_expired
+from oncelog_server.transaction.fences import Fence, FenceCause, Fences, fence_of, taken_over_by
+from oncelog_server.transaction.group_init import decide_init_outside_group
+from oncelog_server.transaction.groups import Membership, TransactionGroups, to_record
+from oncelog_server.transaction.init_producer_id import (
+    InitProducerId,
+    decide_init_producer_id,
+)
+from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH, NO_TIMEOUT_MS
+from oncelog_server.transaction.states import INIT_PRODUCER_ID, State
+from tests.server.transaction.driver import ID, P0, P1, Driver
+from tests.server.transaction.group_driver import GROUP, IN0, GroupDriver
+
+LAST = LAST_PRODUCER_EPOCH
+
+
+def test_what_is_kept_with_the_first_epoch_of_a_new_id_can_only_be_ended() -> None:
+    driver = Driver()
+    driver.put(State.ONGOING, producer_epoch=LAST, next_producer_id=1_000, next_producer_epoch=0)
+    for partition in (P0, P1):
+        assert driver.add(1_000, 0, partition).value.code is ErrorCode.INVALID_TXN_STATE
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_an_end_that_names_no_epoch_repeats_nothing(committed: bool) -> None:
+    """A newer instance has made the last bump: -1 is nobody's epoch."""
+    driver = Driver()
+    state = State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT
+    driver.put(state, last_producer_epoch=-1)
+    assert driver.end(77, -1, committed).value.code is ErrorCode.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize(("bumps_epoch", "version"), [(False, 0), (True, 2)])
+def test_the_record_says_which_transactions_its_client_speaks(
+    kept: bool, bumps_epoch: bool, version: int
+) -> None:
+    driver = Driver()
+    keeper = {"next_producer_id": 77, "next_producer_epoch": 6} if kept else {}
+    driver.put(State.ONGOING, client_transaction_version=1, **keeper)
+    driver.end(77, 6 if kept else 5, True, bumps_epoch=bumps_epoch)
+    assert driver.state is State.COMPLETE_COMMIT
+    assert driver.metadata.client_transaction_version == version
+
+
+@pytest.mark.parametrize("state", INIT_PRODUCER_ID)
+def test_an_id_expires_at_rest_from_the_moment_on(state: State) -> None:
+    driver = Driver(finishes=False)
+    driver.put(state, last_update_ms=1_000)
+    rests = state not in (State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT)
+    assert not is_expired(driver.live, before_ms=999)
+    assert is_expired(driver.live, before_ms=1_000) == rests
+    driver.put(state, last_update_ms=0)
+    assert is_expired(driver.live, before_ms=1_000) == rests
+    driver.put(state, last_update_ms=-1)
+    assert not is_expired(driver.live, before_ms=1_000)
+
+
+def test_an_abort_past_the_coordinator_cuts_nobody_off() -> None:
+    fences = Fences()
+    fence = Fence("t", 77, 5, FenceCause.OPERATOR, 0, None, None, True)
+    known = fences.remember_abort((), fence)
+    assert known == (fence,)
+    assert fence_of(known, 77, 5) is None
+    assert fence.label == "operator, past the coordinator"
+    assert (fences.aborted[FenceCause.OPERATOR], fences.fenced[FenceCause.OPERATOR]) == (1, 0)
+
+
+def test_who_takes_an_id_away_is_a_newer_instance_unless_it_says_otherwise() -> None:
+    assert taken_over_by(None).cause is FenceCause.NEWER_INSTANCE
+    assert taken_over_by(None, by_operator=True).cause is FenceCause.OPERATOR
+
+
+def test_a_new_instance_is_no_operator_unless_it_says_so() -> None:
+    driver = Driver()
+    driver.put(State.ONGOING)
+    command = InitProducerId(ID, 60_000)
+    decision = decide_init_producer_id(
+        driver.shard, command, wall_ms=driver.wall_ms, new_producer_id=driver.new_producer_id
+    )
+    driver.run(decision, ID)
+    assert [fence.cause for fence in driver.live.fences] == [FenceCause.NEWER_INSTANCE]
+
+
+def test_nothing_is_kept_of_a_group_whose_last_id_is_gone() -> None:
+    groups = TransactionGroups()
+    groups.replay(to_record("a", Membership("g", 1, frozenset({IN0}))))
+    groups.forget("a")
+    assert not groups._of_group
+    assert not groups._newest
+
+
+def test_the_record_of_an_id_that_has_moved_away_says_that_nothing_is_open() -> None:
+    driver = GroupDriver()
+    driver.begin(driver.member("a", 1, IN0), P0)
+    driver.depart("a")
+    driver.depart("a")
+    driver.crash()
+    dead = driver.live_of("a").metadata
+    assert (dead.state, dead.start_ms, dead.partitions) == (State.DEAD, -1, frozenset())
+
+
+def test_an_id_that_is_initialised_without_its_group_leaves_it() -> None:
+    driver = GroupDriver()
+    driver.join("a", 1, IN0)
+    command = InitProducerId("a", 60_000)
+    decision = decide_init_outside_group(
+        driver.shard, command, wall_ms=1, new_producer_id=driver.new_producer_id
+    )
+    assert driver.run_all(decision, ["a"]).value.code is ErrorCode.NONE
+    assert not driver.shard.groups.memberships
+
+
+def test_a_group_that_starts_over_waits_for_a_participant_in_two_phase_commit() -> None:
+    driver = GroupDriver()
+    one = driver.member("a", 57, IN0)
+    driver.live_of("a").metadata = replace(driver.live_of("a").metadata, timeout_ms=NO_TIMEOUT_MS)
+    driver.begin(one, P0)
+    for _ in range(2):
+        decision, ids = group_restart.decide_start_over(driver.shard, GROUP, None, wall_ms=1)
+        assert driver.run_all(decision, ids).value.code is ErrorCode.CONCURRENT_TRANSACTIONS
+        assert driver.state_of("a") is State.ONGOING
+
+
+def test_ids_of_a_later_batch_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_restart, "AT_ONCE", 2)
+    driver = GroupDriver()
+    for name in ("a", "b", "c"):
+        driver.member(name, 57)
+    decision, ids = group_restart.decide_start_over(driver.shard, GROUP, None, wall_ms=1)
+    driver.run_all(decision, ids)
+    states = [driver.state_of(name) for name in ("a", "b", "c")]
+    assert states == [State.DEAD, State.DEAD, State.EMPTY]
+
+
+def test_an_id_of_the_first_millisecond_stays_where_its_next_record_is_not_written() -> None:
+    driver = Driver()
+    driver.put(State.EMPTY, last_update_ms=0)
+    driver.append_error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert driver.init().value.code is ErrorCode.NOT_COORDINATOR
+    assert driver.metadata.producer_id == 77
