@@ -159,9 +159,17 @@ class Transactional(ABC):
         return TransactionMember(self.config.transactional_id, *identity) if started else None
 
     async def begin_transaction(self) -> None:
-        """Start a transaction. Raises IllegalStateError inside another one."""
+        """Start a transaction. Raises IllegalStateError inside another one.
+
+        The first one after the cluster's `transaction.version` has come to 2 gets a new epoch: may
+        raise a FatalError, or TimedOutError (call `abort_transaction`, and begin again).
+        """
         core, session = self._transactional()
-        core.begin(session.cluster_version)
+        version = session.cluster_version
+        core.begin(version)
+        if core.bump_needed:
+            await self.abort_transaction()
+            core.begin(version)
 
     async def send_offsets_to_transaction(
         self,

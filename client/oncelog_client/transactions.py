@@ -182,6 +182,8 @@ class ProducerTransaction:
         self.group: TransactionGroup | None = None
         # An open transaction was asked for, and there was none: it had been ended before.
         self.nothing_kept = False
+        # Its epoch has had transactions whose end brought no new one.
+        self._epoch_is_worn = False
         self._added: set[TopicPartition] = set()
         self._to_add: set[TopicPartition] = set()
         self._groups: set[str] = set()
@@ -202,6 +204,7 @@ class ProducerTransaction:
         self.apply(Event.INITIALIZED)
         self._clear()
         self.identity = identity
+        self._epoch_is_worn = False
 
     def rejoin(self, group: TransactionGroup) -> None:
         """Begin anew in this generation of the group, from wherever it is."""
@@ -238,10 +241,13 @@ class ProducerTransaction:
         self.started = True
 
     def begin(self, version: int) -> None:
-        """Start a transaction under the `transaction.version` that holds now."""
+        """Start a transaction under the `transaction.version` that holds now. Where `bump_needed`
+        then, abort and begin once more: of the one before, under a lower version, a partition may
+        have no marker yet, and would take the new one's records into it."""
         self.apply(Event.BEGIN)
         self.version = version
         self.nothing_kept = False
+        self.bump_needed = self.implicit and self._epoch_is_worn
 
     def flushed(self) -> PreparedTxnState:
         """Every record is written: the transaction is prepared."""
@@ -253,6 +259,7 @@ class ProducerTransaction:
         """The coordinator has ended the transaction; `identity` is the new one, if it gave one."""
         self.apply(event)
         self._clear()
+        self._epoch_is_worn = identity is None and not self.implicit
         if identity is not None:
             self.identity = identity
 

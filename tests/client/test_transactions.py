@@ -334,3 +334,25 @@ def test_a_prepared_state_is_its_text(state: PreparedTxnState) -> None:
 def test_a_text_that_is_no_prepared_state_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="id:epoch"):
         PreparedTxnState.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "version", "bumps"), [(0, 2, True), (1, 2, True), (0, 1, False)]
+)
+def test_v2m_an_epoch_that_has_had_transactions_before_version_2_has_none_of_it(
+    earlier: int, version: int, bumps: bool
+) -> None:
+    """As Kafka's client does: the marker of the one before may still be on its way."""
+    core = reach(State.INITIALIZING)
+    core.initialized(FIRST)
+    core.begin(earlier)
+    assert not core.bump_needed
+    for event in (Event.PREPARE_COMMIT, Event.SEND_COMMIT):
+        core.apply(event)
+    core.ended(Event.COMMITTED, None)
+    core.begin(version)
+    assert core.bump_needed == bumps
+    core.apply(Event.ABORT)
+    core.ended(Event.ABORTED, ProducerIdentity(5, 1))
+    core.begin(version)
+    assert not core.bump_needed

@@ -59,7 +59,7 @@ def faults_of(seed: int) -> list[Fault]:
     return draw_faults(Random(f"{seed}/faults"), options_of(seed))
 
 
-def run_seed(seed: int, *, without: Collection[int] = ()) -> Verdict:
+def run_seed(seed: int, *, without: Collection[int] = (), kind: type[World] = World) -> Verdict:
     """`without`: numbers of faults that are left out."""
     options = options_of(seed)
     faults = [one for one in faults_of(seed) if one.number not in without]
@@ -71,7 +71,7 @@ def run_seed(seed: int, *, without: Collection[int] = ()) -> Verdict:
     asyncio.set_event_loop(loop)
     try:
         with captured(capture), simulated_client_time(loop, seed):
-            world = World(seed, options, loop, capture)
+            world = kind(seed, options, loop, capture)
             try:
                 loop.run_until_complete(_whole(world, faults))
             except Exception as error:

@@ -1,0 +1,135 @@
+"""The cluster's transaction.version is 2, then 0, then 2 again, and the broker dies each time in
+the middle of it all (V2m). There is no request for it yet: the record that it would write is
+changed in the metadata store while the broker is down."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.features import TRANSACTION_VERSION
+from oncelog_protocol.messages.api_versions import ApiVersionsRequest
+from oncelog_server.cluster import records
+from oncelog_server.cluster.store import Put
+from oncelog_server.metadata.sqlite_store import SqliteStore
+from oncelog_server.storage.data_directory import METADATA_FILE
+from tests.broker import Oncelog
+from tests.conformance.transacting import add_partitions
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Closed, Wire
+from tests.conformance.writing import (
+    Identity,
+    batch,
+    end_transaction,
+    new_identity,
+    produce,
+)
+from tests.faults.driving import QUICK, create, end_offset, last_stable_offset, values
+
+# The last versions of Produce and EndTxn of either kind of client.
+PRODUCE = {1: 11, 2: 12}
+END_TXN = {1: 4, 2: 5}
+DECIDED, OPEN = 0, {1: 1, 2: 2}
+
+
+def set_version(broker: Oncelog, level: int) -> None:
+    """Of the cluster of a broker that is down."""
+
+    async def write() -> None:
+        store = await SqliteStore.open(broker.data / METADATA_FILE)
+        features = records.FeaturesRecord({TRANSACTION_VERSION: level})
+        await store.txn([], [Put(records.FEATURES, records.encode(features))])
+        await store.close()
+
+    asyncio.run(write())
+
+
+def version(wire: Wire) -> int:
+    """As every client is told; a level of 0 is not mentioned."""
+    told = wire.call(ApiVersionsRequest("faults", "1"), 4).finalized_features
+    levels: dict[str, int] = {one.name: one.max_version_level for one in told}
+    return levels.get(TRANSACTION_VERSION, 0)
+
+
+def write(wire: Wire, kind: int, who: Identity, sequence: int, partition: int) -> None:
+    """One record, as a client of that kind does."""
+    if kind == 1:
+        assert add_partitions(wire, who, ("t", partition)) == [ErrorCode.NONE]
+    value = b"%d of %s" % (sequence, (who.transactional_id or "").encode())
+    data = batch(who, sequence, value=value)
+    sent = produce(wire, "t", data, who=who, partition=partition, version=PRODUCE[kind])
+    assert sent.error_code == ErrorCode.NONE, ErrorCode(sent.error_code)
+
+
+def decide(broker: Oncelog, wire: Wire, kind: int, name: str, *, commit: bool) -> Identity:
+    """A transaction that is decided, and the broker dies before it writes a marker."""
+    who = new_identity(wire, name)
+    write(wire, kind, who, 0, DECIDED)
+    with pytest.raises((Closed, ConnectionResetError)):
+        end_transaction(wire, who, commit=commit, version=END_TXN[kind])
+    assert broker.wait_for_death() == -9
+    return who
+
+
+def is_decided(wire: Wire, partition: int) -> bool:
+    return last_stable_offset(wire, "t", partition) == end_offset(wire, "t", partition)
+
+
+def check_decided(wire: Wire, kind: int, who: Identity, *, commit: bool) -> None:
+    """It is finished by the next process, and the client that asks again is told so."""
+    wait_until(partial(is_decided, wire, DECIDED), "what was decided is done")
+    again = end_transaction(wire, who, commit=commit, version=END_TXN[kind])
+    assert again.error_code == ErrorCode.NONE
+    if kind == 2:
+        assert again.producer_epoch == who.producer_epoch + 1
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+@pytest.mark.parametrize("kinds", [(1, 2), (2, 1)], ids=["V1 first", "V2 first"])
+def test_v2m_transactions_of_both_kinds_go_on_over_both_changes(
+    tmp_path: Path, kinds: tuple[int, int], commit: bool
+) -> None:
+    """What is open stays open, for its client to go on with; what is decided is finished; nothing
+    of it twice."""
+    broker = Oncelog(tmp_path, QUICK)
+    broker.fail_at("before-marker")
+    broker.start()
+    opened: dict[int, Identity] = {}
+    with Wire(broker.address) as wire:
+        create(wire, "t", partitions=3)
+        for kind, place in OPEN.items():
+            opened[kind] = new_identity(wire, f"open {kind}")
+            write(wire, kind, opened[kind], 0, place)
+        decided = decide(broker, wire, kinds[0], "first", commit=commit)
+    for sequence, (level, kind) in enumerate(zip((0, 2), kinds, strict=True), 1):
+        set_version(broker, level)
+        broker.fail_at(None)
+        broker.start()
+        with Wire(broker.address) as wire:
+            assert version(wire) == level
+            check_decided(wire, kind, decided, commit=commit)
+            for one, place in OPEN.items():
+                assert last_stable_offset(wire, "t", place) == 0
+                write(wire, one, opened[one], sequence, place)
+        broker.kill()
+        if level == 0:
+            broker.fail_at("before-marker")
+            broker.start()
+            with Wire(broker.address) as wire:
+                decided = decide(broker, wire, kinds[1], "second", commit=commit)
+    broker.start()
+    with Wire(broker.address) as wire:
+        expected = [b"0 of first", b"0 of second"] if commit else []
+        assert values(wire, "t", partition=DECIDED) == expected
+        for kind, place in OPEN.items():
+            version_of_end = END_TXN[kind]
+            ended = end_transaction(wire, opened[kind], commit=commit, version=version_of_end)
+            assert ended.error_code == ErrorCode.NONE
+            wait_until(partial(is_decided, wire, place), "it is over")
+            expected = [b"%d of open %d" % (number, kind) for number in range(3)]
+            assert values(wire, "t", partition=place) == (expected if commit else [])
+    broker.stop()

@@ -1,0 +1,82 @@
+"""The cluster's transaction.version goes from 2 to 0 and back while everybody works (V2m).
+
+There is no request for it yet: the record that it would write is changed in the metadata store,
+from where the broker tells it to every client that connects. A client has the protocol of the
+version that was told when its transaction began; transactions of both kinds are open meanwhile, and
+broker and network fail as in every other world. The judgement is that of all worlds, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from functools import partial
+
+import pytest
+
+from oncelog_protocol.features import TRANSACTION_VERSION
+from oncelog_server.cluster import records
+from oncelog_server.cluster.store import Put
+from tests.simulation.checking.batches import BrokenBatch
+from tests.simulation.checking.internal_records import ONGOING, Transition, read_transitions
+from tests.simulation.checking.logs import TRANSACTION_STATE
+from tests.simulation.disk_logs import logs_on
+from tests.simulation.faults import Fault
+from tests.simulation.report import failure_lines
+from tests.simulation.run import run_seed
+from tests.simulation.world import World
+
+WORLDS = 18
+EACH = 6
+FLIPS_US = range(150_000, 3_000_000, 200_000)
+# What the worlds must have met.
+OPEN = "a transaction of the other kind was open when the version became"
+BOTH = "an id has had transactions of both kinds"
+
+
+class Flipping(World):
+    """Whose version changes a few times a second."""
+
+    async def live(self, faults: list[Fault]) -> None:
+        for number, at_us in enumerate(FLIPS_US):
+            self.after(at_us, partial(self.flip, 2 * (number % 2)))
+        await super().live(faults)
+
+    def flip(self, level: int) -> None:
+        """And break every connection: who connects is told."""
+        if self.is_healed:
+            return
+        with suppress(BrokenBatch):  # a file may be torn while the broker is down
+            self.look(level)
+        features = records.FeaturesRecord({TRANSACTION_VERSION: level})
+        self.node.store.apply([Put(records.FEATURES, records.encode(features))])
+        for link in self.net.open_links():
+            self.net.reset(link)
+
+    def look(self, level: int) -> None:
+        """What is there of transactions of both kinds."""
+        for (topic, _), log in logs_on(self.node.disk).items():
+            if topic != TRANSACTION_STATE:
+                continue
+            kinds: dict[str, set[int]] = {}
+            last: dict[str, Transition] = {}
+            for one in read_transitions(log):
+                last[one.transactional_id] = one
+                if one.state == ONGOING:
+                    kinds.setdefault(one.transactional_id, set()).add(one.version)
+            if any(one.state == ONGOING and one.version != level for one in last.values()):
+                self.sometimes.met(f"{OPEN} {level}")
+            if any(found >= {0, 2} for found in kinds.values()):
+                self.sometimes.met(BOTH)
+
+
+@pytest.mark.parametrize("first", range(0, WORLDS, EACH))
+def test_v2m_the_version_changes_while_everybody_works(first: int) -> None:
+    met: Counter[str] = Counter()
+    for seed in range(first, first + EACH):
+        verdict = run_seed(seed, kind=Flipping)
+        assert not verdict.failed, "\n".join(failure_lines(verdict))
+        met += verdict.met
+    assert met[BOTH] > 0
+    assert met[f"{OPEN} 0"] > 0
+    assert met[f"{OPEN} 2"] > 0
