@@ -59,6 +59,13 @@ NEWER_EPOCH_IN_AN_OPEN_TRANSACTION = Difference(
     "transaction.partition.verification.enable=false",
 )
 
+RETRY_AT_THE_LAST_EPOCH = Difference(
+    case="InitProducerId again by a producer whose transaction timed out at epoch 32766",
+    kafka=ErrorCode.PRODUCER_FENCED,
+    oncelog=ErrorCode.NONE,
+    source="the retry of a call whose answer was lost gets the same answer (R14, E5)",
+)
+
 # --- offsets of a group
 
 OLDER_COMMITS_AGAIN = Difference(

@@ -11,7 +11,8 @@ from tests.faults.driving import fetch
 
 
 def raw(wire: Wire, topic: str, partition: int, offset: int = 0) -> Iterator[bytes]:
-    """The batches from this offset to the end, with others as they were fetched together."""
+    """The batches from this offset to the end, with others as they were fetched together; the last
+    of an answer may be cut off, and is whole in the next one."""
     while True:
         data = fetch(wire, topic, offset, partition=partition)
         assert data.error_code == ErrorCode.NONE, ErrorCode(data.error_code)
@@ -19,5 +20,5 @@ def raw(wire: Wire, topic: str, partition: int, offset: int = 0) -> Iterator[byt
         if not found:
             return
         yield found
-        *_, (_, last) = split_batches(found)
+        *_, (_, last) = split_batches(found, allow_partial=True)
         offset = last.next_offset
