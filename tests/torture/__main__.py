@@ -19,6 +19,9 @@ from tests.torture.run import BROKER_SETTINGS, torture
 @click.option("--rounds", default=2, show_default=True, help="Each with a broker of its own.")
 @click.option("--kills", default=0, help="Go on until the broker was killed so often in all.")
 @click.option("--records", default=20_000, show_default=True, help="Copied in each round.")
+@click.option(
+    "--faults", default=0, help="At least so many in each round, whatever has to be copied for it."
+)
 @click.option("--seed", type=int, help="Chances of an earlier run.")
 @click.option(
     "--target",
@@ -35,6 +38,7 @@ def main(
     rounds: int,
     kills: int,
     records: int,
+    faults: int,
     seed: int | None,
     target: str,
     settings: tuple[str, ...],
@@ -58,10 +62,18 @@ def main(
             click.echo(f"  seed {seed + number}")
             if target == "kafka":
                 with Kafka(directory / target, {**BROKER_SETTINGS, **chosen}) as broker:
-                    verdict = torture(broker, records, seed + number, directory, click.echo)
+                    verdict = torture(
+                        broker,
+                        records,
+                        seed + number,
+                        directory,
+                        click.echo,
+                        faults_wanted=faults,
+                    )
             else:
                 synced_settings = SYNCED if synced else {}
-                round_ = Round(directory, {**synced_settings, **chosen}, synced, seed + number)
+                round_settings = {**synced_settings, **chosen}
+                round_ = Round(directory, round_settings, synced, seed + number, faults)
                 verdict = round_.run(records, click.echo)
             show(verdict)
             clean = clean and verdict.is_clean

@@ -25,11 +25,19 @@ class Verdict:
     duplicates: int = 0
     losses: int = 0
     violations: list[str] = field(default_factory=list)
-    faults: int = 0
+    # How many there were of every kind.
+    kinds: Counter[str] = field(default_factory=Counter)
     # Of the broker, by kill -9.
     kills: int = 0
     # How long after each kind of fault everything was decided, in a line each.
     figures: list[str] = field(default_factory=list)
+    # Bytes and changes of names that power losses took away.
+    dropped: int = 0
+    forgotten: int = 0
+
+    @property
+    def faults(self) -> int:
+        return self.kinds.total()
 
     @property
     def is_clean(self) -> bool:

@@ -1,77 +1,100 @@
-"""A power loss, imitated after a kill -9: what the broker had not synced is taken away again.
+"""A power loss, imitated after a kill -9: what the broker had not synced is taken away again, bytes
+and names.
 
-What was synced is in the journal that a broker writes for tests (ONCELOG_SYNC_JOURNAL). Of the rest
-a random part stays, as a page cache leaves it: a log keeps a prefix, its last pages may be zeros;
-files that were never synced may be gone altogether.
+What was synced is in the journal of a traced broker (`traced`). Of the rest a random part stays, as
+a page cache leaves it: a log keeps a prefix, its last pages may be zeros, what was cut off may be
+there again; files that were made, renamed, replaced or unlinked may be as they were before. The
+file of the metadata is SQLite's and stays as it is.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import random
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+
+from tests.torture.platter import Platter
 
 # How often the end of a file has its new size already, and its old content (none) still.
 ZEROS_PROBABILITY = 0.3
-GONE_PROBABILITY = 0.5
+# How often a file that was cut and not synced since is as long as before.
+UNCUT_PROBABILITY = 0.5
 PAGE = 4096
 
 
 class PowerLoss:
-    """`journal` is what the broker's processes wrote, `data` their data directory."""
+    """`journal` and `shadow` are what the traced processes wrote, `data` is their directory."""
 
-    def __init__(self, journal: Path, data: Path, chance: random.Random) -> None:
+    def __init__(self, journal: Path, shadow: Path, data: Path, chance: random.Random) -> None:
         self._journal = journal
+        self._shadow = shadow
         self._data = data
         self._chance = chance
-        # Bytes that were taken away in all power losses.
+        self._read = 0
+        self._platter = Platter()
+        # Bytes and changes of names that were taken away in all power losses.
         self.dropped = 0
+        self.names = 0
 
     def strike(self) -> None:
         """The broker is dead; make its files those of a machine that lost its power with it."""
-        durable = durable_sizes(self._journal.read_text())
-        for path in sorted(self._data.glob("*-*/*")):
-            if path.is_file():
-                self._spoil(path, durable.get(path.relative_to(self._data).as_posix(), -1))
+        content = self._journal.read_bytes()[self._read :]
+        self._read += len(content)
+        platter = self._platter
+        platter.read(content.decode().splitlines())
+        known = {platter.number_of(one) for one in platter.names.files.values()}
+        directories = list(platter.names.directories)
+        self.names += platter.lose_power(self._chance)
+        for path in list(self._files()):
+            if (number := path.stat().st_ino) in known:
+                self._take(path, number)
+        for directory in directories:
+            if directory not in platter.names.directories:
+                shutil.rmtree(self._data / directory, ignore_errors=True)
+        for directory in platter.names.directories:
+            (self._data / directory).mkdir(parents=True, exist_ok=True)
+        for name, inode in platter.names.files.items():
+            number = platter.number_of(inode)
+            (self._data / name).unlink(missing_ok=True)
+            os.link(self._shadow / str(number), self._data / name)
+            self._spoil(self._data / name, number)
 
-    def _spoil(self, path: Path, durable: int) -> None:
+    def _files(self) -> Iterator[Path]:
+        for directory, _, names in os.walk(self._data):
+            for name in names:
+                yield Path(directory) / name
+
+    def _take(self, path: Path, number: int) -> None:
+        kept = self._shadow / str(number)
+        if not kept.exists():
+            os.link(path, kept)
+        path.unlink()
+
+    def _spoil(self, path: Path, number: int) -> None:
+        """Of the bytes that were not synced some stay."""
+        cuts = self._platter.cuts.pop(number, [])
         size = path.stat().st_size
-        if durable < 0 and self._chance.random() < GONE_PROBABILITY:
-            path.unlink()
-            self.dropped += size
-            return
-        kept = self._chance.randint(max(durable, 0), size) if size > durable else size
-        if kept == size:
-            return
-        self.dropped += size - kept
         with path.open("r+b") as file:
-            file.truncate(kept)
-            if self._chance.random() < ZEROS_PROBABILITY:
-                file.truncate(min(size, kept + self._chance.randint(1, PAGE)))
+            if cuts and cuts[0].durable > cuts[0].size and self._happens(UNCUT_PROBABILITY):
+                first = cuts[0]
+                end = first.end[: first.durable - first.size]
+                file.truncate(min(first.size, size))
+                file.seek(0, os.SEEK_END)
+                file.write(end)
+                self.dropped += max(size - first.size, 0)
+            else:
+                self._drop_end(file.fileno(), size, self._platter.sizes.get(number, 0))
+        self._platter.sizes[number] = path.stat().st_size
 
+    def _drop_end(self, descriptor: int, size: int, durable: int) -> None:
+        kept = self._chance.randint(durable, size) if size > durable else size
+        self.dropped += size - kept
+        if kept < size:
+            os.ftruncate(descriptor, kept)
+            if self._happens(ZEROS_PROBABILITY):
+                os.ftruncate(descriptor, min(size, kept + self._chance.randint(1, PAGE)))
 
-def durable_sizes(journal: str) -> dict[str, int]:
-    """How much of every file is on disk for certain, by the journal's lines; half a line, the last
-    one of a killed process, says nothing."""
-    sizes: dict[str, int] = {}
-    for line in journal.splitlines():
-        try:
-            told = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        sizes.update(told.get("synced", {}))
-        if "cut" in told:
-            path, size = told["cut"]
-            sizes[path] = min(sizes.get(path, 0), size)
-        if "moved" in told:
-            source, target = told["moved"]
-            sizes = {_moved(path, source, target): size for path, size in sizes.items()}
-    return sizes
-
-
-def _moved(path: str, source: str, target: str) -> str:
-    if path == source:
-        return target
-    if path.startswith(f"{source}/"):
-        return target + path.removeprefix(source)
-    return path
+    def _happens(self, probability: float) -> bool:
+        return self._chance.random() < probability

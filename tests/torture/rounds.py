@@ -12,8 +12,28 @@ from tests.torture.audit import Verdict
 from tests.torture.power import PowerLoss
 from tests.torture.run import BROKER_SETTINGS, torture
 
-# Where a power loss is promised to lose nothing that was acknowledged.
-SYNCED: Mapping[str, str] = {"oncelog.flush.on.ack": "true"}
+# Where a power loss is promised to lose nothing that was acknowledged. Segments that are closed all
+# the while, and compacted, make names that are not synced.
+SYNCED: Mapping[str, str] = {
+    "oncelog.flush.on.ack": "true",
+    "log.roll.ms": "4000",
+    "log.cleaner.backoff.ms": "5000",
+    "log.flush.offset.checkpoint.interval.ms": "2000",
+}
+
+
+class Traced(Oncelog):
+    """Its changes of files are written to `journal`, what they destroy is kept in `shadow`."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
+        super().__init__(directory, settings)
+        self.journal = directory / "journal"
+        self.shadow = directory / "shadow"
+
+    def command(self) -> list[str]:
+        python, _, _, *rest = super().command()
+        traced = [str(self.journal), str(self.shadow), str(self.data)]
+        return [python, "-m", "tests.torture.traced", *traced, *rest]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +44,24 @@ class Round:
     settings: Mapping[str, str]
     loses_power: bool
     seed: int
+    # At least so many, and one of every kind.
+    faults: int = 0
 
     def run(self, records: int, tell: Callable[[str], None]) -> Verdict:
         settings = {**BROKER_SETTINGS, **self.settings}
         if not self.loses_power:
             with Oncelog(self.directory / "oncelog", settings) as broker:
-                return torture(broker, records, self.seed, self.directory, tell)
-        journal = self.directory / "synced"
-        environment = {"ONCELOG_SYNC_JOURNAL": str(journal)}
-        broker = Oncelog(self.directory / "oncelog", settings, environment, ["--allow-faults"])
-        power = PowerLoss(journal, broker.data, random.Random(self.seed))
+                return torture(
+                    broker, records, self.seed, self.directory, tell, faults_wanted=self.faults
+                )
+        broker = Traced(self.directory / "oncelog", settings)
+        chance = random.Random(self.seed)
+        power = PowerLoss(broker.journal, broker.shadow, broker.data, chance)
         with broker:
-            verdict = torture(broker, records, self.seed, self.directory, tell, power)
-        tell(f"  {power.dropped:,} bytes that were not synced were lost")
+            verdict = torture(broker, records, self.seed, self.directory, tell, power, self.faults)
+        tell(
+            f"  {power.dropped:,} bytes and {power.names:,} changes of names that were not synced "
+            f"were lost"
+        )
+        verdict.dropped, verdict.forgotten = power.dropped, power.names
         return verdict

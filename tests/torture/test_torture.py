@@ -2,34 +2,128 @@
 
 from __future__ import annotations
 
+import json
+import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.torture.power import durable_sizes
+from tests.torture.faults import KINDS, POWER_LOSS
+from tests.torture.platter import Platter
+from tests.torture.power import PowerLoss
 from tests.torture.rounds import SYNCED, Round
 
 RECORDS = 4_000
+FAULTS = 12
 SEED = 20_260_101
 
 
 @pytest.mark.parametrize("loses_power", [False, True], ids=["killed", "without-power"])
 def test_g1_nothing_is_doubled_lost_or_stuck(tmp_path: Path, loses_power: bool) -> None:
-    """Every record fed is in the output once and in order; offsets and stable offsets agree."""
+    """Every record fed is in the output once and in order; offsets and stable offsets agree; every
+    kind of fault has struck."""
     said: list[str] = []
     settings = SYNCED if loses_power else {}
-    verdict = Round(tmp_path, settings, loses_power, SEED).run(RECORDS, said.append)
+    verdict = Round(tmp_path, settings, loses_power, SEED, FAULTS).run(RECORDS, said.append)
     assert verdict.is_clean, (verdict, said)
-    assert verdict.records == RECORDS
+    assert verdict.records >= RECORDS
+    assert verdict.faults >= FAULTS
+    assert set(verdict.kinds) == set(KINDS) - (set() if loses_power else {POWER_LOSS})
+    # Once by itself, and twice where it recovers.
+    assert verdict.kills >= 3
+    assert (verdict.dropped > 0) == (verdict.forgotten > 0) == loses_power, verdict
 
 
-def test_a_journal_tells_what_is_durable() -> None:
-    """Whatever was synced, moved and cut since; half a last line says nothing."""
-    journal = (
-        '{"synced": {"t-0/0.log": 10, "t-0/5.log": 7}}\n'
-        '{"cut": ["t-0/0.log", 8]}\n'
-        '{"synced": {"u-0/0.log": 3}}\n'
-        '{"moved": ["u-0", "v-0"]}\n'
-        '{"synced": {"t-0/5.l'
-    )
-    assert durable_sizes(journal) == {"t-0/0.log": 8, "t-0/5.log": 7, "v-0/0.log": 3}
+# --- what a power loss leaves
+
+
+def platter_of(*lines: object) -> Platter:
+    """The journal's lines, and half a last one, which says nothing."""
+    platter = Platter()
+    platter.read([*map(json.dumps, lines), '{"unlink": "t-'])
+    return platter
+
+
+def lost(platter: Platter, seed: int) -> set[str]:
+    """The names after a power loss."""
+    platter.lose_power(random.Random(seed))
+    return set(platter.names.files)
+
+
+MADE = ({"mkdir": "t-0"}, {"create": ["t-0/0.log", 7]})
+
+
+def names_synced(directory: str) -> tuple[object, ...]:
+    return {"begin": 5}, {"names": directory, "descriptor": 5}
+
+
+def test_names_last_once_their_directories_are_synced() -> None:
+    """The directory's own name among them; what was renamed since may have either name."""
+    one = {frozenset(lost(platter_of(*MADE), seed)) for seed in range(40)}
+    assert one == {frozenset(), frozenset({"t-0/0.log"})}
+    inner = (*MADE, *names_synced("t-0"))
+    assert {frozenset(lost(platter_of(*inner), seed)) for seed in range(40)} == one
+    both = (*inner, *names_synced(""))
+    assert all(lost(platter_of(*both), seed) == {"t-0/0.log"} for seed in range(40))
+    renamed = (*both, {"rename": ["t-0/0.log", "t-0/1.log"]})
+    assert {*map(frozenset, (lost(platter_of(*renamed), seed) for seed in range(40)))} == {
+        frozenset({"t-0/0.log"}),
+        frozenset({"t-0/1.log"}),
+    }
+
+
+def test_a_name_that_came_while_its_directory_was_synced_may_not_last() -> None:
+    """What an fsync began with is what it makes last."""
+    late = ({"begin": 5}, {"create": ["late", 8]}, {"names": "", "descriptor": 5})
+    assert {len(lost(platter_of(*late), seed)) for seed in range(40)} == {0, 1}
+
+
+def test_what_is_cut_off_counts_until_it_is_synced() -> None:
+    """A file that was cut may be as long as before; a sync says how long it is."""
+    cut = ({"synced": [7, 10]}, {"cut": [7, 8, b"xy".hex()]})
+    platter = platter_of(*MADE, *cut)
+    assert platter.sizes == {7: 8}
+    assert [tuple(one) for one in platter.cuts[7]] == [(8, b"xy", 10)]
+    assert not platter_of(*MADE, *cut, {"synced": [7, 8]}).cuts
+
+
+CHANGES = """
+import os, sys
+from tests.torture.traced import Journal
+Journal(*sys.argv[1:]).watch()
+os.makedirs(os.path.join(sys.argv[3], "t-0"))
+os.chdir(os.path.join(sys.argv[3], "t-0"))
+def write(name, data):
+    file = os.open(name, os.O_RDWR | os.O_CREAT, 0o644)
+    os.write(file, data)
+    os.fdatasync(file)
+    return file
+write("old", b"first"), write("gone", b"gone")
+cut = write("cut", b"to be cut")
+for directory in (".", ".."):
+    os.fsync(os.open(directory, os.O_RDONLY))
+write("new", b"second")
+os.replace("new", "old")
+os.unlink("gone")
+os.ftruncate(cut, 5)
+"""
+
+
+def test_what_was_not_synced_is_as_before_with_all_that_was_in_it(tmp_path: Path) -> None:
+    """Files that were replaced, unlinked and cut by a traced process, which then lost its power."""
+    seen: dict[str, set[bytes | None]] = {"old": set(), "gone": set(), "cut": set()}
+    for seed in range(16):
+        journal, shadow, data = (tmp_path / f"{seed}-{name}" for name in ("journal", "shadow", "d"))
+        paths = [*map(str, (journal, shadow, data))]
+        subprocess.run([sys.executable, "-c", CHANGES, *paths], check=True)
+        PowerLoss(journal, shadow, data, random.Random(seed)).strike()
+        for name, contents in seen.items():
+            path = data / "t-0" / name
+            contents.add(path.read_bytes() if path.exists() else None)
+    assert seen == {
+        "old": {b"first", b"second"},
+        "gone": {b"gone", None},
+        "cut": {b"to be", b"to be cut"},
+    }

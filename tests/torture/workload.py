@@ -73,13 +73,15 @@ class _Thread(ABC):
 
 
 class Feeder(_Thread):
-    """Writes `total` unique values, idempotently; `written` are those the broker acknowledged."""
+    """Writes `total` unique values, idempotently, and more until it `may_end`; `written` are those
+    the broker acknowledged."""
 
     def __init__(self, address: str, total: int, records_per_s: int) -> None:
         super().__init__("feeder")
         self.written: Counter[str] = Counter()
         self.failures: list[str] = []
         self._number = 0
+        self._may_end = threading.Event()
         self._total = total
         self._pause_s = 1 / records_per_s
         self._producer = Producer(
@@ -95,7 +97,11 @@ class Feeder(_Thread):
     @property
     def is_done(self) -> bool:
         """Whether everything has been handed to the producer."""
-        return self._number == self._total
+        return self._number >= self._total and self._may_end.is_set()
+
+    def may_end(self) -> None:
+        """There is nothing to wait for but the total."""
+        self._may_end.set()
 
     def _turn(self) -> None:
         self._stopping.wait(self._pause_s)
@@ -175,23 +181,24 @@ class Copiers:
                     [*command, self._address, str(number), seed], stdout=log, stderr=log
                 )
 
-    def kill_one(self) -> None:
-        """SIGKILL to one of them, in the middle of whatever it does."""
+    def kill_one(self) -> bool:
+        """SIGKILL to one of them, in the middle of whatever it does; False where it was dead."""
         process = self._chance.choice(self._processes)
-        if process is not None:
-            process.kill()
-            process.wait()
+        if process is None:
+            return False
+        process.kill()
+        return process.wait() == -signal.SIGKILL
 
     @contextmanager
-    def one_suspended(self) -> Iterator[None]:
-        """SIGSTOP to one of them, and SIGCONT after the block."""
+    def one_suspended(self) -> Iterator[bool]:
+        """SIGSTOP to one of them, and SIGCONT after the block; False where it was dead."""
         process = self._chance.choice(self._processes)
         if process is None or process.poll() is not None:
-            yield
+            yield False
             return
         process.send_signal(signal.SIGSTOP)
         try:
-            yield
+            yield True
         finally:
             process.send_signal(signal.SIGCONT)
 

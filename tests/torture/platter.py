@@ -1,0 +1,112 @@
+"""What is on disk for certain, and what may be, by the journal of a traced broker: names as well as
+bytes. POSIX's rules: names last once their directory was synced, bytes once their file was."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from tests.simulation.namespace import Inode, NameChange, Namespace
+
+# A journaling file system loses the newest changes of names, any other one any of them.
+ORDERED_PROBABILITY = 0.5
+
+
+class Cut(NamedTuple):
+    """A file was made shorter, and had `durable` bytes on disk then; `end` is what was cut off."""
+
+    size: int
+    end: bytes
+    durable: int
+
+
+class Platter:
+    """`sizes` are the bytes on disk for certain, by inode; `cuts` those since the file's last sync.
+    `names` are the files as the broker saw them last."""
+
+    def __init__(self) -> None:
+        self.names = Namespace()
+        self.sizes: dict[int, int] = {}
+        self.cuts: dict[int, list[Cut]] = {}
+        self._durable = Namespace()
+        self._pending: list[NameChange] = []
+        # Synced with their directory, which itself may have no name that lasts.
+        self._synced: set[NameChange] = set()
+        self._syncing: dict[int, set[NameChange]] = {}
+        self._numbers: dict[Inode, int] = {}
+
+    def number_of(self, inode: Inode) -> int:
+        """The real one's number."""
+        return self._numbers[inode]
+
+    def read(self, lines: Iterable[str]) -> None:
+        """The journal's next lines. Half a line, the last one of a killed process, says nothing."""
+        for line in lines:
+            try:
+                told = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            self._note(told)
+
+    def _note(self, told: dict[str, Any]) -> None:
+        match told:
+            case {"create": [path, number]}:
+                inode = Inode()
+                self._numbers[inode] = number
+                self._change(NameChange("create", path, inode=inode))
+            case {"mkdir": path}:
+                self._change(NameChange("mkdir", path))
+            case {"rename": [source, target]}:
+                self._change(NameChange("rename", source, target))
+            case {"unlink": path}:
+                self._change(NameChange("unlink", path))
+            case {"begin": descriptor}:
+                self._syncing[descriptor] = set(self._pending)
+            case {"names": directory, "descriptor": descriptor}:
+                self._sync_names(directory, self._syncing.pop(descriptor))
+            case {"synced": [number, size]}:
+                self.sizes[number] = size
+                self.cuts.pop(number, None)
+            case {"cut": [number, size, end]}:
+                durable = self.sizes.get(number, 0)
+                cut = Cut(size, bytes.fromhex(end), durable)
+                self.cuts.setdefault(number, []).append(cut)
+                self.sizes[number] = min(durable, size)
+
+    def _change(self, change: NameChange) -> None:
+        self.names.apply(change)
+        self._pending.append(change)
+
+    def _sync_names(self, directory: str, begun: set[NameChange]) -> None:
+        self._synced |= {one for one in begun if directory in one.directories}
+        self._land()
+
+    def _land(self) -> None:
+        """What is synced lasts once the directories it is in do."""
+        left = []
+        for change in self._pending:
+            lasts = all(one in self._durable.directories for one in change.directories)
+            if change in self._synced and lasts:
+                self._durable.apply(change)
+                self._synced.discard(change)
+            else:
+                left.append(change)
+        self._pending = left
+
+    def lose_power(self, chance: random.Random) -> int:
+        """`names` are those of a machine that lost its power, and last; how many changes of them
+        were lost."""
+        pending = [one for one in self._pending if one not in self._synced]
+        if chance.random() < ORDERED_PROBABILITY:
+            survivors = set(pending[: chance.randint(0, len(pending))])
+        else:
+            survivors = {one for one in pending if chance.random() < 0.5}
+        self._synced |= survivors
+        self._land()
+        lost, self._pending = len(self._pending), []
+        self._synced.clear()
+        self._syncing.clear()
+        self.names = self._durable.copy()
+        return lost
