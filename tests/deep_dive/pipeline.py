@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -21,6 +20,7 @@ from tests.broker import Oncelog
 from tests.conformance.wire import Wire
 from tests.conformance.writing import topic_id
 from tests.faults.dying import last_death
+from tests.ports import reserve_port
 from tests.proxy import Direction, Drop, Fate, Frame, Proxy
 from tests.proxy.frame import message
 
@@ -49,10 +49,7 @@ class Pipeline:
         self.proxy = Proxy()
         self.proxy.always(self._lost)
         self._is_writing = True
-        # Nobody else gets this port, and nobody listens there.
-        self._unheard = socket.socket()
-        self._unheard.bind(("127.0.0.1", 0))
-        self._nobody = f"127.0.0.1:{self._unheard.getsockname()[1]}"
+        self._nobody = f"127.0.0.1:{reserve_port(self)}"
         advertised = {"advertised.listeners": f"PLAINTEXT://{self.proxy.address}"}
         self.broker = Oncelog(directory, SETTINGS | advertised)
         self._module = module
@@ -170,7 +167,6 @@ class Pipeline:
             worker.stop()
         self.broker.kill()
         self.proxy.__exit__(kind, error, traceback)
-        self._unheard.close()
 
 
 async def _create_topics(address: str) -> None:

@@ -53,7 +53,7 @@ def test_a_transaction_that_is_aborted_and_done_again_is_another_outcome(
     with Pipeline(tmp_path) as pipeline:
         death = die(pipeline, point, PORTION, begin_all_anew)
         assert pipeline.audit().passed
-    with pytest.raises(AssertionError, match="aborted|began anew|went on as|not come again"):
+    with pytest.raises(AssertionError, match=r"aborted|began anew|went on as|not come again"):
         list(outcome(death))
 
 
