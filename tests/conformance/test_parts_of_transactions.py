@@ -1,0 +1,149 @@
+"""A reader gets what is there for it of a committed transaction: nobody promises the whole, if a
+part was deleted, or is in partitions of others, or before the place where the reader begins. Which
+part it is no client and no broker is free to choose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from tests.conformance.clients import Client, Record
+from tests.conformance.clients.interface import Consumer, Received
+from tests.conformance.conftest import Target
+from tests.conformance.test_groups import shared_out
+from tests.conformance.waiting import poll_until, read
+from tests.conformance.wire import Wire
+from tests.faults.driving import fetch, last_stable_offset
+
+PARTITIONS = 3
+# Of each partition: two batches of a committed transaction with a marker behind them, and the same
+# of an aborted one.
+COMMITTED = range(5)
+MARKER = 4
+ABORTED = range(5, 9)
+
+
+def value(partition: int, offset: int) -> bytes:
+    return b"%d at %d" % (partition, offset)
+
+
+def batch(partition: int, first: int) -> list[Record]:
+    return [Record(value(partition, first + at), partition=partition) for at in (0, 1)]
+
+
+@pytest.fixture
+def written(target: Target, client: Client, topic: str) -> str:
+    """The topic with both transactions, and nothing else."""
+    producer = client.producer(target.address, transactional_id=topic)
+    producer.init_transactions()
+    for transaction in (COMMITTED, ABORTED):
+        producer.begin()
+        for first in (transaction.start, transaction.start + 2):
+            for partition in range(PARTITIONS):
+                producer.send(topic, batch(partition, first))
+        producer.commit() if transaction is COMMITTED else producer.abort()
+    producer.close()
+    return topic
+
+
+def rest(partition: int, first: int = 0) -> list[tuple[int, int, bytes]]:
+    """What a reader of committed records gets from this offset on."""
+    offsets = [offset for offset in COMMITTED if first <= offset != MARKER]
+    return [(partition, offset, value(partition, offset)) for offset in offsets]
+
+
+def found(records: list[Received]) -> list[tuple[int, int, bytes | None]]:
+    return sorted((one.partition, one.offset, one.value) for one in records)
+
+
+def all_of(reader: Consumer, count: int) -> list[tuple[int, int, bytes | None]]:
+    """So many records, and no more."""
+    return found(read(reader, count) + reader.poll(0.5))
+
+
+@pytest.mark.parametrize("first", [1, 2, 3])
+def test_the_rest_of_a_transaction_whose_beginning_was_deleted(
+    target: Target, client: Client, admin: Any, written: str, first: int
+) -> None:
+    """DeleteRecords between two of its batches, and inside of each."""
+    place = TopicPartition(written, 0, first)
+    assert admin.delete_records([place])[place].result().low_watermark == first
+    reader = client.consumer(
+        target.address, written, partitions=range(PARTITIONS), read_committed=True
+    )
+    expected = rest(0, first) + rest(1) + rest(2)
+    assert all_of(reader, len(expected)) == expected
+
+
+def test_a_reader_of_some_partitions_gets_their_part(
+    target: Target, client: Client, written: str
+) -> None:
+    reader = client.consumer(target.address, written, partitions=(0, 2), read_committed=True)
+    expected = rest(0) + rest(2)
+    assert all_of(reader, len(expected)) == expected
+
+
+@pytest.mark.parametrize("first", [1, 2, 3])
+def test_a_reader_that_begins_inside_gets_what_follows(
+    target: Target, client: Client, written: str, first: int
+) -> None:
+    """By the offset it has committed: at a batch of the transaction, or inside of one."""
+    begun = client.consumer(target.address, written, group=written)
+    poll_until([begun], lambda: len(begun.assignment()) == PARTITIONS, "it owns all")
+    begun.commit({0: first, 1: MARKER, 2: 0})
+    begun.close()
+    reader = client.consumer(target.address, written, group=written, read_committed=True)
+    expected = rest(0, first) + rest(2)
+    assert all_of(reader, len(expected)) == expected
+
+
+def test_members_of_a_group_each_get_the_part_in_their_own_partitions(
+    target: Target, client: Client, topic: str
+) -> None:
+    """No member gets all of a transaction that is in partitions of both."""
+    members = [
+        client.consumer(target.address, topic, group=topic, read_committed=True) for _ in range(2)
+    ]
+    poll_until(members, lambda: shared_out(members, PARTITIONS), "both own some")
+    producer = client.producer(target.address, transactional_id=topic)
+    producer.init_transactions()
+    producer.begin()
+    for partition in range(PARTITIONS):
+        producer.send(topic, batch(partition, 0))
+    producer.commit()
+    owned = [member.assignment() for member in members]
+    parts: list[list[Received]] = [[], []]
+
+    def all_is_read() -> bool:
+        for member, part in zip(members, parts, strict=True):
+            part += member.poll(0.1)
+        return sum(map(len, parts)) >= 2 * PARTITIONS
+
+    poll_until([], all_is_read, "all of it is read")
+    assert [member.assignment() for member in members] == owned
+    for own, part in zip(owned, parts, strict=True):
+        expected = [
+            (place, offset, value(place, offset)) for place in sorted(own) for offset in (0, 1)
+        ]
+        assert found(part) == expected
+
+
+def test_on_the_wire_the_aborted_are_named_from_wherever_one_begins(
+    target: Target, wire: Wire, python_clients: dict[str, Client], admin: Any, topic: str
+) -> None:
+    """Whoever begins inside of the aborted one is told of it all the same."""
+    producer = python_clients["confluent-kafka"].producer(target.address, transactional_id=topic)
+    producer.init_transactions()
+    producer.begin()
+    producer.send(topic, batch(0, 0))
+    producer.send(topic, batch(0, 2))
+    producer.abort()
+    place = TopicPartition(topic, 0, 2)
+    assert admin.delete_records([place])[place].result().low_watermark == 2
+    for first in (2, 3):
+        data = fetch(wire, topic, first, committed=True)
+        assert data.log_start_offset == 2
+        assert [one.first_offset for one in data.aborted_transactions or ()] == [0]
+    assert last_stable_offset(wire, topic) == 5
