@@ -148,3 +148,18 @@ def test_an_id_of_the_first_millisecond_stays_where_its_next_record_is_not_writt
     driver.append_error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert driver.init().value.code is ErrorCode.NOT_COORDINATOR
     assert driver.metadata.producer_id == 77
+    assert driver.live.is_listed
+
+
+def test_an_append_that_fails_leaves_nothing_in_memory() -> None:
+    driver = Driver()
+    driver.append_error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    driver.init()
+    assert not driver.shard._decided
+    assert not driver.shard.transactions
+
+
+def test_a_participant_in_two_phase_commit_has_the_longest_time_out_there_is() -> None:
+    driver = Driver()
+    driver.init(two_phase=True)
+    assert driver.metadata.timeout_ms == 0x7FFF_FFFF
