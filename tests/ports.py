@@ -14,6 +14,9 @@ from typing import Final
 # comes.
 LATE: Final = 64
 
+# Linux; the socket module has no name for it before Python 3.14.
+_IP_BIND_ADDRESS_NO_PORT: Final = 24
+
 _late: deque[int] = deque()
 
 
@@ -29,6 +32,18 @@ def reserve_port(owner: object) -> int:
         port = int(holder.getsockname()[1])
         weakref.finalize(owner, _let_go, holder.detach())
     return port
+
+
+def passing_socket(address: str) -> socket.socket:
+    """A socket of a client that has this address of the machine, and whose port stands in nobody's
+    way when it is closed: of ten thousand such a minute's worth would else be taken, and a broker
+    that was given one of these ports before could not listen there."""
+    passing = socket.socket()
+    passing.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # The port is chosen when it connects: no pair of ends is drawn twice.
+    passing.setsockopt(socket.IPPROTO_IP, _IP_BIND_ADDRESS_NO_PORT, 1)
+    passing.bind((address, 0))
+    return passing
 
 
 def free_ports(count: int) -> list[int]:

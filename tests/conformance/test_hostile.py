@@ -50,13 +50,27 @@ def connect(target: Target) -> socket.socket:
 
 
 @pytest.mark.parametrize("kind", NONSENSE)
-def test_h1_h4_nonsense_closes_its_own_connection_alone(target: Target, kind: str) -> None:
+def test_h1_h4_h7_nonsense_closes_its_own_connection_alone(target: Target, kind: str) -> None:
     """No answer, no harm: the connection is closed and the next client is served."""
     with Wire(target.address) as bystander, connect(target) as nonsense:
         nonsense.sendall(NONSENSE[kind])
         with suppress(ConnectionResetError):
             assert nonsense.recv(1) == b""
         assert bystander.call(ApiVersionsRequest("conformance", "1"), 3).api_keys
+    assert is_served(target)
+
+
+@pytest.mark.parametrize("kind", ["an HTTP request", "a TLS hello"])
+def test_h7_what_is_for_another_protocol_need_not_be_whole_to_be_refused(
+    target: Target, kind: str
+) -> None:
+    """A hello that trickles: its first four bytes are a length that no request has."""
+    with connect(target) as nonsense:
+        nonsense.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in NONSENSE[kind][:4]:
+            nonsense.sendall(bytes([byte]))
+        with suppress(ConnectionResetError):
+            assert nonsense.recv(1) == b""
     assert is_served(target)
 
 
@@ -93,7 +107,8 @@ def test_h11_a_client_that_hangs_up_in_the_middle(target: Target, topic: str) ->
 
 
 def test_h9_bytes_behind_a_request_in_its_frame_are_ignored(target: Target) -> None:
-    """As librdkafka sends them after some requests; what comes in the next frame is its own."""
+    """The reliability brief would refuse them. librdkafka sends some after certain requests, and
+    Kafka passes over them; what comes in the next frame is its own."""
     body = struct.pack(">hhih", 18, 0, 77, -1)
     with connect(target) as one:
         for _ in range(2):

@@ -1,0 +1,137 @@
+"""Ten thousand connections that do nothing, as many that come and go, and limits that hold while
+they do (scenario H65)."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import struct
+import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.records.batch import build_batch
+from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import produce, records
+from tests.faults.driving import QUICK, create, events, merged, taken
+from tests.ports import passing_socket
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and many loopbacks")
+
+ADDRESSES = [f"127.0.1.{number}" for number in range(1, 101)]
+OF_EACH = 100
+IDLE = len(ADDRESSES) * OF_EACH
+# Beyond those, for who works and who is tried out.
+SPARE = 100
+# Two seconds of 5,000; how many of them are on their way at once.
+STORM, AT_ONCE = 10_000, 200
+LIMITS = {
+    "max.connections": str(IDLE + SPARE),
+    "max.connections.per.ip": str(OF_EACH),
+    "max.connections.per.ip.overrides": f"127.0.0.1:{IDLE},127.0.0.2:{IDLE}",
+    # The kernel lets who finds the backlog full wait a second.
+    "socket.listen.backlog.size": "4096",
+}
+# ApiVersions v0, and what an idle connection takes.
+SMALL = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+KIB_EACH = 24
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Oncelog]:
+    """With as many descriptors as this machine gives, and room for the test's own side."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = IDLE + 3_000
+    assert hard == resource.RLIM_INFINITY or hard >= wanted, f"only {hard} descriptors"
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    with Oncelog(tmp_path, merged(QUICK, LIMITS)) as broker:
+        yield broker
+        events(broker)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def connection(broker: Oncelog, address: str) -> socket.socket:
+    one = passing_socket(address)
+    one.settimeout(20)
+    one.connect((broker.host, broker.port))
+    return one
+
+
+def is_served(one: socket.socket) -> bool:
+    """False where it has been closed."""
+    with suppress(ConnectionError):
+        one.sendall(SMALL)
+        return bool(one.recv(1))
+    return False
+
+
+def test_h65_idle_connections_and_a_storm_of_new_ones_are_in_nobodys_way(broker: Oncelog) -> None:
+    with Wire(broker.address) as wire, ExitStack() as crowd:
+        create(wire, "t")
+        works(wire)
+        before = taken(broker.pid)
+        idle = []
+        for address in ADDRESSES:
+            for _ in range(OF_EACH):
+                idle.append(crowd.enter_context(connection(broker, address)))
+            works(wire)
+        assert all(is_served(one) for one in idle[:: OF_EACH - 1])
+        grown = taken(broker.pid).rss_bytes - before.rss_bytes
+        assert grown / IDLE < KIB_EACH << 10
+        with connection(broker, ADDRESSES[0]) as one_too_many:
+            assert not is_served(one_too_many), "its address has as many as it may"
+
+        storm(broker, wire)
+        assert all(is_served(one) for one in idle[:: OF_EACH - 1])
+        full(broker, wire)
+        crowd.close()
+        wait_until(
+            lambda: taken(broker.pid).descriptors <= before.descriptors, "all are given back"
+        )
+        works(wire)
+
+
+def storm(broker: Oncelog, wire: Wire) -> None:
+    """From one address and as fast as this process can: every other one hangs up by a reset."""
+    going: deque[socket.socket] = deque()
+    reset = struct.pack("ii", 1, 0)
+    for number in range(STORM):
+        one = passing_socket("127.0.0.2")
+        one.setblocking(False)
+        with suppress(BlockingIOError):
+            one.connect((broker.host, broker.port))
+        going.append(one)
+        if len(going) > AT_ONCE:
+            gone = going.popleft()
+            if number % 2:
+                gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+            gone.close()
+        if number % 500 == 0:
+            works(wire)
+    for one in going:
+        one.close()
+    works(wire)
+
+
+def full(broker: Oncelog, wire: Wire) -> None:
+    """With the idle ones there is room for so many, whoever they are; who is in stays in."""
+    wait_until(lambda: served(broker) == SPARE - 1, "those of the storm are gone")
+    works(wire)
+
+
+def served(broker: Oncelog) -> int:
+    """How many more are let in."""
+    with ExitStack() as stack:
+        crowd = [stack.enter_context(connection(broker, "127.0.0.2")) for _ in range(SPARE + 20)]
+        return sum(map(is_served, crowd))
+
+
+def works(wire: Wire) -> None:
+    assert produce(wire, "t", build_batch(records())).error_code == ErrorCode.NONE

@@ -1,0 +1,139 @@
+"""Somebody who makes topics and partitions by the hundred thousand (scenario H64): a limit that is
+told, others served meanwhile, and a broker that starts again."""
+
+from __future__ import annotations
+
+import select
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from oncelog_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.varint import write_uvarint
+from tests.broker import Oncelog
+from tests.conformance.wire import Wire
+from tests.conformance.writing import batch, end_transaction, new_identity, produce, records
+from tests.faults.driving import QUICK, create, events, merged
+from tests.faults.holding import cpu_ms, held_ms
+
+LIMIT = 500
+EACH = 125
+HUNDRED_THOUSAND = 100_000
+CPU_MS = 400.0
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Oncelog]:
+    broker = Oncelog(tmp_path, merged(QUICK, {"oncelog.max.partitions": str(LIMIT)}))
+    broker.start()
+    yield broker
+    events(broker)
+    broker.kill()
+
+
+def making(*topics: tuple[str, int]) -> CreateTopicsRequest:
+    wanted = [CreatableTopic(name, partitions, 1) for name, partitions in topics]
+    return CreateTopicsRequest(wanted, 60_000)
+
+
+def counted(wire: Wire) -> int:
+    """Partitions of all topics, internal ones aside."""
+    topics = wire.call(MetadataRequest(None), 12).topics
+    return sum(len(one.partitions) for one in topics if not one.is_internal)
+
+
+def test_h64_a_hundred_thousand_in_one_request_are_refused_and_none_is_made(
+    broker: Oncelog,
+) -> None:
+    names = [f"n{number}" for number in range(1_000)]
+    with Wire(broker.address) as wire:
+        for request in (
+            making(("one", HUNDRED_THOUSAND)),
+            making(*((name, 100) for name in names)),
+            making(*((name, 10_000) for name in names[:10])),
+        ):
+            used = cpu_ms(broker)
+            answer = wire.call(request)
+            assert {one.error_code for one in answer.topics} == {ErrorCode.POLICY_VIOLATION}
+            assert cpu_ms(broker) - used < CPU_MS
+        create(wire, "t")
+        more = CreatePartitionsRequest([CreatePartitionsTopic("t", HUNDRED_THOUSAND)], 60_000)
+        assert wire.call(more).results[0].error_code == ErrorCode.POLICY_VIOLATION
+        assert counted(wire) == 1
+
+
+def test_h64_a_hundred_thousand_topics_in_one_request_close_its_connection_alone(
+    broker: Oncelog,
+) -> None:
+    # CreateTopics v5. A topic: name, partitions, replicas; no assignments, no settings.
+    topic = struct.Struct(">B6sihBBB")
+    topics = b"".join(
+        topic.pack(7, b"%06d" % number, 1, 1, 1, 1, 0) for number in range(HUNDRED_THOUSAND)
+    )
+    count = write_uvarint(HUNDRED_THOUSAND + 1)
+    body = struct.pack(">hhihB", 19, 5, 1, -1, 0) + count + topics + bytes(6)
+    with Wire(broker.address) as bystander, Wire(broker.address) as wire:
+        used = cpu_ms(broker)
+        with suppress(ConnectionError):
+            wire.socket.sendall(struct.pack(">i", len(body)) + body)
+        assert wire.is_closed()
+        assert cpu_ms(broker) - used < CPU_MS
+        assert counted(bystander) == 0
+
+
+def test_h64_who_asks_again_and_again_gets_so_many_while_others_are_served(
+    broker: Oncelog,
+) -> None:
+    """A hundred thousand in all. What was made is there after a crash, and can be deleted."""
+    with Wire(broker.address) as wire, Wire(broker.address) as bystander:
+        create(bystander, "t")
+        codes: list[int] = []
+        held: list[float] = []
+        for number in range(10):
+            names = [f"many-{number}-{topic}" for topic in range(HUNDRED_THOUSAND // EACH // 10)]
+            wire.send(making(*((name, EACH) for name in names)))
+            while not select.select([wire.socket], [], [], 0)[0]:
+                held.append(held_ms(broker, bystander))
+            codes += [one.error_code for one in wire.answer().topics]
+        assert codes[:3] == [ErrorCode.NONE] * 3
+        assert set(codes[3:]) == {ErrorCode.POLICY_VIOLATION}
+        # While this test waits for a processor, more than one turn goes by: most of them tell.
+        assert median(held) < CPU_MS / 4
+        assert automatic(wire, "automatic") == ErrorCode.NONE
+        is_coordinated(bystander)
+    broker.kill()
+    broker.start()
+    with Wire(broker.address) as wire:
+        assert counted(wire) == 3 * EACH + 2
+        create(wire, "full", partitions=EACH - 2)
+        assert automatic(wire, "late") == ErrorCode.POLICY_VIOLATION
+        assert produce(wire, "many-0-2", build_batch(records()), partition=EACH - 1).error_code == 0
+        gone = DeleteTopicsRequest([DeleteTopicState("many-0-0")], timeout_ms=60_000)
+        assert wire.call(gone).responses[0].error_code == ErrorCode.NONE
+        assert automatic(wire, "late") == ErrorCode.NONE
+        is_coordinated(wire)
+
+
+def automatic(wire: Wire, name: str) -> int:
+    """What becomes of a topic that a client asks for."""
+    wanted = MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
+    return int(wire.call(wanted, 12).topics[0].error_code)
+
+
+def is_coordinated(wire: Wire) -> None:
+    """Transactions go on, whose internal topic nobody can take the room of."""
+    who = new_identity(wire, "x")
+    assert produce(wire, "t", batch(who, 0), who=who).error_code == ErrorCode.NONE
+    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
