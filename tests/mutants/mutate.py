@@ -143,7 +143,7 @@ def run(
         try:
             return killer(root, mutant, wider=wider_tests(mutant) if wider is None else wider)
         except RuntimeError as nothing_ran:
-            return str(nothing_ran).splitlines()[-1]
+            return f"nothing ran: {' '.join(str(nothing_ran).split())[-80:]}"
         finally:
             free.put(root)
 
