@@ -90,9 +90,11 @@ def test_a_mutant_that_lives_is_told_of_with_its_change(
     test = "tests/server/partition/test_numbers.py"
     (tmp_path / test).parent.mkdir(parents=True)
     (tmp_path / test).write_text(
-        "import runpy\n\n\ndef test_first():\n"
+        "import pytest\nimport runpy\n\n\n"
+        "@pytest.mark.parametrize('name', ['first'], ids=['by its - name'])\n"
+        "def test_first(name):\n"
         "    code = runpy.run_path('server/oncelog_server/partition/numbers.py')\n"
-        "    assert code['first']() == 1\n"
+        "    assert code[name]() == 1\n"
     )
     mutants = [
         one
@@ -101,7 +103,7 @@ def test_a_mutant_that_lives_is_told_of_with_its_change(
     ]
     assert run([tmp_path], mutants, wider=()) == 1
     told = capsys.readouterr().out.splitlines()
-    assert told[0] == f"{mutants[0].name} return of a constant: {test}::test_first"
+    assert told[0] == f"{mutants[0].name} return of a constant: {test}::test_first[by its - name]"
     assert told[1:4] == [
         f"{mutants[1].name} return of a constant: LIVES",
         "-    return 2",

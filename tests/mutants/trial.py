@@ -18,7 +18,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent.parent
 SOURCES: Final = ("protocol", "server", "client", "tests", "pyproject.toml")
 # What is run against a defect that its own list did not find: all that needs no other program.
 WIDER: Final = ("tests/protocol", "tests/server", "tests/simulation")
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+# Names of parameters may have blanks in them.
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
 _LIMIT_S: Final = 600
 
 
