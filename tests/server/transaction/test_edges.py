@@ -10,6 +10,7 @@ from oncelog_server.transaction import group_restart
 from oncelog_server.transaction.expiry import is_expired
 from oncelog_server.transaction.fences import Fence, FenceCause, Fences, fence_of, taken_over_by
 from oncelog_server.transaction.group_init import decide_init_outside_group
+from oncelog_server.transaction.group_refusals import refuse_outdated
 from oncelog_server.transaction.groups import Membership, TransactionGroups, to_record
 from oncelog_server.transaction.init_producer_id import (
     InitProducerId,
@@ -73,6 +74,36 @@ def test_an_abort_past_the_coordinator_cuts_nobody_off() -> None:
     assert fence_of(known, 77, 5) is None
     assert fence.label == "operator, past the coordinator"
     assert (fences.aborted[FenceCause.OPERATOR], fences.fenced[FenceCause.OPERATOR]) == (1, 0)
+
+
+def test_an_abort_past_the_coordinator_is_one_beside_what_cut_its_producer_off() -> None:
+    cut_off, first, second, another = (
+        Fence("t", producer_id, 5, FenceCause.OPERATOR, at_ms, None, None, True)
+        for at_ms, producer_id in enumerate((77, 77, 77, 78))
+    )
+    fences = Fences()
+    known = fences.remember((), cut_off)
+    for one in (another, first, second):
+        known = fences.remember_abort(known, one)
+    assert known == (cut_off, another, second)
+
+
+def test_whom_a_newer_generation_refuses_is_refused_for_good() -> None:
+    driver = GroupDriver()
+    outdated = driver.member("a", 1, IN0)
+    driver.join("b", 2, IN0)
+    live = driver.live_of("a")
+    live.fences = ()
+    refuse_outdated(driver.shard, live, outdated[1:], driver.wall_ms)
+    assert [fence.for_good for fence in live.fences] == [True]
+
+
+def test_who_leaves_is_not_needed_where_another_has_the_newest_generation() -> None:
+    groups = TransactionGroups()
+    for name, generation_id in (("a", 1), ("b", 2), ("c", 2)):
+        groups.replay(to_record(name, Membership("g", generation_id, frozenset())))
+    assert len(groups.removal(["b"])) == 1
+    assert len(groups.removal(["b", "c"])) == 3
 
 
 def test_who_takes_an_id_away_is_a_newer_instance_unless_it_says_otherwise() -> None:
