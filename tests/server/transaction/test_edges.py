@@ -93,7 +93,7 @@ def test_whom_a_newer_generation_refuses_is_refused_for_good() -> None:
     outdated = driver.member("a", 1, IN0)
     driver.join("b", 2, IN0)
     live = driver.live_of("a")
-    live.fences = ()
+    live.fences = live.fences[:0]
     refuse_outdated(driver.shard, live, outdated[1:], driver.wall_ms)
     assert [fence.for_good for fence in live.fences] == [True]
 
