@@ -83,7 +83,8 @@ class Cluster:
         self._refreshing = asyncio.Lock()
         self._soon = False
         self._refreshed_ms = -math.inf
-        self._tasks: set[asyncio.Task[None]] = set()
+        # In the order of their starts, in which they are cancelled: a set has that of addresses.
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._closed = False
 
     async def start(self) -> None:
@@ -112,8 +113,8 @@ class Cluster:
     def spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:
         """Background work that ends with the client."""
         task: asyncio.Task[None] = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         return task
 
     # -- connections

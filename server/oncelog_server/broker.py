@@ -72,7 +72,8 @@ class Broker:
         self._files = machine.files
         self.partitions = Partitions()
         self._group_flush = GroupFlush(self._files)
-        self._tasks: set[asyncio.Task[Any]] = set()
+        # In the order of their starts, in which they are cancelled: a set has that of addresses.
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._producer_ids = ProducerIds(self._ask_for_producer_ids)
         self._refused_ids = RefusedProducerIds(self._clock.monotonic_ms, tell_refused_id)
         self.addresses: list[tuple[str, str, int]] = []
@@ -311,10 +312,10 @@ class Broker:
     def _spawn(self, work: Coroutine[Any, Any, T]) -> Deferred[T]:
         answer: Deferred[T] = Deferred()
         task = self._loop.create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = None
 
         def ended(done: asyncio.Task[T]) -> None:
-            self._tasks.discard(done)
+            del self._tasks[done]
             if done.cancelled():
                 answer.abandon()
                 return

@@ -69,3 +69,22 @@ async def test_a_closed_client_opens_nothing_more() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
     assert told == 1
+
+
+async def test_what_runs_in_the_background_ends_in_the_order_of_its_starts() -> None:
+    """A set of tasks has the order of their addresses: the same seed was another course of events
+    where memory was laid out otherwise."""
+    cluster = Cluster(producer_config("127.0.0.1:9", {}), auto_create=False)
+    ended: list[int] = []
+
+    async def run(number: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(number)
+
+    for number in range(100):
+        cluster.spawn(run(number))
+    await asyncio.sleep(0)
+    await cluster.close()
+    assert ended == list(range(100))
