@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 from oncelog_protocol.internal.transaction_log import TransactionState
 from oncelog_server.broker import Broker
-from tests.simulation.checking.logs import CONSUMER_OFFSETS, PartitionLog, TopicPartition
+from tests.simulation.checking.decisions import PREPARES
+from tests.simulation.checking.internal_records import EMPTY, read_transitions
+from tests.simulation.checking.logs import (
+    CONSUMER_OFFSETS,
+    TRANSACTION_STATE,
+    PartitionLog,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -86,6 +93,8 @@ def observe_files(world: World, logs: Mapping[TopicPartition, PartitionLog]) -> 
     for (topic, _), log in sorted(logs.items()):
         if log.start > 0 and not log.is_internal:
             met("segments deleted from the front")
+        if topic == TRANSACTION_STATE:
+            _observe_epochs(world, log)
         bases = sorted(log.logs)
         met("log of many segments", len(bases) > 4)
         for transaction in log.whole.transactions:
@@ -103,6 +112,15 @@ def observe_files(world: World, logs: Mapping[TopicPartition, PartitionLog]) -> 
                 met("marker without data", batch.producer_id not in writers)
             met("producer epoch above ten", batch.epoch > 10)
     _observe_overlaps(world, logs)
+
+
+def _observe_epochs(world: World, log: PartitionLog) -> None:
+    met = world.sometimes.met
+    for one in read_transitions(log):
+        if one.state in PREPARES and one.next_producer_id >= 0 and one.next_epoch < 0:
+            met("producer id rotated at a decision")
+        if one.state == EMPTY and one.previous_producer_id >= 0 and one.epoch == 0:
+            met("producer id rotated by InitProducerId")
 
 
 def _observe_overlaps(world: World, logs: Mapping[TopicPartition, PartitionLog]) -> None:

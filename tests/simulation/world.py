@@ -15,6 +15,7 @@ from oncelog_client import TopicPartition
 from oncelog_server.broker import Broker
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.config import Settings, load_settings
+from tests.simulation.aging import AGED_FROM, age
 from tests.simulation.broker_node import BrokerNode
 from tests.simulation.checking.promises import Promises
 from tests.simulation.clock import EPOCH_MS
@@ -239,6 +240,8 @@ class World:
         assert await self.node.start()
         await self._create_topics()
         self._make_clients()
+        if self.seed >= AGED_FROM:
+            await age(self, [one for one in self.transactional_ids if self.rng(one).random() < 0.7])
         lives = [
             self.loop.create_task(one.live(), context=self.context.copy()) for one in self.clients
         ]

@@ -94,15 +94,16 @@ class Promises:
                 yield Violation("I9", log.name, f"{ack} was acknowledged and is not there")
 
     def _partitions_are_registered(self, lives: Mapping[str, list[Life]]) -> Iterator[Violation]:
-        for transactional_id, producer_id, epoch, partition in self.registered:
-            known = any(
-                transition.producer_id == producer_id
-                and transition.epoch == epoch
-                and partition in transition.partitions
-                for life in lives.get(transactional_id, [])
-                for transition in life.transitions
-            )
-            if not known:
+        known = {
+            (transactional_id, transition.producer_id, transition.epoch, partition)
+            for transactional_id, of_id in lives.items()
+            for life in of_id
+            for transition in life.transitions
+            for partition in transition.partitions
+        }
+        for told in self.registered:
+            if told not in known:
+                transactional_id, producer_id, epoch, partition = told
                 what = f"{partition} was added by ({producer_id}, {epoch}) and is not there"
                 yield Violation("I9", transactional_id, what)
 

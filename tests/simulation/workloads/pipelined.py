@@ -9,7 +9,7 @@ from oncelog_client.config import ClientConfig
 from oncelog_client.errors import DisconnectedError, KafkaError, TimedOutError
 from oncelog_protocol.errors import ErrorCode
 from tests.simulation.checking.history import Outcome
-from tests.simulation.checking.promises import Appended
+from tests.simulation.checking.promises import Appended, Ended
 from tests.simulation.recorder import Attempt
 from tests.simulation.workloads.client import Client
 from tests.simulation.workloads.raw import RawBatch, RawProducer, outcome
@@ -41,7 +41,8 @@ class Pipelined(Client):
 
     async def transaction(self, producer: RawProducer) -> bool:
         """Whether the producer can go on with the next one as it is."""
-        self.world.promises.hands(producer.producer_id, producer.epoch, f"process {self.me.index}")
+        identity = (producer.producer_id, producer.epoch)
+        self.world.promises.hands(*identity, f"process {self.me.index}")
         attempt = self.world.recorder.begin(self.me, is_transaction=True)
         self.done += 1
         try:
@@ -59,11 +60,17 @@ class Pipelined(Client):
             self.note(code)
             attempt.failed()
             return False
+        self.world.promises.ended.append(Ended(self.transactional_id, *identity, commit))
         attempt.end(Outcome.OK if commit else Outcome.FAIL)
         if not written and not self.v2:
             # The sequences have a gap: only a new epoch begins them anew (KIP-360).
             await producer.init(self.world.options.transaction_timeout_ms, bump=True)
         return True
+
+    def register(self, producer: RawProducer, partition: tuple[str, int]) -> None:
+        """It is in the transaction: the broker has said so, or has taken a batch for it."""
+        identity = (self.transactional_id, producer.producer_id, producer.epoch)
+        self.world.promises.registered.append((*identity, partition))
 
     def note(self, code: int) -> None:
         known = ErrorCode(code)
@@ -76,6 +83,8 @@ class Pipelined(Client):
         )
         if not self.v2:
             await producer.add([(topic, index) for topic, index in partitions])
+            for topic, index in partitions:
+                self.register(producer, (topic, index))
         identity = (producer.producer_id, producer.epoch)
         sent: list[tuple[RawBatch, Any, list[int]]] = []
         for _ in range(self.rng.randint(1, IN_FLIGHT)):
@@ -95,6 +104,7 @@ class Pipelined(Client):
                 self.world.sometimes.met(f"batch refused {ErrorCode(row.error_code).name}")
             elif row.base_offset >= 0:
                 offsets[id(batch)] = row.base_offset
+                self.register(producer, (batch.topic, batch.partition))
                 self.world.promises.appended.append(
                     Appended(
                         (batch.topic, batch.partition), *identity, batch.sequence, row.base_offset

@@ -1,0 +1,50 @@
+"""Transactional ids that have been in use for long: their epochs are about to run out, so that
+producer ids rotate while everything else goes on (KIP-890, E2 to E7)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from oncelog_client import Producer
+from oncelog_server.broker import Broker
+from oncelog_server.coordination.shard import Decision
+from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH, to_record
+from tests.simulation.workloads.client import BROKER
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+# Worlds with these numbers and above begin so.
+AGED_FROM: Final = 1_000_000
+# How many epochs are left at most.
+LEFT: Final = 12
+
+
+async def age(world: World, names: list[str]) -> None:
+    """Before anything goes wrong: each of the ids is made by a client, as ids are, and then the
+    coordinator's log gets one more record of it, which says that it is old."""
+    rng = world.rng("age")
+    process = world.new_process("forerunner")
+    await process.run(_make(world, names))
+    process.die()
+    for name in names:
+        await _skip_to(world.node.broker, name, LAST_PRODUCER_EPOCH - rng.randrange(LEFT))
+
+
+async def _make(world: World, names: list[str]) -> None:
+    for name in names:
+        producer = Producer(BROKER, client_id="forerunner", transactional_id=name)
+        await producer.start()
+        await producer.init_transactions()
+        await producer.close()
+
+
+async def _skip_to(broker: Broker, name: str, epoch: int) -> None:
+    index, shard = broker.transactions.owner(name)
+    old = replace(shard.transactions[name].metadata, producer_epoch=epoch)
+    committed = asyncio.Event()
+    broker.transactions.runtime.run(index, Decision(None, (to_record(old),)), committed.set)
+    await committed.wait()
