@@ -72,8 +72,7 @@ class Broker:
         self._files = machine.files
         self.partitions = Partitions()
         self._group_flush = GroupFlush(self._files)
-        # In the order of their starts, in which they are cancelled: a set has that of addresses.
-        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # cancelled in the order of their starts
         self._producer_ids = ProducerIds(self._ask_for_producer_ids)
         self._refused_ids = RefusedProducerIds(self._clock.monotonic_ms, tell_refused_id)
         self.addresses: list[tuple[str, str, int]] = []
