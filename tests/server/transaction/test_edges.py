@@ -31,12 +31,13 @@ def test_what_is_kept_with_the_first_epoch_of_a_new_id_can_only_be_ended() -> No
         assert driver.add(1_000, 0, partition).value.code is ErrorCode.INVALID_TXN_STATE
 
 
+@pytest.mark.parametrize("epoch", [0, 5])
 @pytest.mark.parametrize("committed", [True, False])
-def test_an_end_that_names_no_epoch_repeats_nothing(committed: bool) -> None:
-    """A newer instance has made the last bump: -1 is nobody's epoch."""
+def test_an_end_that_names_no_epoch_repeats_nothing(committed: bool, epoch: int) -> None:
+    """A newer instance has made the last bump: -1 is nobody's epoch, before the first one too."""
     driver = Driver()
     state = State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT
-    driver.put(state, last_producer_epoch=-1)
+    driver.put(state, producer_epoch=epoch, last_producer_epoch=-1)
     assert driver.end(77, -1, committed).value.code is ErrorCode.PRODUCER_FENCED
 
 
