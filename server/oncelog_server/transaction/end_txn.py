@@ -127,8 +127,8 @@ def _stranger(metadata: TransactionMetadata, command: EndTxn) -> TransactionResu
 def _is_retry(metadata: TransactionMetadata, command: EndTxn) -> bool:
     """The same call again after its decision bumped the epoch, or took a new producer id at the
     last one. `last_producer_epoch` is -1 where a newer instance made the bump: then it is a zombie,
-    not a retry."""
-    if metadata.last_producer_epoch != command.producer_epoch:
+    not a retry, and who names -1 is nobody."""
+    if command.producer_epoch < 0 or metadata.last_producer_epoch != command.producer_epoch:
         return False
     owner_id, owner_epoch = metadata.owner
     if owner_id == command.producer_id:
