@@ -13,7 +13,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
     --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test demo demo-client demo-cluster executors-zip demo-failures bench bench-spark torture simulate test-connector test-pyspark image-test mutants mutate explore pins clean
+.PHONY: help setup run check test demo demo-client demo-cluster executors-zip demo-failures bench bench-spark torture simulate test-connector test-pyspark image-test mutants mutate explore nightly pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -75,6 +75,13 @@ endif
 ifneq ($(WORLD),broker)
 	$(BIN)/python -m tests.spark.model
 endif
+
+nightly: $(READY)  ## what takes too long for every change, some 3 hours: worlds, mutants, orders of steps, torture
+	$(MAKE) simulate SEEDS=10000
+	$(MAKE) explore
+	$(MAKE) mutants
+	$(MAKE) mutate
+	$(MAKE) torture KILLS=200
 
 test-connector: $(READY) $(CONNECTOR)  ## Spark's own Kafka connector against oncelog (Java 17, Maven)
 	$(BIN)/python -m pytest tests/spark/connector
