@@ -35,7 +35,6 @@ MAY_OPEN = {
     "oncelog_client.cli": "reads and writes the files the user names",
     "oncelog_server.cleaning.child": "asks the system how long it waited for a processor",
     "oncelog_server.config": "reads server.properties",
-    "oncelog_server.faults.sync_journal": "writes what was synced, for tests of power loss",
     "oncelog_server.serve": "the process: data directory and lock",
     "oncelog_server.storage.data_directory": "keeps a second process out",
     "oncelog_server.storage.os_files": "is the disk",

@@ -210,11 +210,8 @@ class Hosting:
             self._partitions.add_offline(topic_partition, str(error))
             return None
         _tell(topic_partition, opened.recovery)
-        producers, limit = opened.producers, self._settings.oncelog_max_producer_ids_per_partition
-        producers.max_ids = limit
-        producers.on_full = partial(
-            self._refused_ids.add, PER_PARTITION, limit, partition=str(topic_partition)
-        )
+        opened.producers.max_ids = self._settings.oncelog_max_producer_ids_per_partition
+        opened.producers.on_full = partial(self._refused_id, topic_partition)
         partition = Partition(
             topic_partition,
             topic.id,
@@ -225,6 +222,10 @@ class Hosting:
         )
         self._partitions.add(partition)
         return partition
+
+    def _refused_id(self, topic_partition: TopicPartition) -> None:
+        limit = self._settings.oncelog_max_producer_ids_per_partition
+        self._refused_ids.add(PER_PARTITION, limit, partition=str(topic_partition))
 
     def _troubled(self, partition: Partition, trouble: Trouble) -> None:
         """A read or an append was refused: by the disk, or for what is on it."""

@@ -194,7 +194,7 @@ async def test_n3_who_is_silent_too_long_is_closed(world: World) -> None:
     reader, writer = await world.connect()
     assert await echoes(reader, writer)
     async with asyncio.timeout(DEADLINE_S):
-        # Until a sweep has seen it; a sweep tells nobody.
+        # Until a sweep has seen it; a sweep tells nobody, so there is nothing else to wait for.
         while any(connection.heard for connection in world.listener.connections):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     world.clock.ms += IDLE_MS + 1

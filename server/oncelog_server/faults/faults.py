@@ -1,5 +1,5 @@
-"""What the environment asks to break, as parts of a broker: `ONCELOG_FAIL_AT`,
-`ONCELOG_SYNC_JOURNAL` and `ONCELOG_SYNC_DELAY_MS`."""
+"""What the environment asks to break, as parts of a broker: `ONCELOG_FAIL_AT` and
+`ONCELOG_SYNC_DELAY_MS`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from typing import Final
 
-from oncelog_server.faults.sync_journal import SyncJournal
 from oncelog_server.faults.trap import Trap
 from oncelog_server.faults.watched_files import WatchedFiles
 from oncelog_server.faults.watched_requests import WatchedRequests
@@ -15,30 +14,21 @@ from oncelog_server.network.listener import Requests
 from oncelog_server.storage.os_files import CallOnLoop
 
 FAIL_AT: Final = "ONCELOG_FAIL_AT"
-SYNC_JOURNAL: Final = "ONCELOG_SYNC_JOURNAL"
 SYNC_DELAY_MS: Final = "ONCELOG_SYNC_DELAY_MS"
 
 
 class Faults:
     """The two parts that a broker has to be built with."""
 
-    def __init__(
-        self, trap: Trap | None, journal: SyncJournal | None, sync_delay_ms: int = 0
-    ) -> None:
+    def __init__(self, trap: Trap | None, sync_delay_ms: int = 0) -> None:
         self._trap = trap
-        self._journal = journal
         self._sync_delay_ms = sync_delay_ms
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Faults:
-        """Raises UnknownFailPoint, ValueError for a delay that is no number, OSError where the
-        journal cannot be written."""
-        point, journal = environment.get(FAIL_AT), environment.get(SYNC_JOURNAL)
-        return cls(
-            Trap.parse(point) if point else None,
-            SyncJournal(journal) if journal else None,
-            int(environment.get(SYNC_DELAY_MS) or 0),
-        )
+        """Raises UnknownFailPoint, ValueError for a delay that is no number."""
+        point = environment.get(FAIL_AT)
+        return cls(Trap.parse(point) if point else None, int(environment.get(SYNC_DELAY_MS) or 0))
 
     def files(
         self, root: str, *, executor: Executor, call_on_loop: CallOnLoop, descriptor_limit: int
@@ -49,7 +39,6 @@ class Faults:
             call_on_loop=call_on_loop,
             descriptor_limit=descriptor_limit,
             trap=self._trap,
-            journal=self._journal,
             sync_delay_s=self._sync_delay_ms / 1000,
         )
 

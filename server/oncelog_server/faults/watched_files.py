@@ -10,7 +10,6 @@ from typing import Final
 
 from oncelog_server.faults.points import Moment, Step, point_name
 from oncelog_server.faults.steps import steps_of
-from oncelog_server.faults.sync_journal import SyncJournal
 from oncelog_server.faults.trap import Trap
 from oncelog_server.storage.descriptors import DESCRIPTOR_LIMIT
 from oncelog_server.storage.files import Buffer, Done, File, StorageError
@@ -22,13 +21,12 @@ _LOG_SUFFIX: Final = ".log"
 class WatchedFile(OsFile):
     """One file; `unsynced` are the steps written to it since its last fsync."""
 
-    __slots__ = ("_journal", "_topic", "_trap", "unsynced")
+    __slots__ = ("_topic", "_trap", "unsynced")
 
-    def watch(self, trap: Trap | None, journal: SyncJournal | None) -> None:
+    def watch(self, trap: Trap | None) -> None:
         directory, name = os.path.split(self.path)
         self._topic = os.path.basename(directory).rpartition("-")[0]
         self._trap = trap if name.endswith(_LOG_SUFFIX) else None
-        self._journal = journal
         self.unsynced: list[Step] = []
 
     def append(self, *buffers: Buffer) -> None:
@@ -48,15 +46,10 @@ class WatchedFile(OsFile):
         for step in steps:
             trap.reached(point_name(Moment.AFTER, step))
 
-    def truncate(self, size: int) -> None:
-        super().truncate(size)
-        if self._journal is not None:
-            self._journal.cut(self.path, size)
-
 
 class WatchedFiles(OsFiles):
-    """`trap` hears of every step, `journal` of every fsync; each may be left out. Every fsync takes
-    `sync_delay_s` longer than it does."""
+    """`trap` hears of every step, and may be left out. Every fsync takes `sync_delay_s` longer than
+    it does."""
 
     file_class = WatchedFile
 
@@ -68,36 +61,30 @@ class WatchedFiles(OsFiles):
         call_on_loop: CallOnLoop,
         descriptor_limit: int = DESCRIPTOR_LIMIT,
         trap: Trap | None,
-        journal: SyncJournal | None,
         sync_delay_s: float,
     ) -> None:
         super().__init__(
             root, executor=executor, call_on_loop=call_on_loop, descriptor_limit=descriptor_limit
         )
         self._trap = trap
-        self._journal = journal
         self._sync_delay_s = sync_delay_s
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
         file = super().open(path, create=create)
         assert isinstance(file, WatchedFile)
-        file.watch(self._trap, self._journal)
+        file.watch(self._trap)
         return file
 
     def sync(self, files: Sequence[File], done: Done) -> None:
         watched = [file for file in files if isinstance(file, WatchedFile)]
-        sizes = {file.path: file.size for file in watched}
         steps = [step for file in watched for step in file.unsynced]
         for file in watched:
             file.unsynced = []
 
         def synced(error: StorageError | None) -> None:
-            if error is None:
-                if self._journal is not None:
-                    self._journal.synced(sizes)
-                if self._trap is not None:
-                    for step in steps:
-                        self._trap.reached(point_name(Moment.SYNCED, step))
+            if error is None and self._trap is not None:
+                for step in steps:
+                    self._trap.reached(point_name(Moment.SYNCED, step))
             done(error)
 
         if not self._sync_delay_s:
@@ -109,13 +96,3 @@ class WatchedFiles(OsFiles):
             self._call_on_loop(lambda: OsFiles.sync(self, files, synced))
 
         self._executor.submit(slowly)
-
-    def replace(self, path: str, data: bytes) -> None:
-        super().replace(path, data)
-        if self._journal is not None:
-            self._journal.synced({path: len(data)})
-
-    def rename(self, source: str, target: str) -> None:
-        super().rename(source, target)
-        if self._journal is not None:
-            self._journal.moved(source, target)

@@ -214,10 +214,12 @@ class _Commit:
         asking = caller(self._node, self._context)
 
         def decide(shard: GroupShard) -> Decision[TxnOffsetCommitResponse]:
-            dismissal = shard.dismissal(self._request)
+            decision = shard.txn_offset_commit(self._request, asking)
+            # Only of who is refused: then nothing is written.
+            dismissal = None if decision.records else shard.dismissal(self._request)
             if dismissal is not None:
                 self._tell(reason_of(dismissal))
-            return shard.txn_offset_commit(self._request, asking)
+            return decision
 
         answer = self._node.groups.run(self._request.group_id, decide)
         return then(answer, lambda found: answered(found.topics))

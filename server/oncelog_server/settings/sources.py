@@ -18,7 +18,7 @@ FROM_ARGUMENT = "--set"
 # What Kafka's image and scripts use for themselves, and what Kubernetes sets for a service "kafka".
 _NOT_SETTINGS = re.compile(
     r"(VERSION|HOME|HEAP_OPTS?|OPTS|JVM_\w+|GC_LOG_OPTS|JMX_\w+|DEBUG|DEBUG_\w+|MODE"
-    r"|LOG4J_\w+|TOOLS_LOG4J_\w+|CLUSTER_ID|BOOTSTRAP_SERVER|FAIL_AT|SYNC_JOURNAL|SYNC_DELAY_MS"
+    r"|LOG4J_\w+|TOOLS_LOG4J_\w+|CLUSTER_ID|BOOTSTRAP_SERVER|FAIL_AT|SYNC_DELAY_MS"
     r"|SERVICE_(HOST|PORT)\w*|PORT|PORT_\d+_\w+)"
 )
 

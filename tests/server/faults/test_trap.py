@@ -83,7 +83,7 @@ def test_a_batch_is_data_or_a_groups_offsets_by_its_topic() -> None:
     assert steps_of(CONSUMER_OFFSETS, batch) == [Step.TXN_OFFSETS]
 
 
-@pytest.mark.parametrize("variable", ["ONCELOG_FAIL_AT", "ONCELOG_SYNC_JOURNAL"])
+@pytest.mark.parametrize("variable", ["ONCELOG_FAIL_AT", "ONCELOG_SYNC_DELAY_MS"])
 def test_the_variable_alone_starts_nothing(tmp_path: Path, variable: str) -> None:
     """By accident nobody breaks a broker: the switch has to be given too."""
     broker = Oncelog(tmp_path, environment={variable: "before-prepare"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
@@ -38,9 +40,9 @@ def told(
     )
 
 
-def alone(driver: Driver, client_id: str = "client", **options: object) -> tuple[str, int]:
+def alone(driver: Driver, client_id: str = "client", **options: Any) -> tuple[str, int]:
     """The only member of a group, and its generation, after the initial delay."""
-    answer = driver.join(version=3, client_id=client_id, **options)  # type: ignore[arg-type]
+    answer = driver.join(version=3, client_id=client_id, **options)
     driver.advance(driver.config.group_initial_rebalance_delay_ms)
     joined = answer.value
     driver.sync(joined.member_id, joined.generation_id, {joined.member_id: b"a"})
