@@ -29,7 +29,7 @@ from tests.conformance.writing import (
     produce,
 )
 from tests.faults.driving import list_offset
-from tests.kafka.kafka import TEST_JVM_OPTIONS, Kafka, free_ports
+from tests.kafka.kafka import Kafka, free_ports, quick_jvm_options
 from tests.kafka.metrics import Samples, exported, jvm_options, scraped
 from tests.server.observe.scraping import Scraped
 from tests.server.observe.test_scrape import PORT, scrape
@@ -119,7 +119,7 @@ def figures(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         work(broker.address)
         ours = scrape(broker)
     (port,) = free_ports(1)
-    options = (*TEST_JVM_OPTIONS, *jvm_options(port))
+    options = (*quick_jvm_options(), *jvm_options(port))
     with Kafka(tmp_path_factory.mktemp("kafka"), jvm_options=options) as kafka:
         work(kafka.address)
         yield Figures(ours, scraped(port))

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.kafka.jars import KafkaUnavailable, cache_directory, classpath, java
+from tests.kafka.jars import KafkaUnavailable, cache_directory, class_archive, classpath, java
 from tests.kafka.tools import TOOL_JVM_OPTIONS, TOOLS, ToolFailed, ToolResult
 
 CALL_TIMEOUT_S = 60.0
@@ -108,11 +108,13 @@ class JavaDriver:
             self._kill()
 
     def _start(self) -> subprocess.Popen[str]:
-        path = f"{driver_classes()}:{classpath()}"
+        # The jars first: that is whose archive of classes there is.
+        path = f"{classpath()}:{driver_classes()}"
+        options = (*TOOL_JVM_OPTIONS, *class_archive().options)
         self._answers = queue.Queue()
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [java(), *TOOL_JVM_OPTIONS, "-cp", path, "Driver"],
+                [java(), *options, "-cp", path, "Driver"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

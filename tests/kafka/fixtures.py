@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.kafka.jars import KafkaUnavailable, classpath
-from tests.kafka.kafka import Kafka
+from tests.kafka.jars import KafkaUnavailable, class_archive, classpath
+from tests.kafka.kafka import TEST_JVM_OPTIONS, Kafka
 
 # After a kill the controller waits for the end of the old session before it takes the broker back.
 # Not shorter: a machine that stands still for a moment would fence it without a kill.
@@ -20,15 +21,26 @@ QUICK_TIMEOUTS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "log.cleaner.backoff.ms": "200",
 }
+# To write down the classes at its end; it takes 2 s alone on a machine.
+ARCHIVE_TIMEOUT_S = 60.0
 
 
 @pytest.fixture(scope="session")
 def kafka_jars() -> str:
-    """The class path of Apache Kafka 4.3.1."""
+    """The class path of Apache Kafka 4.3.1; its nodes and tools start quickly from now on."""
     try:
-        return classpath()
+        found = classpath()
     except KafkaUnavailable as reason:
         pytest.skip(f"Apache Kafka cannot be run: {reason}")
+    class_archive().make(_start_and_stop)
+    return found
+
+
+def _start_and_stop(options: Sequence[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        kafka = Kafka(Path(folder), jvm_options=(*TEST_JVM_OPTIONS, *options))
+        kafka.start()
+        kafka.stop(ARCHIVE_TIMEOUT_S)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,10 @@ import hashlib
 import os
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
+
+from tests.class_archive import ClassArchive
 
 KAFKA_VERSION = "4.3.1"
 FETCH_TIMEOUT_S = 600.0
@@ -40,6 +43,12 @@ def classpath() -> str:
     """
     java()
     return f"{jars_of(_POM, cache_directory())}/*"
+
+
+@cache
+def class_archive() -> ClassArchive:
+    """Of Apache Kafka and its tools. Raises KafkaUnavailable."""
+    return ClassArchive(cache_directory(), java(), jars_of(_POM, cache_directory()))
 
 
 def jars_of(pom: Path, directory: Path) -> Path:

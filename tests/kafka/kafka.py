@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from tests.kafka.jars import classpath, java
+from tests.kafka.jars import class_archive, classpath, java
 from tests.kafka.tools import run_tool
 from tests.ports import free_ports as free_ports
 from tests.ports import reserve_port
@@ -30,22 +30,28 @@ class KafkaFailed(Exception):
     """Apache Kafka did not start or stop as it should; the message holds the end of its log."""
 
 
+def quick_jvm_options() -> tuple[str, ...]:
+    """With the archive of classes, if there is one by now."""
+    return (*TEST_JVM_OPTIONS, *class_archive().options)
+
+
 class Kafka:
     """Start with `start()` or as a context manager; `address` is what clients connect to.
 
-    `settings` override the server.properties, `jvm_options` the options of the JVM.
+    `settings` override the server.properties, `jvm_options` the options of the JVM: those of a
+    benchmark, say.
     """
 
     def __init__(
         self,
         directory: Path,
         settings: Mapping[str, str] | None = None,
-        jvm_options: Sequence[str] = TEST_JVM_OPTIONS,
+        jvm_options: Sequence[str] | None = None,
     ) -> None:
         self.directory = directory
         self.data = directory / "data"
         self.log = directory / "kafka.log"
-        self.jvm_options = tuple(jvm_options)
+        self.jvm_options = quick_jvm_options() if jvm_options is None else tuple(jvm_options)
         self.port, self._controller_port = reserve_port(self), reserve_port(self)
         self.address = f"127.0.0.1:{self.port}"
         self._properties = directory / "server.properties"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.kafka.jars import classpath, java
+from tests.kafka.jars import class_archive, classpath, java
 
 TOOL_TIMEOUT_S = 60.0
 # Short-lived processes: no time for the optimising compiler to pay off.
@@ -55,7 +55,8 @@ class ToolResult:
 
 def tool_command(name: str, *arguments: str) -> list[str]:
     """The command line of a tool by its short name. Raises KafkaUnavailable, KeyError."""
-    return [java(), *TOOL_JVM_OPTIONS, "-cp", classpath(), TOOLS[name], *arguments]
+    options = (*TOOL_JVM_OPTIONS, *class_archive().options)
+    return [java(), *options, "-cp", classpath(), TOOLS[name], *arguments]
 
 
 def run_tool(

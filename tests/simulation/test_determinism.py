@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,12 @@ ROOT = Path(__file__).parents[2]
 SEEDS = (3, 12, 30, 37)
 # Simulated time is months away.
 REAL_MS = 3_600_000
+
+
+@cache
+def here() -> list[str]:
+    """Of this process."""
+    return [f"{run_seed(seed).trace:012x}" for seed in SEEDS]
 
 
 def traces(python: str, hash_seed: str) -> list[str]:
@@ -41,15 +48,13 @@ def traces(python: str, hash_seed: str) -> list[str]:
 
 
 def test_the_same_seed_is_the_same_trace_in_other_processes() -> None:
-    here = [f"{run_seed(seed).trace:012x}" for seed in SEEDS]
-    assert traces(sys.executable, "0") == traces(sys.executable, "1") == here
+    assert traces(sys.executable, "0") == traces(sys.executable, "1") == here()
 
 
 @pytest.mark.parametrize("version", OTHERS)
 def test_the_same_seed_is_the_same_trace_on_every_python(version: str, tmp_path: Path) -> None:
     python = with_the_broker_s_requirements(version, tmp_path / "python")
-    here = [f"{run_seed(seed).trace:012x}" for seed in SEEDS]
-    assert traces(python, "2") == here
+    assert traces(python, "2") == here()
 
 
 def test_clients_in_other_threads_change_nothing() -> None:
@@ -61,15 +66,15 @@ def test_clients_in_other_threads_change_nothing() -> None:
             chance.fraction()
             assert abs(clock.wall_ms() - time.time() * 1000) < REAL_MS
 
-    expected = [run_seed(seed).trace for seed in SEEDS]
+    expected = here()
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(go_on)
         try:
-            assert [run_seed(seed).trace for seed in SEEDS] == expected
+            assert [f"{run_seed(seed).trace:012x}" for seed in SEEDS] == expected
         finally:
             ended.set()
         other.result()
 
 
 def test_another_seed_is_another_trace() -> None:
-    assert len({run_seed(seed).trace for seed in SEEDS}) == len(SEEDS)
+    assert len(set(here())) == len(SEEDS)

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from tests.broker import Oncelog
 from tests.kafka.kafka import Kafka
 from tests.spark.fail_points import FailPoints
-from tests.spark.session import NoJava, Spark, java
+from tests.spark.session import NoJava, Spark, java, make_class_archive
 from tests.spark.topics import Topics
 
 # What a user may wait for, a test need not.
@@ -31,11 +31,13 @@ LOG_LINES = 60
 
 @pytest.fixture(scope="session")
 def has_java() -> None:
-    """Spark needs Java: without it, say so; with CI=true that is a failure."""
+    """Spark needs Java: without it, say so; with CI=true that is a failure. With it, every Spark
+    starts quickly from now on."""
     try:
         java()
     except NoJava as reason:
         pytest.skip(f"Spark cannot be run: {reason}")
+    make_class_archive()
 
 
 @pytest.fixture(scope="session")

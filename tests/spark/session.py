@@ -4,37 +4,43 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from tests.class_archive import ClassArchive
 from tests.spark.fail_points import FailPoints
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 STOP_TIMEOUT_S: Final = 30.0
+# To write down its classes at its end, a JVM takes 15 s alone on a machine.
+ARCHIVE_TIMEOUT_S: Final = 120.0
 LOG_TIMEOUT_S: Final = 30.0
 
 # Two tasks at once, and a task may fail three times before its job does.
 LOCAL: Final = "local[2,4]"
 
 # For tests, not for measuring: the first compiler stage alone starts faster and needs less.
-JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 
 SETTINGS: Final = {
     "spark.app.name": "oncelog-tests",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": JVM_OPTIONS,
     "spark.log.level": "WARN",
     "spark.python.worker.faulthandler.enabled": "true",
     "spark.sql.catalogImplementation": "in-memory",
@@ -60,9 +66,22 @@ def java() -> str:
     return found
 
 
+@cache
+def class_archive() -> ClassArchive:
+    """Of Spark's programs, beside its jars. Raises NoJava."""
+    jars = Path(pyspark.__file__).parent / "jars"
+    return ClassArchive(Path(sys.prefix) / "spark-classes", java(), jars)
+
+
+def jvm_options() -> str:
+    """In one line, as Spark takes them; with the archive of classes, if there is one by now."""
+    return shlex.join((*JVM_OPTIONS, *class_archive().options))
+
+
 def settings(directory: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
     """Spark's settings for a driver whose files are all below `directory`."""
     places = {
+        "spark.driver.extraJavaOptions": jvm_options(),
         "spark.local.dir": str(directory / "local"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
     }
@@ -100,12 +119,12 @@ class Spark:
                 raise
         self.session = SparkSession(context)
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Stop the session, then its JVM: the next one starts from nothing."""
         try:
             self.session.stop()
         finally:
-            self._end_jvm()
+            self._end_jvm(timeout_s)
 
     def wait_for_log(self, line: str, times: int = 1) -> int:
         """Until the log has so many lines that match; how many it has then. What Python workers say
@@ -124,13 +143,13 @@ class Spark:
         """The process to kill as a driver is killed."""
         return int(self._gateway.proc.pid)
 
-    def _end_jvm(self) -> None:
+    def _end_jvm(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         process = self._gateway.proc
         self._gateway.shutdown()
         # The JVM ends when nobody holds its standard input any more.
         process.stdin.close()
         try:
-            process.wait(STOP_TIMEOUT_S)
+            process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -138,12 +157,33 @@ class Spark:
         SparkContext._jvm = None
 
 
+def make_class_archive() -> None:
+    """From a small job of each kind: every Spark that starts after it starts quickly."""
+
+    def run(options: Sequence[str]) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            chosen = shlex.join((*JVM_OPTIONS, *options))
+            spark = Spark(Path(folder), more={"spark.driver.extraJavaOptions": chosen})
+            spark.start()
+            try:
+                spark.session.range(3).collect()
+                rate = spark.session.readStream.format("rate-micro-batch")
+                written = rate.option("rowsPerBatch", 1).load().writeStream.format("noop")
+                checkpoint = str(Path(folder, "checkpoint"))
+                written.trigger(once=True).start(checkpointLocation=checkpoint).awaitTermination()
+            finally:
+                spark.stop(ARCHIVE_TIMEOUT_S)
+
+    class_archive().make(run)
+
+
 def worker_environment(fail_points: FailPoints) -> dict[str, str]:
     """What Python workers need to find the tests' modules, the interpreter and the fail points."""
     paths = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     return {
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": str(Path(__file__).with_name("worker_python.sh")),
+        "WORKER_PYTHON": sys.executable,
         **fail_points.environment,
     }
 

@@ -17,7 +17,7 @@ from typing import Final, Self
 import pyspark
 
 from tests.spark.fail_points import FailPoints
-from tests.spark.session import JVM_OPTIONS, java, worker_environment
+from tests.spark.session import java, jvm_options, worker_environment
 
 HOSTS: Final = ("127.0.0.1", "127.0.0.2")
 CORES: Final = 2
@@ -26,12 +26,14 @@ STOP_TIMEOUT_S: Final = 20.0
 
 _SPARK: Final = Path(pyspark.__file__).parent
 
-# For every driver of the cluster: small executors, one a worker.
-EXECUTORS: Final = {
-    "spark.executor.memory": "512m",
-    "spark.executor.cores": str(CORES),
-    "spark.executor.extraJavaOptions": JVM_OPTIONS,
-}
+
+def executors() -> dict[str, str]:
+    """For every driver of the cluster: small executors, one a worker."""
+    return {
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": str(CORES),
+        "spark.executor.extraJavaOptions": jvm_options(),
+    }
 
 
 class StandaloneFailed(Exception):
@@ -98,7 +100,7 @@ class Standalone:
             **os.environ,
             **worker_environment(self.fail_points),
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": JVM_OPTIONS,
+            "SPARK_DAEMON_JAVA_OPTS": jvm_options(),
             "SPARK_PUBLIC_DNS": "127.0.0.1",
         }
         with (self.directory / f"{name}.log").open("ab") as log:

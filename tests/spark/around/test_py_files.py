@@ -11,6 +11,7 @@ import pyarrow
 
 from examples.purchases_spark.cluster import python_with
 from oncelog_client.spark.executors_zip import write_executors_zip
+from tests.spark.session import jvm_options
 from tests.spark.topics import Topics
 
 PROGRAM = """
@@ -38,7 +39,7 @@ def test_a_job_reads_where_nothing_but_the_zip_has_oncelog(
     submit = [
         *(str(Path(sys.executable).with_name("spark-submit")), "--master", "local[1]"),
         *("--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1"),
-        *("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"),
+        *("--conf", f"spark.driver.extraJavaOptions={jvm_options()}"),
         *("--py-files", str(archive), str(program), topics.bootstrap, name),
     ]
     environment = {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": sys.executable}

@@ -11,7 +11,7 @@ from tests.spark.driver import Driver
 from tests.spark.faults.running import append_purchases, audited
 from tests.spark.pipeline import Pipeline
 from tests.spark.processes import orphan
-from tests.spark.standalone import EXECUTORS, Standalone
+from tests.spark.standalone import Standalone, executors
 
 # A copy is started as soon as one of two tasks is done; a task that lost is not made to stop.
 SPECULATION = {
@@ -34,7 +34,7 @@ def cluster(has_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def driver(cluster: Standalone) -> Iterator[Driver]:
-    settings = {**EXECUTORS, **SPECULATION}
+    settings = {**executors(), **SPECULATION}
     with Driver(cluster.directory / "driver", cluster.master, settings) as running:
         yield running
 
