@@ -4,6 +4,7 @@ part it is no client and no broker is free to choose."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,16 +14,17 @@ from tests.conformance.clients import Client, Record
 from tests.conformance.clients.interface import Consumer, Received
 from tests.conformance.conftest import Target
 from tests.conformance.test_groups import shared_out
-from tests.conformance.waiting import poll_until, read
+from tests.conformance.waiting import poll_until, wait_until
 from tests.conformance.wire import Wire
 from tests.faults.driving import fetch, last_stable_offset
 
 PARTITIONS = 3
-# Of each partition: two batches of a committed transaction with a marker behind them, and the same
-# of an aborted one.
+# Of each partition: two batches of a committed transaction with a marker behind them, the same of
+# an aborted one, and one record more: who has come to it has had all that is for it.
 COMMITTED = range(5)
 MARKER = 4
 ABORTED = range(5, 9)
+LAST = 10
 
 
 def value(partition: int, offset: int) -> bytes:
@@ -35,7 +37,7 @@ def batch(partition: int, first: int) -> list[Record]:
 
 @pytest.fixture
 def written(target: Target, client: Client, topic: str) -> str:
-    """The topic with both transactions, and nothing else."""
+    """The topic with both transactions and the last records, and nothing else."""
     producer = client.producer(target.address, transactional_id=topic)
     producer.init_transactions()
     for transaction in (COMMITTED, ABORTED):
@@ -44,13 +46,17 @@ def written(target: Target, client: Client, topic: str) -> str:
             for partition in range(PARTITIONS):
                 producer.send(topic, batch(partition, first))
         producer.commit() if transaction is COMMITTED else producer.abort()
+    producer.begin()
+    lasts = [Record(value(partition, LAST), partition=partition) for partition in range(PARTITIONS)]
+    producer.send(topic, lasts)
+    producer.commit()
     producer.close()
     return topic
 
 
 def rest(partition: int, first: int = 0) -> list[tuple[int, int, bytes]]:
     """What a reader of committed records gets from this offset on."""
-    offsets = [offset for offset in COMMITTED if first <= offset != MARKER]
+    offsets = [*(offset for offset in COMMITTED if first <= offset != MARKER), LAST]
     return [(partition, offset, value(partition, offset)) for offset in offsets]
 
 
@@ -58,9 +64,18 @@ def found(records: list[Received]) -> list[tuple[int, int, bytes | None]]:
     return sorted((one.partition, one.offset, one.value) for one in records)
 
 
-def all_of(reader: Consumer, count: int) -> list[tuple[int, int, bytes | None]]:
-    """So many records, and no more."""
-    return found(read(reader, count) + reader.poll(0.5))
+def all_of(
+    reader: Consumer, partitions: Sequence[int] = range(PARTITIONS)
+) -> list[tuple[int, int, bytes | None]]:
+    """All that comes, until the last record of each of these has come."""
+    records: list[Received] = []
+
+    def is_over() -> bool:
+        records.extend(reader.poll(0.2))
+        return {one.partition for one in records if one.offset == LAST} >= {*partitions}
+
+    wait_until(is_over, "the last record of each partition")
+    return found(records)
 
 
 @pytest.mark.parametrize("first", [1, 2, 3])
@@ -73,16 +88,14 @@ def test_the_rest_of_a_transaction_whose_beginning_was_deleted(
     reader = client.consumer(
         target.address, written, partitions=range(PARTITIONS), read_committed=True
     )
-    expected = rest(0, first) + rest(1) + rest(2)
-    assert all_of(reader, len(expected)) == expected
+    assert all_of(reader) == rest(0, first) + rest(1) + rest(2)
 
 
 def test_a_reader_of_some_partitions_gets_their_part(
     target: Target, client: Client, written: str
 ) -> None:
     reader = client.consumer(target.address, written, partitions=(0, 2), read_committed=True)
-    expected = rest(0) + rest(2)
-    assert all_of(reader, len(expected)) == expected
+    assert all_of(reader, (0, 2)) == rest(0) + rest(2)
 
 
 @pytest.mark.parametrize("first", [1, 2, 3])
@@ -92,11 +105,10 @@ def test_a_reader_that_begins_inside_gets_what_follows(
     """By the offset it has committed: at a batch of the transaction, or inside of one."""
     begun = client.consumer(target.address, written, group=written)
     poll_until([begun], lambda: len(begun.assignment()) == PARTITIONS, "it owns all")
-    begun.commit({0: first, 1: MARKER, 2: 0})
+    begun.commit({0: first, 1: MARKER, 2: 0})  # of 1, all that it has had of the transaction
     begun.close()
     reader = client.consumer(target.address, written, group=written, read_committed=True)
-    expected = rest(0, first) + rest(2)
-    assert all_of(reader, len(expected)) == expected
+    assert all_of(reader) == rest(0, first) + rest(1, MARKER) + rest(2)
 
 
 def test_members_of_a_group_each_get_the_part_in_their_own_partitions(
