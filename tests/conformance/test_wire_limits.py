@@ -34,7 +34,6 @@ from tests.conformance.differences import (
     PARTITIONS_OF_INTERNAL_TOPICS,
     PRODUCERS_OF_A_PARTITION,
     RECORDS_INSIDE,
-    STANDING_FRAME,
     TOO_MANY_ELEMENTS,
 )
 from tests.conformance.waiting import wait_until
@@ -50,10 +49,7 @@ from tests.conformance.writing import (
     records,
 )
 from tests.faults.driving import create
-from tests.kafka.kafka import Kafka
 
-# A frame may stand still for 30 s, and is looked at every few seconds.
-STANDS_S = 45.0
 # Offsets in a batch: its CRC, what that is of, and the first record.
 CRC, COVERED, FIRST_RECORD = 17, 21, 61
 
@@ -100,24 +96,6 @@ def test_a_transaction_of_too_many_partitions(
     except (Closed, ConnectionError):
         told = CLOSED
     assert told == TOO_MANY_ELEMENTS.expected(target.name)
-
-
-def test_h6_a_request_that_stands_still_in_its_middle(kafka: Kafka, tmp_path: Path) -> None:
-    """Both at a time. Its rest comes to Kafka when oncelog has given it up."""
-    body = struct.pack(">hhih", 18, 0, 77, -1)
-    frame = struct.pack(">i", len(body)) + body
-    with (
-        Oncelog(tmp_path / "standing", QUICK) as broker,
-        Wire(broker.address) as ours,
-        Wire(kafka.address) as theirs,
-    ):
-        for wire in (theirs, ours):
-            wire.socket.sendall(frame[:6])
-            wire.socket.settimeout(STANDS_S)
-        told = {"oncelog": CLOSED if ours.is_closed() else "answered"}
-        theirs.socket.sendall(frame[6:])
-        told["kafka"] = "NONE" if theirs.socket.recv(4) else CLOSED
-    assert told == {name: STANDING_FRAME.expected(name) for name in told}
 
 
 @pytest.fixture

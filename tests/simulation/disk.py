@@ -80,6 +80,7 @@ class SimDisk:
         self.damaged: set[str] = set()
         # Synced with their directory, which itself has no name yet that lasts.
         self._stranded: list[NameChange] = []
+        self.power_losses = 0
         self._mix = mix
         self.operations = 0
 
@@ -187,6 +188,7 @@ class SimDisk:
 
     def lose_power(self, loss: Loss) -> None:
         """The page cache is gone: names and data become what was durable, and some of the rest."""
+        self.power_losses += 1
         names = self._durable.copy()
         if loss.ordered:
             survivors = self._journal[: self.rng.randint(0, len(self._journal))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -32,8 +33,8 @@ SAFE_FROM: Final[dict[int, int]] = {
 
 def _is_of_part_2(frame: bytes, version: int) -> bool:
     """Whether a Produce says which transaction it is of, and joins it by itself. Any other that
-    overtakes the one before it is taken for the first of its producer, where the partition knows
-    nothing of it: in Kafka too."""
+    overtakes the one before it, or comes when a power loss has taken that, is taken for the first
+    of its producer, where the partition knows nothing of it: in Kafka too."""
     client_id_size = int.from_bytes(frame[12:14], "big", signed=True)
     transactional_id_at = 14 + max(client_id_size, 0) + 1
     return version >= 12 and frame[transactional_id_at] != 0
@@ -69,14 +70,21 @@ class Replay:
             position = end
 
     def _send_later(self, original: Pipe, frame: bytes, key: ApiKey, must_follow: bool) -> None:
+        """`must_follow`: the one before it, which has to be there still when it comes."""
         delay_us = self._rng.randint(*self._after_us)
         self._world.inflicted[f"replayed {key.name}"] += 1
-        mark = original.sent if must_follow else 0
-        self._world.net_process.start(self._send(original, mark, frame, delay_us))
+        mark, disk = original.sent, self._world.node.disk
+        losses = disk.power_losses
 
-    async def _send(self, original: Pipe, mark: int, frame: bytes, delay_us: int) -> None:
+        def may_go() -> bool:
+            follows = original.sent - original.size >= mark and disk.power_losses == losses
+            return follows or not must_follow
+
+        self._world.net_process.start(self._send(frame, delay_us, may_go))
+
+    async def _send(self, frame: bytes, delay_us: int, may_go: Callable[[], bool]) -> None:
         await asyncio.sleep(delay_us / 1e6)
-        if original.sent - original.size < mark:
+        if not may_go():
             return
         loop = asyncio.get_running_loop()
         try:

@@ -3,6 +3,7 @@ at a fail point, and what it knew is gone with it."""
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -36,6 +37,7 @@ class Forked(Generic[T]):
             self._reading = reading
             return
         os.close(reading)
+        gc.freeze()  # what the tests' process holds is no garbage of this one's
         os.environ.update(environment)
         with os.fdopen(writing, "wb") as pipe:
             pipe.write(_outcome(work))

@@ -1,12 +1,24 @@
-"""A transaction that times out at the last epoch of its producer id, by hand on both brokers
-(scenarios E6 and E7)."""
+"""What takes half a minute, by hand on both brokers, and so at the same time: a transaction that
+times out at the last epoch of its producer id (scenarios E6 and E7), and a request that stands
+still (H6)."""
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
+
+import pytest
+
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.conformance.conftest import Target
-from tests.conformance.differences import COMMIT_AFTER_ABORT, RETRY_AT_THE_LAST_EPOCH
+from tests.broker import Oncelog
+from tests.conformance.conftest import QUICK, Target
+from tests.conformance.differences import (
+    CLOSED,
+    COMMIT_AFTER_ABORT,
+    RETRY_AT_THE_LAST_EPOCH,
+    STANDING_FRAME,
+)
 from tests.conformance.transacting import add_partitions, last_stable_offset
 from tests.conformance.waiting import wait_until
 from tests.conformance.wire import Wire
@@ -19,15 +31,36 @@ from tests.conformance.writing import (
     produce,
 )
 from tests.faults.driving import values
+from tests.kafka.kafka import Kafka
 
 LAST = 32_766
 TIMEOUT_MS = 3_000
 # Requests on their way at a time.
 WINDOW = 64
+# A frame may stand still for 30 s, and is looked at every few seconds.
+STANDS_S = 45.0
+# ApiVersions, and where it stops.
+_BODY = struct.pack(">hhih", 18, 0, 77, -1)
+FRAME = struct.pack(">i", len(_BODY)) + _BODY
+HALF = 6
 
 
 def code(answer: int) -> str:
     return ErrorCode(answer).name
+
+
+@pytest.fixture(scope="module", autouse=True)
+def standing(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Wire, Wire]]:
+    """Half a request on oncelog and on Kafka, since the first test of this file."""
+    with (
+        Oncelog(tmp_path_factory.mktemp("standing"), QUICK) as broker,
+        Wire(broker.address) as ours,
+        Wire(kafka.address) as theirs,
+    ):
+        for wire in (theirs, ours):
+            wire.socket.sendall(FRAME[:HALF])
+            wire.socket.settimeout(STANDS_S)
+        yield ours, theirs
 
 
 def worn_out(wire: Wire, transactional_id: str) -> Identity:
@@ -95,3 +128,15 @@ def test_e6_e7_of_a_client_that_keeps_its_epoch(target: Target, wire: Wire, topi
     assert code(again.error_code) == RETRY_AT_THE_LAST_EPOCH.expected(target.name)
     if target.name == "oncelog":
         assert (again.producer_id, again.producer_epoch) == (heir.producer_id, 0)
+
+
+@pytest.mark.parametrize("target", ["kafka"], indirect=True)  # so that it is the last of all here
+def test_h6_a_request_that_stands_still_in_its_middle(
+    target: Target, standing: tuple[Wire, Wire]
+) -> None:
+    """Its rest comes to Kafka when oncelog has given it up."""
+    ours, theirs = standing
+    told = {"oncelog": CLOSED if ours.is_closed() else "answered"}
+    theirs.socket.sendall(FRAME[HALF:])
+    told["kafka"] = "NONE" if theirs.socket.recv(4) else CLOSED
+    assert told == {name: STANDING_FRAME.expected(name) for name in told}
