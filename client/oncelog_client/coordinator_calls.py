@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 from oncelog_protocol.apis import ApiKey, api_of
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
 
 from .backoff import Backoff
 from .chance import fraction
@@ -97,9 +98,8 @@ async def ask(
             if outcome is Verdict.FIND_COORDINATOR:
                 cluster.forget_coordinator(kind, key)
             elif outcome is not Verdict.RETRY:
-                raise Refused(
-                    api, code, f"{api.name} of {key}", maybe_done=maybe_done, answer=answer
-                )
+                message = _refusal(request, code, f"{api.name} of {key}")
+                raise Refused(api, code, message, maybe_done=maybe_done, answer=answer)
             if code == ErrorCode.CONCURRENT_TRANSACTIONS:
                 backoff = _CONCURRENT_BACKOFF
             reason = known_code(code).name
@@ -108,6 +108,21 @@ async def ask(
         if monotonic_ms() + delay_ms >= deadline_ms:
             raise Unanswered(f"{api.name}: {reason}", maybe_done=maybe_done)
         await asyncio.sleep(delay_ms / 1000)
+
+
+def _refusal(request: object, code: int, what: str) -> str:
+    """What was refused, and what to look at where the code alone does not lead there: KIP-939 has
+    one code for a setting that is off and for a right that is missing."""
+    if (
+        code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        and isinstance(request, InitProducerIdRequest)
+        and (request.enable_2pc or request.keep_prepared_txn)
+    ):
+        return (
+            f"{what}: two-phase commit needs transaction.two.phase.commit.enable=true on the "
+            "broker, and the right to it"
+        )
+    return what
 
 
 def _worst(api: ApiKey, codes: Iterable[int]) -> int:

@@ -152,7 +152,8 @@ class FencedInGroupError(AbortableError):
 
 
 class GroupCommitError(AbortableError):
-    """Nothing was decided, because of one member. `member` is its transactional id."""
+    """Nothing was decided, because of one member, or of the parent where that was not initialised
+    with the group. `member` is its transactional id."""
 
     def __init__(
         self, message: str = "", code: ErrorCode | None = None, *, member: str = ""

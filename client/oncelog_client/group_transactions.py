@@ -180,7 +180,11 @@ async def _commit_offsets(
     except Unanswered as error:
         raise TimedOutError(error.message) from None
     except Refused as refused:
-        raise _error(refused) from None
+        raise _error(refused, group_id, parent.transactional_id) from None
+
+
+class _Request(Protocol):
+    transactional_id: str | None
 
 
 class _Answer(Protocol):
@@ -191,7 +195,7 @@ A = TypeVar("A", bound=_Answer)
 
 
 async def _ask(
-    cluster: Cluster, group_id: str, request: object, response: type[A], deadline_ms: float
+    cluster: Cluster, group_id: str, request: _Request, response: type[A], deadline_ms: float
 ) -> A:
     kind = CoordinatorType.TRANSACTION_GROUP
     try:
@@ -215,10 +219,11 @@ async def _ask(
                 known_code(refused.code),
                 fatal=True,
             ) from None
-        raise _error(refused) from None
+        raise _error(refused, group_id, request.transactional_id or "") from None
 
 
-def _error(refused: Refused) -> KafkaError:
+def _error(refused: Refused, group_id: str, asker: str) -> KafkaError:
+    """What to raise. `asker` is the transactional id that the request is of."""
     answer = refused.answer
     if isinstance(answer, EndTxnResponse) and answer.refused_member is not None:
         code = known_code(refused.code)
@@ -227,6 +232,13 @@ def _error(refused: Refused) -> KafkaError:
         )
     if refused.code == ErrorCode.INVALID_TXN_STATE:
         return IllegalStateError("the parent has nothing open, or was decided with other members")
+    if refused.code == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+        return GroupCommitError(
+            f"the parent {asker} was not initialised with group {group_id}, or has got another "
+            "producer id since",
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            member=asker,
+        )
     if refused.code in FENCES_IN_GROUP:
         return FencedInGroupError(refused.message, known_code(refused.code))
     return error_for(refused.code, refused.message)

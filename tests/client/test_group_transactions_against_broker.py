@@ -105,6 +105,29 @@ async def test_one_member_that_is_not_what_it_was_keeps_all_from_being_committed
     assert not await admin.list_group_offsets(name)
 
 
+async def test_a_parent_that_was_not_initialised_with_the_group_is_told_so(
+    oncelog: str, admin: Admin, topic: str, name: str
+) -> None:
+    """It was not fenced: a commit in its group would go through."""
+    await admin.create_topics([NewTopic(f"{name}-sink", 1, 1)])
+    offsets = {TopicPartition(f"{name}-sink", 0): OffsetAndMetadata(1)}
+    member = await member_of(oncelog, admin, TransactionGroup(name, 1), topic, 0)
+    for parent in (
+        await admin.init_producer(f"{name}-alone"),
+        await admin.init_producer(f"{name}-elsewhere", TransactionGroup(f"{name}-other", 1)),
+    ):
+        said = f"{parent.transactional_id} was not initialised with group {name},"
+        for call in (
+            admin.commit_group(name, parent, [member], offsets),
+            admin.commit_group(name, parent, [member]),
+            admin.stage_group_offsets(name, parent, offsets),
+        ):
+            with pytest.raises(GroupCommitError, match=said) as refused:
+                await call
+            assert refused.value.member == parent.transactional_id
+    assert await read_values(oncelog, topic, committed=True) == []
+
+
 async def test_a_newer_generation_refuses_everything_of_the_older_one(
     oncelog: str, admin: Admin, topic: str, name: str
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from oncelog_client import (
     Admin,
+    AuthorizationError,
     FatalError,
     IllegalStateError,
     NewTopic,
@@ -217,12 +218,16 @@ async def test_what_was_completed_before_the_crash_is_completed_again(broker: On
 
 
 async def test_w4_a_broker_that_does_not_allow_it_says_so(tmp_path: Path) -> None:
+    setting = r"transaction\.two\.phase\.commit\.enable"
     with Oncelog(tmp_path, QUICK) as broker:
         for keep in (True, False):
             async with participant(broker) as producer:
-                with pytest.raises(FatalError) as caught:
+                with pytest.raises(FatalError, match=setting) as caught:
                     await producer.init_transactions(keep_prepared_txn=keep)
                 assert caught.value.code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        async with Admin(broker.address) as admin:
+            with pytest.raises(AuthorizationError, match=setting):
+                await admin.init_producer("p", two_phase_commit=True)
 
 
 async def test_a_broker_that_does_not_know_it_is_named(kafka: Kafka, name: str) -> None:

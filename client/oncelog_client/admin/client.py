@@ -248,7 +248,8 @@ class Admin:
     ) -> TransactionMember:
         """Initialise a transactional producer for another process, which goes on with
         `Producer.adopt_transactions`; fences as `Producer.init_transactions` does, in a group those
-        of its older generations too.
+        of its older generations too. With a group it is initialised *with that group*: a member of
+        generation `group.generation_id`, whose transactions `commit_group` can decide.
 
         With `two_phase_commit` its transactions have no timeout (KIP-939); raises
         UnsupportedVersionError or AuthorizationError where the broker does not have or allow it.
@@ -296,7 +297,8 @@ class Admin:
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
     ) -> None:
         """The first half of `commit_group`: put offsets of the group into the parent's transaction.
-        `commit_group` without offsets is the other one. Raises FencedInGroupError."""
+        `commit_group` without offsets is the other one. Raises FencedInGroupError, or
+        GroupCommitError where the parent was not initialised with the group."""
         await group_transactions.stage_offsets(
             self._cluster, group_id, parent, offsets, timeout_ms=self._timeout_ms
         )
@@ -310,13 +312,15 @@ class Admin:
     ) -> None:
         """Commit open transactions of a group by one decision: all of them, or none.
 
-        The parent first commits `offsets` for the group in its own transaction, which must not be
+        The parent and all members must have been initialised with the group, in its newest
+        generation: by `init_producer` or `init_transactions` with a TransactionGroup's values. The
+        parent first commits `offsets` for the group in its own transaction, which must not be
         empty; it keeps its epoch. The members' producers need another `init_transactions` or
         `init_producer` then.
 
         Nothing is committed by this call where it raises GroupCommitError (because of a member,
-        which it names), FencedInGroupError (the parent), RecordTooLargeError (too many members) or
-        IllegalStateError (the parent has nothing open, or was decided with other members). After
+        which it names, or of a parent that was not initialised with the group), FencedInGroupError
+        (the parent), RecordTooLargeError (too many members) or IllegalStateError (the parent has nothing open, or was decided with other members). After
         CommitOutcomeUnknown the same call *without offsets* asks again.
         """
         await group_transactions.commit_group(

@@ -54,8 +54,9 @@ def keep(
         last_update_ms=wall_ms,
     )
     later_ms = timeout_ms - metadata.timeout_ms
-    cut_off = shard.cut_off(live, reason, wall_ms) if asker is Asker.NEWCOMER else None
-
+    cut_off = None
+    if asker is Asker.NEWCOMER:
+        cut_off = shard.cut_off(live, reason, wall_ms, aborts=False)
     client = None if reason.by is None else client_of(reason.by)
 
     def on_committed() -> None:

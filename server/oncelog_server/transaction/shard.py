@@ -146,16 +146,18 @@ class TransactionShard:
 
         return Decision(response, (record,), on_failure=on_failure)
 
-    def cut_off(self, live: LiveTransaction, reason: Reason, wall_ms: int) -> Callable[[], None]:
+    def cut_off(
+        self, live: LiveTransaction, reason: Reason, wall_ms: int, *, aborts: bool = True
+    ) -> Callable[[], None]:
         """What to do once the decision that cuts off the producer of `live`, as it is now, is
-        committed."""
+        committed. `aborts`: it is not left as it is, if it is open."""
         metadata = live.metadata
         fence = fence_for(
             metadata.transactional_id,
             metadata.owner,
             live.client,
             reason,
-            aborted=metadata.state is TransactionState.ONGOING,
+            aborted=aborts and metadata.state is TransactionState.ONGOING,
             wall_ms=wall_ms,
         )
 

@@ -165,7 +165,9 @@ def test_w2_who_keeps_a_prepared_transaction_fences_its_first_instance() -> None
     first = heard.driver.init(caller=OLD, two_phase=True).value
     heard.driver.add(first.producer_id, first.producer_epoch, P0)
     heard.driver.init(caller=NEW, two_phase=True, keep=True)
-    assert heard.told() == [(NEWER, NEW, True)]
+    assert heard.told() == [(NEWER, NEW, False)]
+    assert heard.aborted == []
+    assert heard.fences.aborted[NEWER] == 0
     assert heard.driver.live.client == NEW
     assert heard.driver.end(first.producer_id, first.producer_epoch, True).value.code is FENCED
     assert heard.fences.refused[NEWER] == 1

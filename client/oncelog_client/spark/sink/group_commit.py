@@ -122,7 +122,8 @@ class GroupCommit:
     ) -> Done | Outdated:
         try:
             await admin.stage_group_offsets(self._sink_id, parent, {SINK_PARTITION: encode(state)})
-        except FencedInGroupError:
+        except (FencedInGroupError, GroupCommitError):
+            # Fenced, or its transactional id has got another producer id since.
             return Outdated()
         return Done()
 
@@ -150,6 +151,8 @@ class GroupCommit:
                 await admin.commit_group(self._sink_id, parent, members)
                 return Done()
             except GroupCommitError as error:
+                if error.member == parent.transactional_id:
+                    return Outdated()
                 return MemberGone(error.member, await self._why(admin, error))
             except FencedInGroupError:
                 return Outdated()
