@@ -192,7 +192,7 @@ def _judge_unknown(
     reason = f"unknown setting; did you mean {near}?" if near else "unknown setting"
     problem = _problem(assignment, reason)
     if assignment.source.startswith("environment"):
-        warnings.append(f"{problem} Ignored.")
+        warnings.append(f"ignored: {problem}")
     else:
         problems.append(problem)
 
