@@ -184,7 +184,8 @@ async def _commit_offsets(
 
 
 class _Request(Protocol):
-    transactional_id: str | None
+    @property
+    def transactional_id(self) -> str | None: ...
 
 
 class _Answer(Protocol):
