@@ -30,8 +30,9 @@ check: $(READY)  ## format, lint, types, layers and the project's own rules
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_tidy.py
 
+# Three at a time: on two cores somebody always waits for a time-out or a process to start.
 test: $(READY)  ## all tests (Java 17 and Maven for those with Kafka's own clients and tools)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --ignore tests/spark/connector
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --ignore tests/spark/connector
 
 demo: $(READY)  ## 69,659 purchases through Spark, killed on the way, and a picture of it (Java 17)
 	$(BIN)/python -m examples.purchases_spark
