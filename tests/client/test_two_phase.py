@@ -30,7 +30,7 @@ from tests.broker import Oncelog
 from tests.client.cli.conftest import CommandLine
 from tests.client.conftest import QUICK
 from tests.client.dual_writer import last, opened
-from tests.client.reading import eventually, read_values
+from tests.client.reading import eventually, read_decided, read_values
 from tests.kafka.kafka import Kafka
 
 TWO_PHASE = {
@@ -187,6 +187,32 @@ async def test_an_operator_is_warned_before_what_was_voted_for_is_aborted(broker
     assert await asyncio.to_thread(tool.json, *blocking) == []
     alone = await asyncio.to_thread(tool.refused, *blocking, "--even-two-phase")
     assert "--even-two-phase needs --abort" in alone
+
+
+async def test_no_verb_of_an_operator_ends_what_was_voted_for_unasked(broker: Oncelog) -> None:
+    """Neither all of it, through its coordinator, nor a part, past that one."""
+    async with Admin(broker.address) as admin:
+        await admin.create_topics([NewTopic("t", 2, 1)])
+    state = await prepared(broker, b"one", b"two")
+    restart(broker)
+    tool = CommandLine(broker.address)
+    for verb in (("force-terminate",), ("forceTerminateTransaction", "--transactionalId")):
+        refused = await asyncio.to_thread(tool.refused, "transactions", *verb, "p")
+        assert "p takes part in a two-phase commit" in refused
+        assert "--even-two-phase" in refused
+    marker = "transactions", "abort", "--topic", "t", "--partition", "0", "--start-offset", "0"
+    refused = await asyncio.to_thread(tool.refused, *marker)
+    assert "p has a transaction in t-0 (Ongoing)" in refused
+    async with participant(broker) as producer:
+        await producer.init_transactions(keep_prepared_txn=True)
+        await producer.complete_transaction(state)
+    assert await read_values(broker.address, "t", committed=True) == [b"one", b"two"]
+    # What is decided is nobody's vote any more.
+    await asyncio.to_thread(tool.text, "transactions", "force-terminate", "p")
+    await prepared(broker, b"three")
+    terminate = "transactions", "force-terminate", "p", "--even-two-phase"
+    await asyncio.to_thread(tool.text, *terminate)
+    assert await read_decided(broker.address, "t") == [b"one", b"two"]
 
 
 async def test_w3_an_ordinary_start_aborts_what_was_prepared(broker: Oncelog) -> None:

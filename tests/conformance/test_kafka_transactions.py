@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from tests.client.cli.conftest import CommandLine
+from tests.client.reading import read_decided
 from tests.conformance.conftest import Target
 from tests.conformance.hanging import hanging
 from tests.conformance.transacting import add_partitions, last_stable_offset
@@ -189,6 +191,20 @@ def test_what_is_aborted_past_the_coordinator_is_told_by_that(
         assert (fence["cause"], fence["refusals"]) == ("operator, past the coordinator", 0)
         assert address == "/127.0.0.1"
     assert end_transaction(tool.wire, who, commit=False).error_code == ErrorCode.NONE
+
+
+def test_what_is_aborted_past_the_coordinator_is_not_together_any_more(
+    target: Target, tool: Tool, topic: str
+) -> None:
+    """Kafka's tool does not ask: the commit that follows shows the other partition's part."""
+    who = new_identity(tool.wire, topic)
+    for partition in range(2):
+        data = batch(who, 0, 1, b"in %d" % partition)
+        sent = produce(tool.wire, topic, data, who=who, partition=partition)
+        assert sent.error_code == ErrorCode.NONE
+    tool.run("abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
+    assert end_transaction(tool.wire, who, commit=True).error_code == ErrorCode.NONE
+    assert asyncio.run(read_decided(target.address, topic)) == [b"in 1"]
 
 
 def told(target: Target, topic: str) -> tuple[dict[str, Any], tuple[str | None, str | None]]:

@@ -179,6 +179,30 @@ def test_s3d_below_the_recovery_point_the_partition_goes_offline(broker: Oncelog
     assert path.read_bytes() == whole
 
 
+def test_what_is_decided_and_waits_for_a_partition_is_not_aborted_past_its_coordinator(
+    broker: Oncelog,
+) -> None:
+    """Its commit marker cannot be written yet; the epoch it will have is not the records'."""
+    with Wire(broker.address) as wire:
+        create(wire, "bad", flush_messages=1)
+        positions = write(wire, "bad", 5)
+        who = new_identity(wire, "p")
+        assert produce(wire, "bad", batch(who, 0), who=who).error_code == ErrorCode.NONE
+    wait_for_recovery_point(broker, "bad", 6)
+    broker.kill()
+    damage(log_of(broker, "bad"), positions[2] + 100)
+    broker.start()
+    with Wire(broker.address) as wire:
+        assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+    refused = CommandLine(broker.address).refused(
+        *("transactions", "abort", "--topic", "bad", "--partition", "0"),
+        *("--producer-id", str(who.producer_id), "--producer-epoch", str(who.producer_epoch)),
+        *("--coordinator-epoch", "0"),
+    )
+    assert "p has a transaction in bad-0 (PrepareCommit)" in refused
+    assert "`oncelog transactions describe p`" in refused
+
+
 def test_s3d_above_the_recovery_point_the_log_is_cut_and_the_broker_says_so(
     broker: Oncelog,
 ) -> None:
@@ -283,10 +307,12 @@ def assert_nothing_hangs(broker: Oncelog, wire: Wire, who: Identity) -> None:
     call = CommandLine(broker.address)
     blocking = ("transactions", "blocking", "open", "--give-up-after", "0.5")
     hanging = ("transactions", "find-hanging", "--topic", "open", "--max-transaction-timeout", "0")
+    marker = ("transactions", "abort", "--topic", "open", "--partition", "0")
     for arguments in (
         blocking,
         (*blocking, "--abort", str(who.producer_id)),
         (*hanging, "--give-up-after", "0.5"),
+        (*marker, "--start-offset", "0", "--give-up-after", "0.5"),
     ):
         said = call.refused(*arguments)
         assert "COORDINATOR_NOT_AVAILABLE" in said

@@ -222,7 +222,8 @@ class Admin:
 
     async def abort_transaction(self, spec: AbortTransactionSpec) -> None:
         """Write an ABORT marker past the coordinator, for a transaction that it does not know
-        (any more). One that it knows is ended by `force_terminate_transaction`."""
+        (any more). Asks nobody: one that it knows is torn, and may be committed in its other
+        partitions. `force_terminate_transaction` ends such a one."""
         await transactions.abort_transaction(self._cluster, spec, self._timeout_ms)
 
     async def fence_producers(self, transactional_ids: Iterable[str]) -> dict[str, tuple[int, int]]:

@@ -12,6 +12,7 @@ from oncelog_client.cli.hanging import OpenTransaction, open_transactions, parti
 from oncelog_client.cli.options import connection_options, json_option
 from oncelog_client.cli.output import show
 from oncelog_client.cli.transaction_options import ask
+from oncelog_client.cli.two_phase import EVEN_TWO_PHASE, refuse_two_phase
 from oncelog_client.clock import wall_ms
 from oncelog_client.values import TopicPartition
 
@@ -21,7 +22,6 @@ COLUMNS: Final = (
     *("Client id", "Client address", "Age ms", "Held records", "Held bytes", "Time left ms"),
     "Two-phase",
 )
-OPEN: Final = "Ongoing"
 ABORT_COLUMNS: Final = ("Aborted", "How")
 
 
@@ -38,7 +38,7 @@ ABORT_COLUMNS: Final = ("Aborted", "How")
 @click.option(
     "--even-two-phase",
     is_flag=True,
-    help="With --abort: also one of a two-phase commit, which others may have committed already.",
+    help=f"With --abort: also {EVEN_TWO_PHASE}",
 )
 @json_option
 def blocking(
@@ -94,14 +94,10 @@ async def _abort(admin: Admin, topic: str, name: str, *, even_two_phase: bool) -
     ]
     if not chosen:
         raise click.ClickException(f"{name} has no open transaction in {topic}")
-    waiting = [one.description for one in chosen if _waits_for_its_decision(one)]
-    if waiting and waiting[0] is not None and not even_two_phase:
-        raise click.ClickException(
-            f"{waiting[0].transactional_id} takes part in a two-phase commit: once its application"
-            " has decided to commit, an abort tears the whole. Ask there first (`oncelog"
-            " transactions prepared` has the state to look for); --even-two-phase aborts it all"
-            " the same"
-        )
+    if not even_two_phase:
+        for one in chosen:
+            if one.description is not None:
+                refuse_two_phase(one.description)
     known = {one.description.transactional_id for one in chosen if one.description is not None}
     for transactional_id in sorted(known):
         await admin.force_terminate_transaction(transactional_id)
@@ -112,11 +108,6 @@ async def _abort(admin: Admin, topic: str, name: str, *, even_two_phase: bool) -
         [f"by its coordinator: {one}" for one in sorted(known)]
         + [f"by a marker: {one.place}" for one in hanging]
     )
-
-
-def _waits_for_its_decision(one: OpenTransaction) -> bool:
-    known = one.description
-    return known is not None and known.is_two_phase and known.state == OPEN
 
 
 def _spec(one: OpenTransaction) -> AbortTransactionSpec:

@@ -134,7 +134,7 @@ def find_hanging(
     as_json: bool,
     **_: object,
 ) -> None:
-    """Transactions that nobody will end: `abort` ends them."""
+    """Transactions that nobody will end: `abort` ends them, and asks the coordinators again."""
     if topic is None and broker_id is None:
         raise click.UsageError("--topic or --broker-id is needed")
     if topic is None and partition is not None:

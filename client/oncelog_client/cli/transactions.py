@@ -7,13 +7,15 @@ from typing import Any, Final
 
 import click
 
-from oncelog_client.admin import AbortTransactionSpec, Admin, TransactionDescription
+from oncelog_client.admin import Admin, TransactionDescription
 from oncelog_client.cli.blocking import blocking
 from oncelog_client.cli.hanging import find_hanging
+from oncelog_client.cli.marker import abort
 from oncelog_client.cli.options import connection_options, json_option
 from oncelog_client.cli.output import show
 from oncelog_client.cli.prepared import prepared
 from oncelog_client.cli.transaction_options import ask, broker_option
+from oncelog_client.cli.two_phase import EVEN_TWO_PHASE, refuse_two_phase
 from oncelog_client.clock import wall_ms
 from oncelog_client.errors import KafkaError
 from oncelog_client.values import TopicPartition
@@ -33,7 +35,6 @@ PRODUCER_COLUMNS: Final = (
     *("Producer id", "Producer epoch", "Latest coordinator epoch", "Last sequence"),
     *("Last timestamp", "Current transaction start offset", "Held records", "Held bytes"),
 )
-ABORT_COLUMNS: Final = ("Topic", "Partition", "Producer id", "Result")
 RESULT_COLUMNS: Final = ("Transactional id", "Result")
 
 
@@ -43,6 +44,7 @@ def transactions(**_: object) -> None:
     """List, describe and abort transactions. Options stand before or after the verb."""
 
 
+transactions.add_command(abort)
 transactions.add_command(blocking)
 transactions.add_command(find_hanging)
 transactions.add_command(prepared)
@@ -153,76 +155,29 @@ def describe_producers(
     show(PRODUCER_COLUMNS, rows, as_json=as_json)
 
 
-@transactions.command()
-@connection_options
-@click.option("--topic", required=True, help="Which topic.")
-@click.option("--partition", type=int, required=True, help="Which partition of it.")
-@click.option("--start-offset", type=int, help="Where the transaction begins: enough by itself.")
-@click.option("--producer-id", type=int, help="Without --start-offset: whose it is,")
-@click.option("--producer-epoch", type=int, help="with which epoch,")
-@click.option("--coordinator-epoch", type=int, help="and its coordinator's.")
-@json_option
-def abort(
-    *,
-    topic: str,
-    partition: int,
-    start_offset: int | None,
-    producer_id: int | None,
-    producer_epoch: int | None,
-    coordinator_epoch: int | None,
-    as_json: bool,
-    **_: object,
-) -> None:
-    """Abort a hanging transaction in one partition, past its coordinator.
-
-    For one that its coordinator knows use `force-terminate`, or `blocking --abort`, which does what
-    is safe.
-    """
-    place = TopicPartition(topic, partition)
-
-    async def call(admin: Admin) -> int:
-        if start_offset is not None:
-            spec = await _beginning_at(admin, place, start_offset)
-        else:
-            assert producer_id is not None
-            assert producer_epoch is not None
-            assert coordinator_epoch is not None
-            spec = AbortTransactionSpec(place, producer_id, producer_epoch, coordinator_epoch)
-        await admin.abort_transaction(spec)
-        return spec.producer_id
-
-    if start_offset is None and None in (producer_id, producer_epoch, coordinator_epoch):
-        raise click.UsageError(
-            "--start-offset, or --producer-id, --producer-epoch and --coordinator-epoch"
-        )
-    row = (topic, partition, ask(call), "aborted")
-    show(ABORT_COLUMNS, [row], as_json=as_json)
-
-
-async def _beginning_at(
-    admin: Admin, place: TopicPartition, start_offset: int
-) -> AbortTransactionSpec:
-    """Raises click.ClickException."""
-    for one in (await admin.describe_producers([place]))[place]:
-        if one.current_transaction_start_offset == start_offset:
-            epoch = one.coordinator_epoch or 0
-            return AbortTransactionSpec(place, one.producer_id, one.producer_epoch, epoch)
-    raise click.ClickException(f"no open transaction begins at offset {start_offset} of {place}")
-
-
 @transactions.command("force-terminate")
 @connection_options
 @click.argument("id_", metavar="[TRANSACTIONAL_ID]", required=False)
 @click.option("--transactional-id", "--transactionalId", help="The same as the argument.")
+@click.option("--even-two-phase", is_flag=True, help=f"Also {EVEN_TWO_PHASE}")
 @json_option
 def force_terminate(
-    *, id_: str | None, transactional_id: str | None, as_json: bool, **_: object
+    *,
+    id_: str | None,
+    transactional_id: str | None,
+    even_two_phase: bool,
+    as_json: bool,
+    **_: object,
 ) -> None:
-    """Abort what a transactional id has open, and refuse its producer from then on."""
+    """Abort what a transactional id has open, in all its partitions, and refuse its producer from
+    then on. What takes part in a two-phase commit is refused without --even-two-phase: it is for
+    somebody else to decide."""
     wanted = _one_id(id_, transactional_id)
 
     async def call(admin: Admin) -> None:
-        await _existing(admin, wanted)  # else it would be made
+        found = await _existing(admin, wanted)  # else it would be made
+        if not even_two_phase:
+            refuse_two_phase(found)
         await admin.force_terminate_transaction(wanted)
 
     ask(call)

@@ -1,0 +1,110 @@
+"""`oncelog transactions abort`: a marker past the coordinator, for what hangs (KIP-664)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from oncelog_client.admin import AbortTransactionSpec, Admin
+from oncelog_client.cli.hanging import describe_by_producer
+from oncelog_client.cli.options import connection_options, json_option
+from oncelog_client.cli.output import show
+from oncelog_client.cli.transaction_options import ask
+from oncelog_client.cli.two_phase import OPEN
+from oncelog_client.values import TopicPartition
+
+COLUMNS: Final = ("Topic", "Partition", "Producer id", "Result")
+
+
+@click.command()
+@connection_options
+@click.option("--topic", required=True, help="Which topic.")
+@click.option("--partition", type=int, required=True, help="Which partition of it.")
+@click.option("--start-offset", type=int, help="Where the transaction begins: enough by itself.")
+@click.option("--producer-id", type=int, help="Without --start-offset: whose it is,")
+@click.option("--producer-epoch", type=int, help="with which epoch,")
+@click.option("--coordinator-epoch", type=int, help="and its coordinator's.")
+@click.option(
+    "--even-known",
+    is_flag=True,
+    help="Ask no coordinator: also a part of what may be committed in the other partitions.",
+)
+@json_option
+def abort(
+    *,
+    topic: str,
+    partition: int,
+    start_offset: int | None,
+    producer_id: int | None,
+    producer_epoch: int | None,
+    coordinator_epoch: int | None,
+    even_known: bool,
+    as_json: bool,
+    **_: object,
+) -> None:
+    """Abort a hanging transaction in one partition, past its coordinator.
+
+    One that its coordinator knows is refused: `force-terminate` and `blocking --abort` end it in
+    all its partitions.
+    """
+    place = TopicPartition(topic, partition)
+    wanted: AbortTransactionSpec | int
+    if start_offset is not None:
+        wanted = start_offset
+    elif producer_id is None or producer_epoch is None or coordinator_epoch is None:
+        raise click.UsageError(
+            "--start-offset, or --producer-id, --producer-epoch and --coordinator-epoch"
+        )
+    else:
+        wanted = AbortTransactionSpec(place, producer_id, producer_epoch, coordinator_epoch)
+    aborted = ask(lambda admin: abort_by_marker(admin, place, wanted, even_known=even_known))
+    show(COLUMNS, [(topic, partition, aborted, "aborted")], as_json=as_json)
+
+
+async def abort_by_marker(
+    admin: Admin, place: TopicPartition, wanted: AbortTransactionSpec | int, *, even_known: bool
+) -> int:
+    """The producer id of what was aborted: as specified, or what begins at that offset. Raises
+    click.ClickException, and has aborted nothing."""
+    spec = await _beginning_at(admin, place, wanted) if isinstance(wanted, int) else wanted
+    if not even_known:
+        await _refuse_known(admin, spec)
+        if isinstance(wanted, int):
+            # It may have ended before that question: this marker would be for its producer's next.
+            spec = await _beginning_at(admin, place, wanted)
+    await admin.abort_transaction(spec)
+    return spec.producer_id
+
+
+async def _beginning_at(
+    admin: Admin, place: TopicPartition, start_offset: int
+) -> AbortTransactionSpec:
+    """Raises click.ClickException."""
+    for one in (await admin.describe_producers([place]))[place]:
+        if one.current_transaction_start_offset == start_offset:
+            epoch = one.coordinator_epoch or 0
+            return AbortTransactionSpec(place, one.producer_id, one.producer_epoch, epoch)
+    raise click.ClickException(f"no open transaction begins at offset {start_offset} of {place}")
+
+
+async def _refuse_known(admin: Admin, spec: AbortTransactionSpec) -> None:
+    """Raises click.ClickException where a coordinator will end it, or cannot be asked."""
+    place: TopicPartition = spec.topic_partition
+    known = (await describe_by_producer(admin, {spec.producer_id})).get(spec.producer_id)
+    # Whatever the epochs: a coordinator goes on to the next one when it decides, before its markers
+    # are written, and a partition ends by a marker whatever its producer has open.
+    if known is None or place not in known.topic_partitions:
+        return
+    name = known.transactional_id
+    instead = (
+        f"`oncelog transactions force-terminate {name}` or `oncelog transactions blocking"
+        f" {place.topic} --abort {name}` ends all of it"
+        if known.state == OPEN
+        else f"it is decided, and is ended by that: see `oncelog transactions describe {name}`"
+    )
+    raise click.ClickException(
+        f"{name} has a transaction in {place} ({known.state}) that its coordinator knows: a marker"
+        f" past it may tear what is committed together. Instead: {instead}; --even-known aborts"
+        " this part all the same"
+    )

@@ -1,0 +1,117 @@
+"""`oncelog transactions abort` asks the coordinators first: a marker past them tears what is to be
+committed together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import pytest
+
+from oncelog_client import Admin, Producer, TopicPartition
+from oncelog_client.admin import TransactionListing
+from oncelog_client.cli.marker import abort_by_marker
+from oncelog_protocol.errors import ErrorCode
+from tests.client.cli.conftest import CommandLine
+from tests.client.reading import eventually, read_decided
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import Identity, batch, end_transaction, new_identity, produce
+
+
+@pytest.fixture
+def wire(command_line: CommandLine) -> Iterator[Wire]:
+    with Wire(command_line.address) as connection:
+        yield connection
+
+
+def in_both_partitions(wire: Wire, topic: str) -> Identity:
+    """An open transaction under the id of the topic's name, with a record in each."""
+    who = new_identity(wire, topic)
+
+    def written(partition: int) -> bool:
+        data = batch(who, 0, 1, b"in %d" % partition)
+        sent = produce(wire, topic, data, who=who, partition=partition)
+        return sent.error_code == ErrorCode.NONE
+
+    # The controller may know of a leader before that knows of itself.
+    wait_until(lambda: written(0), "a record in partition 0")
+    wait_until(lambda: written(1), "a record in partition 1")
+    return who
+
+
+def place(topic: str) -> tuple[str, ...]:
+    return "transactions", "abort", "--topic", topic, "--partition", "0"
+
+
+def specified(who: Identity, producer_epoch: int) -> tuple[str, ...]:
+    return (
+        *("--producer-id", str(who.producer_id), "--producer-epoch", str(producer_epoch)),
+        *("--coordinator-epoch", "0"),
+    )
+
+
+def test_what_its_coordinator_knows_is_refused_and_still_whole(
+    command_line: CommandLine, wire: Wire, topic: str
+) -> None:
+    """However it is named, and whatever its epoch is said to be: the marker would end it."""
+    who = in_both_partitions(wire, topic)
+    for named in (
+        ("--start-offset", "0"),
+        specified(who, who.producer_epoch),
+        specified(who, who.producer_epoch + 1),
+    ):
+        refused = command_line.call(*place(topic), *named)
+        assert refused.exit_code == 1
+        assert f"{topic} has a transaction in {topic}-0 (Ongoing)" in refused.output
+        assert f"`oncelog transactions force-terminate {topic}`" in refused.output
+        assert f"`oncelog transactions blocking {topic} --abort {topic}`" in refused.output
+        assert "--even-known" in refused.output
+    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+    assert asyncio.run(read_decided(command_line.address, topic)) == [b"in 0", b"in 1"]
+
+
+def test_a_transaction_aborted_past_its_coordinator_is_torn(
+    command_line: CommandLine, wire: Wire, topic: str
+) -> None:
+    """Nobody stops who says so: its producer commits, and half of it is there."""
+    who = in_both_partitions(wire, topic)
+    (done,) = command_line.json(*place(topic), "--start-offset", "0", "--even-known")
+    assert (done["producer_id"], done["result"]) == (who.producer_id, "aborted")
+    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+    assert asyncio.run(read_decided(command_line.address, topic)) == [b"in 1"]
+
+
+class Interrupted(Admin):
+    """An operator's, before whose question to the coordinators a producer commits."""
+
+    def __init__(self, address: str, producer: Producer, transactional_id: str) -> None:
+        super().__init__(address)
+        self._producer = producer
+        self._id = transactional_id
+
+    async def list_transactions(self, **asked: Any) -> list[TransactionListing]:
+        await self._producer.commit_transaction()
+
+        async def complete() -> bool:
+            described = await self.describe_transactions([self._id])
+            return described[self._id].state == "CompleteCommit"
+
+        await eventually(complete)
+        return await super().list_transactions(**asked)
+
+
+async def test_what_ended_before_the_coordinators_were_asked_is_left_alone(
+    command_line: CommandLine, topic: str
+) -> None:
+    """The marker would meet the next transaction of its producer."""
+    async with Producer(command_line.address, transactional_id=topic) as producer:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await (await producer.send(topic, b"whole", partition=0))
+        async with Interrupted(command_line.address, producer, topic) as admin:
+            with pytest.raises(click.ClickException, match="no open transaction begins"):
+                await abort_by_marker(admin, TopicPartition(topic, 0), 0, even_known=False)
+    assert await read_decided(command_line.address, topic) == [b"whole"]
