@@ -1,4 +1,4 @@
-"""What a task imports: nothing of the driver's."""
+"""What carries out the sink's commands: what a task imports of it, what it makes of a refusal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ import subprocess
 import sys
 
 import pytest
+
+from oncelog_client.spark.background import background
+from oncelog_client.spark.client_settings import ClientSetup
+from oncelog_client.spark.sink.group_commit import GroupCommit
+from oncelog_client.spark.sink.state import SinkState
+from oncelog_client.spark.sink.steps import Command, Decide, Outdated, Stage, Step
+from oncelog_client.values import TransactionMember
+from tests.broker import Oncelog
 
 LOADED = """
 import sys
@@ -28,3 +36,16 @@ def test_a_task_needs_no_machine_of_the_driver_and_no_other_back_end(kind: str) 
     sink = {one.removeprefix(package) for one in found.stdout.split() if one.startswith(package)}
     assert not sink & {"driver", "planning", "committing", "aborting"}
     assert sink & {"group_commit", "record_commit"} == {f"{kind}_commit"}
+
+
+def test_a_parent_that_has_got_another_producer_id_is_outdated(broker: Oncelog, name: str) -> None:
+    """As one that was fenced: another driver may have had its transactional id since."""
+    parent = TransactionMember(name, 1_000_000, 0)
+    state = SinkState(None, 1, 0)
+    commands: list[Command] = [
+        Stage(Step.COMMIT_STAGE, parent, state),
+        Decide(Step.COMMIT_DECIDE, parent, (), state),
+    ]
+    group_commit = GroupCommit(ClientSetup(broker.address), name, 60_000)
+    for command in commands:
+        assert background().run(group_commit.perform(command), 60) == Outdated()
