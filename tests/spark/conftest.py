@@ -1,8 +1,8 @@
 """Spark and brokers for every test of the data source.
 
 There is one Spark a test process, made at first use, whatever the number of files: with `--dist
-loadfile` that is one for each worker of xdist. A query that fails, and even a Python worker that is killed,
-leaves the session usable; whoever kills a driver starts one of their own (`driver.py`).
+loadfile` that is one for each worker of xdist. A query that fails, and even a Python worker that is
+killed, leaves the session usable; whoever kills a driver starts one of their own (`driver.py`).
 """
 
 from __future__ import annotations
