@@ -321,8 +321,9 @@ class Admin:
 
         Nothing is committed by this call where it raises GroupCommitError (because of a member,
         which it names, or of a parent that was not initialised with the group), FencedInGroupError
-        (the parent), RecordTooLargeError (too many members) or IllegalStateError (the parent has nothing open, or was decided with other members). After
-        CommitOutcomeUnknown the same call *without offsets* asks again.
+        (the parent), RecordTooLargeError (too many members) or IllegalStateError (the parent has
+        nothing open, or was decided with other members). After CommitOutcomeUnknown the same call
+        *without offsets* asks again.
         """
         await group_transactions.commit_group(
             self._cluster, group_id, parent, members, offsets or {}, timeout_ms=self._timeout_ms
