@@ -87,6 +87,8 @@ def _inspect_memory(world: World, logs: dict[TopicPartition, PartitionLog], when
         (CONSUMER_OFFSETS, index) for index, _ in broker.groups.runtime.shards()
     }
     served -= failed
+    # Nor in that of one that stops: it has resigned, and what is committed then is told to nobody.
+    served -= {one.topic_partition for one in broker.partitions if not one.is_leader}
     offsets, pending = offset_views(
         shard
         for index, shard in broker.groups.runtime.shards()
