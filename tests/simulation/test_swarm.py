@@ -35,3 +35,13 @@ def test_a_world_that_is_too_small_has_failed(monkeypatch: pytest.MonkeyPatch) -
     figures = Figures()
     figures.add(verdict)
     assert any(f", {verdict.transactions} at least" in line for line in figures.lines())
+
+
+@pytest.mark.parametrize(
+    ("seed", "without"), [(5148, (2, 3, 4, 5)), (8801, ())], ids=["late-frame", "resigned"]
+)
+def test_worlds_that_the_harness_alone_has_failed(seed: int, without: tuple[int, ...]) -> None:
+    """A frame of before KIP-890 part 2 that comes when a power loss has taken the one before it;
+    a coordinator that was looked at when it had resigned, its last commits still on their way."""
+    verdict = run_seed(seed, without=without)
+    assert not verdict.failed, "\n".join(failure_lines(verdict))
