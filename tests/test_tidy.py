@@ -23,7 +23,8 @@ PACKAGES = {
 CODE = ("protocol", "server", "client", "tests", "examples", "benchmarks", "docker")
 
 COLUMNS = 100
-FILE_LINES = 400
+# A limit, not a measure: review asks for the missing noun at 400 lines.
+FILE_LINES = 600
 FUNCTION_LINES = 60
 HANDLER_LINES = 80
 
@@ -93,7 +94,7 @@ def test_lines_have_at_most_100_columns() -> None:
     refuse(offences, f"lines of more than {COLUMNS} columns")
 
 
-def test_files_have_at_most_400_lines() -> None:
+def test_files_have_at_most_600_lines() -> None:
     sizes = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in source_files()}
     offences = [f"{shown(path)}: {size}" for path, size in sizes.items() if size > FILE_LINES]
     refuse(offences, f"files of more than {FILE_LINES} lines: a noun is missing")
