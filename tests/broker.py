@@ -19,7 +19,8 @@ START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 
 _START_LINE = re.compile(
-    r"^oncelog (?P<version>\S+) listening on (?P<host>\S+):(?P<port>\d+), data in (?P<data>.+)$",
+    r"^oncelog (?P<version>\S+) listening on (?P<host>\S+):(?P<port>\d+)"
+    r"(?: \(every address, without authentication\))?, data in (?P<data>.+)$",
     re.MULTILINE,
 )
 

@@ -31,6 +31,7 @@ from oncelog_server.links.markers import RemoteMarkers
 from oncelog_server.log.checkpoints import MetaProperties
 from oncelog_server.machine import Machine
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.network.binding import CannotListen
 from oncelog_server.network.listener import Limits, Listener
 from oncelog_server.node import Node
 from oncelog_server.observe.fences import logged_fences, tell_refused_id, tell_stray_markers
@@ -38,7 +39,12 @@ from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import AllowAll
-from oncelog_server.settings.listeners import Endpoint, advertised_endpoints, listeners_of
+from oncelog_server.settings.listeners import (
+    Endpoint,
+    advertised_endpoints,
+    inter_broker_listener,
+    listeners_of,
+)
 from oncelog_server.storage.data_directory import METADATA_FILE
 from oncelog_server.storage.files import File, StorageError
 from oncelog_server.timers import LoopTimers
@@ -112,9 +118,13 @@ class Broker:
         if self.settings.oncelog_flush_on_ack and not was_clean:
             await self._sync_recovered()
         await self.metadata.register(endpoints)
-        await self._listener.accept()
-        if self._metrics is not None:
-            await self._metrics.accept()
+        try:
+            await self._listener.accept()
+            if self._metrics is not None:
+                await self._metrics.accept()
+        except CannotListen:  # another process was faster: leave the logs as after a clean stop
+            await self.stop()
+            raise
         self._upkeep.start()
         self._late_imports.start()
         self._cleaner_start = self._timers.call_later(CLEANER_START_MS, self._start_cleaner)
@@ -147,7 +157,7 @@ class Broker:
         self.groups = self._new_group_coordinator()
         local = LocalMarkers(self.partitions.get, self.groups.offsets_marker, clock.now_ms)
         self._remote_markers = RemoteMarkers(
-            lambda: self.metadata.image, settings.node_id, listeners_of(settings)[0].name
+            lambda: self.metadata.image, settings.node_id, inter_broker_listener(settings)
         )
         self.transactions = self._new_transaction_coordinator(local)
         self._hosting.serve_coordinators(self.transactions, self.groups)

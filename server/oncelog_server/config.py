@@ -17,8 +17,10 @@ from oncelog_server.settings.accepted import ACCEPTED, ALIASES, GONE
 from oncelog_server.settings.listeners import (
     InvalidConnectionLimits,
     InvalidListeners,
+    Listener,
     connection_limits,
     listeners_of,
+    shares_an_address,
 )
 from oncelog_server.settings.model import HONOURED, KNOWN, Settings
 from oncelog_server.settings.refused import REFUSED
@@ -151,6 +153,12 @@ def contradictions(settings: Settings) -> list[tuple[str, str]]:
         connection_limits(settings.max_connections_per_ip_overrides)
     except InvalidConnectionLimits as error:
         found.append(("max.connections.per.ip.overrides", str(error)))
+    metrics_port = settings.oncelog_metrics_port
+    taken = [one for one in _client_listeners(settings) if one.port == metrics_port > 0]
+    for listener in taken:
+        if shares_an_address(listener.host, settings.oncelog_metrics_host):
+            reason = f"is the port of listener {listener.name} too: give each a port of its own"
+            found.append(("oncelog.metrics.port", reason))
     if settings.process_roles and "broker" not in settings.process_roles:
         found.append(("process.roles", "this process is a broker, and can be nothing else"))
     if settings.broker_id not in (-1, settings.node_id) and "node.id" in settings.given:
@@ -167,6 +175,14 @@ def contradictions(settings: Settings) -> list[tuple[str, str]]:
         if getattr(settings, name.replace(".", "_")) == 0:
             found.append((name, "must be unlimited (-1) or, equal or greater than 1"))
     return found
+
+
+def _client_listeners(settings: Settings) -> tuple[Listener, ...]:
+    """The listeners, none while their settings are wrong: that is a problem of its own."""
+    try:
+        return listeners_of(settings)
+    except InvalidListeners:
+        return ()
 
 
 def nearest_name(name: str) -> str | None:
@@ -235,7 +251,7 @@ def _set_twice(
 
 def _read(file: Path) -> list[Assignment]:
     try:
-        return from_properties(file.read_text(encoding="utf-8"), str(file))
+        return from_properties(file.read_text(encoding="utf-8-sig"), str(file))
     except UnicodeDecodeError as error:
         raise UnreadableSource(str(file), str(error)) from error
 

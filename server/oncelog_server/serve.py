@@ -149,7 +149,6 @@ async def _serve(settings: object, faults: Faults | None) -> int:
     from oncelog_server.broker import Broker
     from oncelog_server.config import Settings
     from oncelog_server.machine import OsMachine
-    from oncelog_server.network.listener import PortInUse
     from oncelog_server.storage.data_directory import DirectoryInUse
     from oncelog_server.storage.files import StorageError
 
@@ -160,9 +159,6 @@ async def _serve(settings: object, faults: Faults | None) -> int:
     broker = Broker(settings, OsMachine(settings.data_directory, faults))
     try:
         await broker.start()
-    except PortInUse as error:
-        click.echo(f"oncelog cannot start: {error}", err=True)
-        return 1
     except (DirectoryInUse, OSError, StorageError, ValueError) as error:
         click.echo(f"oncelog cannot start: {error}", err=True)
         return 1
@@ -170,14 +166,22 @@ async def _serve(settings: object, faults: Faults | None) -> int:
     gc.freeze()
     gc.enable()
     _, host, port = broker.addresses[0]
-    shown = DEFAULT_HOST if host in ("0.0.0.0", "::") else host
     click.echo(
-        f"oncelog {__version__} listening on {shown}:{port}, data in {broker.directory.path}"
+        f"oncelog {__version__} listening on {_shown(host, port)}, data in {broker.directory.path}"
     )
     sys.stdout.flush()
     await stopping.wait()
     await broker.stop()
     return 0
+
+
+def _shown(host: str, port: int) -> str:
+    """The address for a person, with a warning if every machine of the network can reach it."""
+    from oncelog_server.network.binding import EVERY_ADDRESS
+
+    if host in EVERY_ADDRESS:
+        return f"{DEFAULT_HOST}:{port} (every address, without authentication)"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _stop_on_signals(stopping: asyncio.Event) -> None:

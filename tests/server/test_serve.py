@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from oncelog_server.serve import ENDED_BY_FORCE
 from tests.broker import Oncelog
 from tests.conformance.waiting import wait_until
 from tests.conformance.wire import Wire
+from tests.ports import reserve_port
 
 CLEAN_STOP_S = 2.0
 # What holds a stop back until somebody ends it by force.
@@ -49,7 +51,8 @@ def test_one_line_says_address_data_and_version(broker: Oncelog) -> None:
     with broker:
         lines = broker.output.read_text().splitlines()
         assert lines == [
-            f"oncelog {broker.version} listening on localhost:{broker.port}, data in {broker.data}"
+            f"oncelog {broker.version} listening on localhost:{broker.port}"
+            f" (every address, without authentication), data in {broker.data}"
         ]
         with Wire(broker.address) as wire:
             assert wire.call(ApiVersionsRequest(), 2).error_code == 0
@@ -163,7 +166,93 @@ def test_a_port_in_use_is_named_with_a_way_out(broker: Oncelog) -> None:
         broker.port = other.getsockname()[1]
         code, said = start_refused(broker)
     assert code == 1
-    assert f"port {broker.port} is in use: --port 0 picks a free one" in said
+    assert f"port {broker.port} is in use by " in said
+    assert f"(pid {os.getpid()}): stop it, or --port 0 picks a free one" in said
+
+
+@pytest.mark.parametrize("attempt", range(5))
+def test_of_two_brokers_that_start_on_one_port_at_once_one_says_that_it_cannot(
+    tmp_path: Path, attempt: int
+) -> None:
+    """Both may bind the port as long as neither listens (`network/binding.py`)."""
+    brokers = [Oncelog(tmp_path / str(number)) for number in range(2)]
+    port = reserve_port(brokers[0])
+    for broker in brokers:
+        broker.port = port
+    processes = [broker.spawn() for broker in brokers]
+    wait_until(lambda: any(process.poll() is not None for process in processes), "a refused start")
+    first_ended = 0 if processes[0].poll() is not None else 1
+    refused, winner = brokers[first_ended], brokers[1 - first_ended]
+    try:
+        assert processes[first_ended].returncode == 1
+        assert f"port {port} is in use" in refused.said()
+        assert "listening on" not in refused.said()
+        wait_until(lambda: "listening on" in winner.said(), "the other broker's start line")
+        with Wire(f"127.0.0.1:{port}") as wire:
+            assert wire.call(ApiVersionsRequest(), 2).error_code == 0
+    finally:
+        winner.kill()
+
+
+@pytest.mark.parametrize(
+    ("listener", "complaint"),
+    [
+        ("PLAINTEXT://nosuchhost.invalid:0", "no such host: nosuchhost.invalid"),
+        ("PLAINTEXT://192.0.2.7:0", "this machine has no address 192.0.2.7"),
+    ],
+)
+def test_an_address_that_cannot_be_listened_on_is_named(
+    tmp_path: Path, listener: str, complaint: str
+) -> None:
+    code, said = start_refused(WithListeners(tmp_path, {"listeners": listener}))
+    assert code == 1
+    assert f"oncelog cannot start: listeners=PLAINTEXT: {complaint}" in said
+    assert "Traceback" not in said
+
+
+def test_an_address_of_this_machine_alone_is_not_called_open(tmp_path: Path) -> None:
+    with WithListeners(tmp_path, {"listeners": "PLAINTEXT://127.0.0.1:0"}) as broker:
+        line = broker.output.read_text()
+        assert line.startswith(f"oncelog {broker.version} listening on 127.0.0.1:{broker.port}, ")
+
+
+@pytest.mark.parametrize(
+    ("hello", "named"),
+    [
+        (b"GET /metrics HTTP/1.1\r\n\r\n", "an HTTP request"),
+        (bytes.fromhex("160301020001000001fc0303"), "a TLS handshake"),
+    ],
+)
+def test_another_protocol_on_the_port_is_named_in_the_log(
+    broker: Oncelog, hello: bytes, named: str
+) -> None:
+    with broker:
+        with broker.connect() as client:
+            client.sendall(hello)
+            assert client.recv(1) == b""
+        reason = f"{named} on a listener for Kafka's protocol without TLS"
+        wait_until(lambda: reason in broker.log.read_text(), "a line in the log")
+
+
+def test_the_metrics_port_cannot_be_that_of_a_listener(tmp_path: Path) -> None:
+    broker = Oncelog(tmp_path, {"oncelog.metrics.port": "19092"})
+    broker.port = 19092
+    code, said = start_refused(broker)
+    assert code == 2
+    assert "oncelog.metrics.port=19092" in said
+    assert "listener PLAINTEXT" in said
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_bytes(b"\xef\xbb\xbfnum.partitions=3\n")
+    with (
+        Oncelog(tmp_path, arguments=("--config", str(file))) as broker,
+        Wire(broker.address) as wire,
+    ):
+        wire.call(_create("made"), 7)
+        (topic,) = wire.call(MetadataRequest(topics=None)).topics
+        assert len(topic.partitions) == 3
 
 
 def test_a_data_directory_that_cannot_be_made_is_named(broker: Oncelog) -> None:

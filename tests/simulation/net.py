@@ -24,6 +24,17 @@ class _Socket:
     def getsockname(self) -> tuple[str, int]:
         return self._name
 
+    def dup(self) -> _Socket:
+        return self
+
+    def listen(self, backlog: int) -> None:
+        """A port is taken where it is bound: `create_server` has refused a second server."""
+
+    def __enter__(self) -> _Socket:
+        return self
+
+    def __exit__(self, *raised: object) -> None: ...
+
 
 class SimServer:
     """What `loop.create_server` gives."""

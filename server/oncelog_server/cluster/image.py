@@ -38,12 +38,13 @@ class BrokerImage(msgspec.Struct, frozen=True):
     rack: str | None
     features: Mapping[str, tuple[int, int]]
 
-    def endpoint(self, listener: str) -> EndpointRecord:
-        """The address for clients of that listener; the first one if the broker has no such."""
+    def endpoint(self, listener: str) -> EndpointRecord | None:
+        """Return the address for clients of that listener, None if the broker has no such listener:
+        an address of another one may be out of their reach (KIP-103)."""
         for endpoint in self.endpoints:
             if endpoint.listener == listener:
                 return endpoint
-        return self.endpoints[0]
+        return None
 
 
 class PartitionImage(msgspec.Struct, frozen=True):

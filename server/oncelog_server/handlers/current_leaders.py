@@ -25,7 +25,7 @@ class CurrentLeaders:
         if found is None:
             return NO_LEADER, NO_LEADER
         broker = self._image.brokers.get(found.leader)
-        if broker is not None:
-            endpoint = broker.endpoint(self._listener_name)
+        endpoint = None if broker is None else broker.endpoint(self._listener_name)
+        if broker is not None and endpoint is not None:
             self.endpoints[broker.id] = broker.id, endpoint.host, endpoint.port, broker.rack
         return found.leader, found.leader_epoch

@@ -52,7 +52,9 @@ def handle(
     brokers = []
     for broker in image.brokers.values():
         endpoint = broker.endpoint(context.listener_name)
-        brokers.append(DescribeClusterBroker(broker.id, endpoint.host, endpoint.port, broker.rack))
+        if endpoint is not None:
+            row = DescribeClusterBroker(broker.id, endpoint.host, endpoint.port, broker.rack)
+            brokers.append(row)
     return DescribeClusterResponse(
         endpoint_type=request.endpoint_type,
         cluster_id=image.cluster_id,

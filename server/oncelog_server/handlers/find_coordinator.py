@@ -108,9 +108,9 @@ def _leader(node: Node, context: RequestContext, key_type: int, key: str) -> Coo
         raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic_name} could not be created")
     leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
     broker = image.brokers.get(leader)
-    if broker is None:
+    endpoint = None if broker is None else broker.endpoint(context.listener_name)
+    if endpoint is None:
         raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    endpoint = broker.endpoint(context.listener_name)
     return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)
 
 

@@ -212,7 +212,9 @@ def _response(
     brokers = []
     for broker in image.brokers.values():
         endpoint = broker.endpoint(context.listener_name)
-        brokers.append(MetadataResponseBroker(broker.id, endpoint.host, endpoint.port, broker.rack))
+        if endpoint is not None:
+            row = MetadataResponseBroker(broker.id, endpoint.host, endpoint.port, broker.rack)
+            brokers.append(row)
     return MetadataResponse(
         brokers=brokers,
         cluster_id=image.cluster_id,

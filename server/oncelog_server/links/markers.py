@@ -44,9 +44,9 @@ class RemoteMarkers:
 
     def sender(self, broker_id: int) -> MarkerSender | None:
         broker = self._image().brokers.get(broker_id)
-        if broker is None:
+        endpoint = None if broker is None else broker.endpoint(self._listener)
+        if endpoint is None:
             return None
-        endpoint = broker.endpoint(self._listener)
         link = self._links.get(broker_id)
         if link is None or (link.host, link.port) != (endpoint.host, endpoint.port):
             if link is not None:

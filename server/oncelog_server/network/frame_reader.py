@@ -22,6 +22,25 @@ FIRST_BYTES: Final = 4 << 10
 _GROWTH: Final = 4
 
 
+# The first four bytes of clients that mistake the port, as what would be a frame's length.
+_OTHER_PROTOCOLS: Final = {
+    **dict.fromkeys(
+        (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI "),
+        "an HTTP request",
+    ),
+    b"SSH-": "an SSH client",
+}
+# A TLS record of type handshake, of version 3.x (RFC 8446, section 5.1).
+_TLS_HANDSHAKE: Final = b"\x16\x03"
+
+
+def _other_protocol(first: bytes) -> str | None:
+    """Return what a connection with these first four bytes speaks, None if it is unknown."""
+    if first.startswith(_TLS_HANDSHAKE):
+        return "a TLS handshake"
+    return _OTHER_PROTOCOLS.get(first)
+
+
 class SharedBuffer:
     """The read buffer of one event loop."""
 
@@ -117,8 +136,12 @@ class FrameReader:
         return int(size)
 
     def _check(self, size: int) -> None:
-        if not 0 < size <= self._limit:
-            raise ProtocolError(f"a frame of {size} bytes; the limit is {self._limit}")
+        if 0 < size <= self._limit:
+            return
+        other = _other_protocol(_LENGTH.pack(size))
+        if other is not None:
+            raise ProtocolError(f"{other} on a listener for Kafka's protocol without TLS")
+        raise ProtocolError(f"a frame of {size} bytes; the limit is {self._limit}")
 
     def _keep(self, part: memoryview, size: int) -> None:
         """The beginning of a frame that is not complete."""

@@ -4,7 +4,6 @@ limits."""
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,6 +13,7 @@ import msgspec
 import structlog
 
 from oncelog_server.clock import Clock
+from oncelog_server.network.binding import Place, bind, listen
 from oncelog_server.network.connection import Answer, Connection
 from oncelog_server.network.frame_reader import SharedBuffer
 from oncelog_server.network.request_context import Peer
@@ -60,10 +60,6 @@ class Limits(msgspec.Struct, frozen=True):
         )
 
 
-class PortInUse(OSError):
-    """Another process listens where this one should."""
-
-
 class Listener:
     """All sockets of one broker."""
 
@@ -81,38 +77,27 @@ class Listener:
         # Since the start, those refused for their number too.
         self.accepted = 0
         self._per_address: Counter[str] = Counter()
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[tuple[asyncio.Server, Place]] = []
         self._names: list[str] = []
         self._sweep: asyncio.TimerHandle | None = None
         self._stopping = False
         self._all_closed: asyncio.Event | None = None
 
     async def bind(self, name: str, host: str, port: int) -> tuple[str, int]:
-        """Bind one listener; the address it got (port 0 picks a free one). Nobody is served before
-        `accept`. Raises PortInUse and OSError."""
+        """Bind one listener; the address it got (port 0 picks a free one). No client is served
+        before `accept`. Raises CannotListen."""
         loop = asyncio.get_running_loop()
-        try:
-            server = await loop.create_server(
-                lambda: Connection(self, name, loop),
-                host or None,
-                port,
-                backlog=self._limits.backlog,
-                reuse_address=True,
-                start_serving=False,
-            )
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise
-            raise PortInUse(f"port {port} is in use: --port 0 picks a free one") from error
-        self._servers.append(server)
+        place = Place(host, port, f"listeners={name}", "stop it, or --port 0 picks a free one")
+        server = await bind(lambda: Connection(self, name, loop), place, self._limits.backlog)
+        self._servers.append((server, place))
         self._names.append(name)
         bound = server.sockets[0].getsockname()
         return str(bound[0]), int(bound[1])
 
     async def accept(self) -> None:
-        """Begin to serve on everything that is bound."""
-        for server in self._servers:
-            await server.start_serving()
+        """Begin to serve on everything that is bound. Raises CannotListen."""
+        for server, place in self._servers:
+            await listen(server, place, self._limits.backlog)
         loop = asyncio.get_running_loop()
         self._sweep = loop.call_later(SWEEP_MS / 1000, self._close_idle)
 
@@ -179,7 +164,7 @@ class Listener:
         self._stopping = True
         if self._sweep is not None:
             self._sweep.cancel()
-        for server in self._servers:
+        for server, _ in self._servers:
             server.close()
         for connection in list(self.connections):
             connection.drain()

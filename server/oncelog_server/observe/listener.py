@@ -8,7 +8,6 @@ body.
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http import HTTPStatus
@@ -16,7 +15,7 @@ from typing import Final
 
 import structlog
 
-from oncelog_server.network.listener import PortInUse
+from oncelog_server.network.binding import Place, bind, listen
 from oncelog_server.observe.exposition import CONTENT_TYPE, slices
 
 log = structlog.get_logger("oncelog.metrics")
@@ -26,6 +25,7 @@ REQUEST_TIMEOUT_S: Final = 10
 ANSWER_TIMEOUT_S: Final = 30
 MAX_PAGES: Final = 8
 MAX_CONNECTIONS: Final = 64
+BACKLOG: Final = 100
 
 _WHERE: Final = b"metrics are at /metrics\n"
 _TEXT: Final = "text/plain; charset=utf-8"
@@ -37,32 +37,30 @@ class MetricsListener:
     def __init__(self, lines: Callable[[], Iterator[str]]) -> None:
         self._lines = lines
         self._server: asyncio.Server | None = None
+        self._place: Place | None = None
         self._scrapes: set[asyncio.Task[None]] = set()
+        # Connections whose request is not complete, oldest first.
+        self._silent: dict[asyncio.StreamWriter, None] = {}
         self._pages = 0
 
     async def bind(self, host: str, port: int) -> tuple[str, int]:
-        """The address it got; nobody is answered before `accept`. Raises PortInUse and OSError."""
-        try:
-            self._server = await asyncio.start_server(
-                self._connected,
-                host or None,
-                port,
-                limit=MAX_REQUEST_BYTES,
-                reuse_address=True,
-                start_serving=False,
-            )
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise
-            raise PortInUse(
-                f"port {port} is in use: oncelog.metrics.port=0 picks a free one, -1 none"
-            ) from error
+        """The address it got; no scraper is answered before `accept`. Raises CannotListen."""
+        way_out = "stop it, or oncelog.metrics.port=0 picks a free one, -1 none"
+        self._place = Place(host, port, "oncelog.metrics.host", way_out)
+        self._server = await bind(self._new_protocol, self._place, BACKLOG)
         bound = self._server.sockets[0].getsockname()
         return str(bound[0]), int(bound[1])
 
     async def accept(self) -> None:
+        """Begin to answer. Raises CannotListen."""
         assert self._server is not None
-        await self._server.start_serving()
+        assert self._place is not None
+        await listen(self._server, self._place, BACKLOG)
+
+    def _new_protocol(self) -> asyncio.StreamReaderProtocol:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=MAX_REQUEST_BYTES, loop=loop)
+        return asyncio.StreamReaderProtocol(reader, self._connected, loop=loop)
 
     def stop(self) -> None:
         if self._server is not None:
@@ -71,9 +69,16 @@ class MetricsListener:
             scrape.cancel()
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one more connection. At the limit the connection goes that has been silent for
+        longest: a scraper asks at once, so slow connections cannot keep it out."""
         if len(self._scrapes) >= MAX_CONNECTIONS:
-            writer.transport.abort()
-            return
+            oldest = next(iter(self._silent), None)
+            if oldest is None:
+                writer.transport.abort()
+                return
+            del self._silent[oldest]
+            oldest.transport.abort()
+        self._silent[writer] = None
         scrape = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._scrapes.add(scrape)
         scrape.add_done_callback(self._scrapes.discard)
@@ -82,6 +87,7 @@ class MetricsListener:
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
+            self._silent.pop(writer, None)
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 await self._answer(head, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -89,6 +95,7 @@ class MetricsListener:
         except Exception:
             log.exception("scrape failed")
         finally:
+            self._silent.pop(writer, None)
             writer.close()
 
     async def _answer(self, head: bytes, writer: asyncio.StreamWriter) -> None:

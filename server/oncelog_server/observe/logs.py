@@ -4,12 +4,46 @@ request."""
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from contextlib import suppress
-from typing import IO, Any
+from typing import IO, Any, Final
 
 import msgspec
 import structlog
+
+# What a terminal obeys instead of showing it: control characters of ASCII and of ISO 6429 (C1),
+# line and paragraph separators, and marks that reverse the direction of text (CVE-2021-42574).
+_CONTROLS: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+
+
+# The one text of an event that has lines.
+TRACEBACK: Final = "exception"
+
+
+def escape_controls(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Escape control characters in all texts of an event: ids and names are a client's choice, and
+    a log is read on terminals."""
+    return {
+        name: "\n".join(map(_escaped, value.split("\n"))) if name == TRACEBACK else _escaped(value)
+        for name, value in event.items()
+    }
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, str):
+        return _CONTROLS.sub(lambda found: _as_escape(found[0]), value)
+    if isinstance(value, list | tuple):
+        return [_escaped(part) for part in value]
+    if isinstance(value, dict):
+        return {_escaped(name): _escaped(part) for name, part in value.items()}
+    return value
+
+
+def _as_escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()
 
 
 class _MayBeLost:
@@ -33,18 +67,20 @@ def configure_logs(*, debug: bool = False) -> None:
     """Log to standard error; standard output belongs to the start line."""
     level = logging.DEBUG if debug else logging.INFO
     shared: list[Any] = [
+        structlog.processors.format_exc_info,
+        escape_controls,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     if sys.stderr.isatty():
-        processors = [*shared, structlog.dev.ConsoleRenderer()]
+        plain_traceback = structlog.dev.plain_traceback
+        processors = [*shared, structlog.dev.ConsoleRenderer(exception_formatter=plain_traceback)]
         stream: Any = _MayBeLost(sys.stderr)
         factory: Any = structlog.PrintLoggerFactory(stream)
     else:
         encode = msgspec.json.Encoder(enc_hook=repr).encode
         processors = [
             *shared,
-            structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(serializer=lambda event, **_: encode(event)),
         ]
         stream = _MayBeLost(sys.stderr.buffer)

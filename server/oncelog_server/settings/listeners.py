@@ -9,7 +9,8 @@ import msgspec
 
 from oncelog_server.settings.broker import BrokerSettings
 
-_LISTENER = re.compile(r"([^:/]+)://\[?([0-9a-zA-Z\-%._:]*?)\]?:([0-9]+)")
+# The host is in brackets, or without: an IPv6 address without brackets is taken as Kafka takes it.
+_LISTENER = re.compile(r"([^:/]+)://(?:\[([0-9a-zA-Z%._:\-]*)\]|([0-9a-zA-Z\-%._:]*?)):([0-9]+)")
 _PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
 
@@ -93,6 +94,20 @@ def listeners_of(settings: BrokerSettings) -> tuple[Listener, ...]:
     return tuple(found)
 
 
+def shares_an_address(host: str, other: str) -> bool:
+    """Return whether two hosts to listen on overlap: the same one, or either is every address."""
+    return host == other or bool(_EVERY_ADDRESS & {host, other})
+
+
+def inter_broker_listener(settings: BrokerSettings) -> str:
+    """The name of the listener that other brokers are reached by: `inter.broker.listener.name`, or
+    the listener whose protocol is `security.inter.broker.protocol`, which is PLAINTEXT (KafkaConfig
+    4.3, getInterBrokerListenerNameAndSecurityProtocol); the first one if none is named so."""
+    names = [listener.name for listener in listeners_of(settings)]
+    wanted = (settings.inter_broker_listener_name or "PLAINTEXT").upper()
+    return wanted if wanted in names else names[0]
+
+
 def advertised_endpoints(
     listeners: tuple[Listener, ...], bound_ports: Mapping[str, int], host_name: str
 ) -> tuple[Endpoint, ...]:
@@ -112,12 +127,12 @@ def _parse(setting: str, texts: tuple[str, ...]) -> list[Listener]:
     listeners: list[Listener] = []
     for text in texts:
         match = _LISTENER.fullmatch(text)
-        if match is None or int(match[3]) > 65535:
+        if match is None or int(match[4]) > 65535:
             raise InvalidListeners(setting, f"{text} is not of the form NAME://host:port")
         name = match[1].upper()
         if any(other.name == name for other in listeners):
             raise InvalidListeners(setting, f"each listener must have a different name: {name}")
-        listeners.append(Listener(name, match[2], int(match[3])))
+        listeners.append(Listener(name, match[2] or match[3] or "", int(match[4])))
     return listeners
 
 

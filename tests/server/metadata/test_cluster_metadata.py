@@ -49,7 +49,9 @@ async def test_the_first_broker_founds_the_cluster(metadata: ClusterMetadata) ->
     assert len(image.cluster_id) == 22
     assert image.controller_id == 1
     assert image.features == {"transaction.version": 2}
-    assert image.brokers[1].endpoint("PLAINTEXT").port == 9092
+    endpoint = image.brokers[1].endpoint("PLAINTEXT")
+    assert endpoint is not None
+    assert endpoint.port == 9092
 
 
 async def test_a_created_topic_is_in_the_image_when_the_call_returns(

@@ -100,3 +100,18 @@ def test_connections_share_one_buffer_without_mixing() -> None:
         found += feed(first, one[position : position + 7], [])
         found += feed(second, two[position : position + 7], [])
     assert found == [b"1" * 50, b"2" * 50]
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        (b"GET /metrics HTTP/1.1", "an HTTP request"),
+        (b"PRI * HTTP/2.0", "an HTTP request"),
+        (b"SSH-2.0-OpenSSH_9.2", "an SSH client"),
+        (b"\x16\x03\x01\x02\x00\x01", "a TLS handshake"),
+        (b"\x7f\xff\xff\xff", "a frame of 2147483647 bytes"),
+    ],
+)
+def test_what_is_not_kafkas_protocol_is_named(first: bytes, said: str) -> None:
+    with pytest.raises(ProtocolError, match=said):
+        feed(FrameReader(SharedBuffer(256), LIMIT), first, [])

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from oncelog_server.network.listener import PortInUse
+from oncelog_server.network.binding import CannotListen
 from oncelog_server.observe import listener as listening
 from oncelog_server.observe.exposition import CONTENT_TYPE, LINES_PER_SLICE
 from oncelog_server.observe.listener import MAX_REQUEST_BYTES, MetricsListener
@@ -88,7 +88,7 @@ async def test_what_is_no_request_is_closed_without_an_answer(
 
 
 async def test_a_port_in_use_is_said_by_the_name_of_its_setting(port: int) -> None:
-    with pytest.raises(PortInUse, match=r"oncelog\.metrics\.port"):
+    with pytest.raises(CannotListen, match=r"oncelog\.metrics\.port"):
         await MetricsListener(lambda: iter(PAGE)).bind("127.0.0.1", port)
 
 
@@ -124,14 +124,17 @@ async def test_others_have_their_turn_between_the_slices_of_a_page() -> None:
     assert max(made_in_turn.values()) <= LINES_PER_SLICE
 
 
-async def test_connections_that_ask_nothing_are_bounded_in_number(
+async def test_connections_that_ask_nothing_keep_no_scraper_out(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Their number is bounded: the longest silent connection makes room for the next one."""
     monkeypatch.setattr(listening, "MAX_CONNECTIONS", 2)
     monkeypatch.setattr(listening, "REQUEST_TIMEOUT_S", 600)
-    silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
-    with suppress(ConnectionError):
-        assert await ask(port, SCRAPE) == CLOSED
+    silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(6)]
+    for reader, _ in silent[:4]:
+        with suppress(ConnectionError):
+            assert await asyncio.wait_for(reader.read(), DEADLINE_S) == b""
+    assert (await ask(port, SCRAPE))[0] == OK
     for _, writer in silent:
         writer.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import urllib.request
 from collections.abc import Iterator
@@ -118,4 +119,6 @@ def test_a_port_in_use_ends_the_start_before_anything_is_served(tmp_path: Path) 
         port = taken.getsockname()[1]
         broker = Oncelog(tmp_path, PORT | {"oncelog.metrics.port": str(port)})
         assert broker.spawn().wait(60) == 1
-        assert f"port {port} is in use: oncelog.metrics.port=0 picks" in broker.said()
+        assert f"port {port} is in use by " in broker.said()
+        assert f"(pid {os.getpid()})" in broker.said()
+        assert "oncelog.metrics.port=0 picks a free one" in broker.said()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from oncelog_server.config import Settings
@@ -11,6 +13,7 @@ from oncelog_server.settings.listeners import (
     Listener,
     advertised_endpoints,
     connection_limits,
+    inter_broker_listener,
     listeners_of,
 )
 
@@ -58,6 +61,8 @@ def test_without_an_advertised_address_it_is_the_bound_one(
     [
         (Settings(listeners=("nonsense",)), "listeners"),
         (Settings(listeners=("PLAINTEXT://:70000",)), "listeners"),
+        (Settings(listeners=("PLAINTEXT://[::1:9092",)), "listeners"),
+        (Settings(listeners=("PLAINTEXT://::1]:9092",)), "listeners"),
         (Settings(listeners=()), "listeners"),
         (Settings(listeners=("PLAINTEXT://:1", "plaintext://:2")), "listeners"),
         (Settings(listeners=("SSL://:9093",)), "listeners"),
@@ -87,3 +92,19 @@ def test_listeners_that_cannot_be(settings: Settings, setting: str) -> None:
 def test_connection_limits_of_single_addresses() -> None:
     assert connection_limits("10.0.0.1:5, ::1 : 7, ,") == {"10.0.0.1": 5, "::1": 7}
     assert connection_limits(" ") == {}
+
+
+@pytest.mark.parametrize(
+    ("named", "listener"), [("external", "EXTERNAL"), ("INTERNAL", "INTERNAL"), (None, "INTERNAL")]
+)
+def test_other_brokers_come_by_the_listener_that_is_named(named: str | None, listener: str) -> None:
+    settings = replace(TWO, inter_broker_listener_name=named)
+    assert inter_broker_listener(settings) == listener
+
+
+def test_other_brokers_come_by_the_plain_listener_if_none_is_named() -> None:
+    settings = Settings(
+        listeners=("CLIENTS://:9094", "PLAINTEXT://:9092"),
+        listener_security_protocol_map="CLIENTS:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    )
+    assert inter_broker_listener(settings) == "PLAINTEXT"

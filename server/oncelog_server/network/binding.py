@@ -1,0 +1,86 @@
+"""Server sockets: bound first, listening when the broker is ready, an error for each reason that
+either fails.
+
+`listen` is called here because uvloop's `start_serving` says nothing when it fails: two processes
+may bind one port as long as neither listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+
+EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
+
+
+class CannotListen(OSError):
+    """An address that cannot be listened on; the text names it, the reason and the way out."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where to listen: an empty `host` is every address, `port` 0 a free one. `setting` says where
+    that was configured, `way_out` what to do if the port is in use."""
+
+    host: str
+    port: int
+    setting: str
+    way_out: str
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host or "every address"
+        return f"{host}:{self.port}" if self.host else f"port {self.port} of every address"
+
+
+async def bind(
+    factory: Callable[[], asyncio.BaseProtocol], place: Place, backlog: int
+) -> asyncio.Server:
+    """Return a server that is bound and does not listen yet. Raises CannotListen."""
+    try:
+        return await asyncio.get_running_loop().create_server(
+            factory,
+            place.host or None,
+            place.port,
+            backlog=backlog,
+            reuse_address=True,
+            start_serving=False,
+        )
+    except OSError as error:
+        raise _reason(error, place) from error
+
+
+async def listen(server: asyncio.Server, place: Place, backlog: int) -> None:
+    """Listen on all sockets of a bound server and accept. Raises CannotListen."""
+    try:
+        for bound in server.sockets:
+            with bound.dup() as same:
+                same.listen(backlog)
+    except OSError as error:
+        raise _reason(error, place) from error
+    await server.start_serving()
+
+
+def _reason(error: OSError, place: Place) -> CannotListen:
+    setting = place.setting
+    if error.errno == errno.EADDRINUSE:
+        owner = ""
+        with suppress(OSError, ValueError):
+            from oncelog_server.network.port_owner import port_owner
+
+            owner = port_owner(place.port)
+        holder = f" by {owner}" if owner else ""
+        return CannotListen(f"port {place.port} is in use{holder}: {place.way_out}")
+    if isinstance(error, socket.gaierror):
+        return CannotListen(f"{setting}: no such host: {place.host} ({error.strerror})")
+    if error.errno == errno.EADDRNOTAVAIL:
+        return CannotListen(f"{setting}: this machine has no address {place.host}")
+    if error.errno == errno.EACCES:
+        return CannotListen(
+            f"{setting}: no permission to listen on port {place.port}; "
+            "ports below 1024 need a privilege: take one above"
+        )
+    return CannotListen(f"{setting}: cannot listen on {place}: {error.strerror or error}")
