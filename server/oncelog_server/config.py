@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from oncelog_protocol.secret import HIDDEN, displayed
 from oncelog_server.settings.accepted import ACCEPTED, ALIASES, GONE
 from oncelog_server.settings.listeners import (
     InvalidConnectionLimits,
@@ -221,10 +222,18 @@ def _refuse_unless_default(assignment: Assignment) -> None:
 
 
 def _problem(assignment: Assignment, reason: str) -> SettingProblem:
+    return SettingProblem(assignment.name, _shown_text(assignment), assignment.source, reason)
+
+
+def _shown_text(assignment: Assignment) -> str:
+    """Return the value as an error may show it: not that of a password, nor one of an unknown
+    setting that looks like one (`listener.name.….sasl.jaas.config`, a misspelled password)."""
     row = HONOURED.get(assignment.name) or REFUSED.get(assignment.name)
-    hidden = row is not None and row.kind is Kind.PASSWORD
-    text = "[hidden]" if hidden else assignment.text
-    return SettingProblem(assignment.name, text, assignment.source, reason)
+    if row is None:
+        hidden = displayed(assignment.name, assignment.text) == HIDDEN
+    else:
+        hidden = row.kind is Kind.PASSWORD
+    return HIDDEN if hidden else assignment.text
 
 
 def _without_stale_advertised(given: list[Assignment]) -> list[Assignment]:

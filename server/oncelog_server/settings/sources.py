@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from oncelog_protocol.secret import HIDDEN, displayed
+
 KAFKA_PREFIX = "KAFKA_"
 OUR_PREFIX = "ONCELOG_"
 FROM_ARGUMENT = "--set"
@@ -81,5 +83,6 @@ def from_argument(argument: str) -> Assignment:
     """The argument of one --set. Raises UnreadableSource if it has no `=`."""
     name, equals, text = argument.partition("=")
     if not equals or not name.strip():
-        raise UnreadableSource(f"--set {argument}", "expected name=value")
+        shown = HIDDEN if displayed(argument, argument) == HIDDEN else argument
+        raise UnreadableSource(f"--set {shown}", "expected name=value")
     return Assignment(name.strip(), text.strip(), FROM_ARGUMENT)
