@@ -11,7 +11,16 @@ from typing import Any
 
 from oncelog_protocol.codegen import Source
 from oncelog_protocol.schema import Field, Schema, schema_of
-from oncelog_protocol.types import Array, Default, FieldType, Nested, Primitive, string
+from oncelog_protocol.types import (
+    MESSAGE_FIELDS,
+    Array,
+    Default,
+    FieldType,
+    Nested,
+    Primitive,
+    cut_utf8,
+    string,
+)
 from oncelog_protocol.varint import SMALL, write_uvarint
 
 
@@ -23,6 +32,7 @@ class EncoderSource(Source):
         self._pending: list[tuple[str, str]] = []
         self._append = "a"
         self.scope.update(SMALL=SMALL, uvarint=write_uvarint, pack_array=_struct.pack)
+        self.scope["cut_utf8"] = cut_utf8
         self._struct(schema, "o")
         self._flush()
         self.line("return None")
@@ -63,14 +73,16 @@ class EncoderSource(Source):
 
     # ── values ─────────────────────────────────────────────────────────────────────────────────
 
-    def _value(self, kind: FieldType | type, value: str, nullable: bool) -> None:
+    def _value(
+        self, kind: FieldType | type, value: str, nullable: bool, *, is_message: bool = False
+    ) -> None:
         if isinstance(kind, Primitive) and kind.format:
             self._put(kind.format, value)
             return
         held = self.fresh("x")
         self.line(f"{held} = {value}")
         if not nullable:
-            self._present(kind, held)
+            self._present(kind, held, is_message)
             return
         self._flush()
         with self.block(f"if {held} is None:"):
@@ -84,13 +96,14 @@ class EncoderSource(Source):
         with self.block("else:"):
             if isinstance(kind, Nested):
                 self._put("b", "1")
-            self._present(kind, held)
+            self._present(kind, held, is_message)
             self._flush()
 
-    def _present(self, kind: FieldType | type, value: str) -> None:
+    def _present(self, kind: FieldType | type, value: str, is_message: bool) -> None:
         if isinstance(kind, Primitive):
             if kind is string:
-                self.line(f"{value} = {value}.encode()")
+                encoded = f"cut_utf8({value})" if is_message else f"{value}.encode()"
+                self.line(f"{value} = {encoded}")
             self._length("h" if kind is string else "i", value)
             self._part(value)
         elif isinstance(kind, Array):
@@ -111,7 +124,9 @@ class EncoderSource(Source):
 
     def _struct(self, schema: Schema, value: str) -> None:
         for field in schema.present(self.version):
-            self._value(field.type, f"{value}.{field.name}", field.nullable(self.version))
+            held = f"{value}.{field.name}"
+            is_message = field.name in MESSAGE_FIELDS
+            self._value(field.type, held, field.nullable(self.version), is_message=is_message)
         if not self.flexible:
             return
         fields = schema.tagged(self.version)

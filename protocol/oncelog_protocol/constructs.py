@@ -14,11 +14,13 @@ import construct as c
 from oncelog_protocol.schema import Field, Schema, schema_of
 from oncelog_protocol.types import (
     MAX_STRING,
+    MESSAGE_FIELDS,
     Array,
     Default,
     FieldType,
     Nested,
     Primitive,
+    cut_utf8,
     string,
 )
 
@@ -54,9 +56,12 @@ FROM_BYTES: dict[str, Callable[[bytes], Any]] = {
 class Sized(Construct):
     """Bytes after their length; a length of -1 is null, where null is allowed."""
 
-    def __init__(self, kind: Primitive, length: Any, nullable: bool) -> None:
+    def __init__(
+        self, kind: Primitive, length: Any, nullable: bool, is_message: bool = False
+    ) -> None:
         super().__init__()
         self.kind, self.length, self.nullable = kind, length, nullable
+        self.is_message = is_message
 
     def _parse(self, stream: Any, context: Any, path: str) -> Any:
         size = self.length._parsereport(stream, context, path)
@@ -71,6 +76,8 @@ class Sized(Construct):
             self.length._build(-1, stream, context, path)
             return value
         raw = value.encode() if isinstance(value, str) else bytes(value)
+        if self.is_message:
+            raw = cut_utf8(value)
         self.length._build(len(raw), stream, context, path)
         c.stream_write(stream, raw, len(raw), path)
         return value
@@ -186,7 +193,14 @@ def is_default(field: Field, value: Any) -> bool:
 
 def _message(schema: Schema, version: int, flexible: bool) -> Message:
     members = [
-        field.name / _field(field.type, field.nullable(version), version, flexible)
+        field.name
+        / _field(
+            field.type,
+            field.nullable(version),
+            version,
+            flexible,
+            is_message=field.name in MESSAGE_FIELDS,
+        )
         for field in schema.present(version)
     ]
     if flexible:
@@ -196,12 +210,19 @@ def _message(schema: Schema, version: int, flexible: bool) -> Message:
     return Message(schema, version, c.Struct(*members))
 
 
-def _field(kind: FieldType | type, nullable: bool, version: int, flexible: bool) -> Any:
+def _field(
+    kind: FieldType | type,
+    nullable: bool,
+    version: int,
+    flexible: bool,
+    *,
+    is_message: bool = False,
+) -> Any:
     if isinstance(kind, Primitive):
         if kind.format:
             return FIXED[kind.name]
         length = COMPACT_LENGTH if flexible else c.Int16sb if kind is string else c.Int32sb
-        return Sized(kind, length, nullable)
+        return Sized(kind, length, nullable, is_message)
     if isinstance(kind, Array):
         element = _field(kind.of, False, version, flexible)
         return Elements(element, COMPACT_LENGTH if flexible else c.Int32sb, nullable)

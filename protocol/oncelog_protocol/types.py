@@ -19,6 +19,10 @@ MAX_STRING: Final = 0x7FFF
 """Bytes of a string in UTF-8. In a flexible version nothing about its length says so: Kafka's own
 readers refuse a longer one, and elsewhere (in the keys of internal topics) it has no place."""
 
+MESSAGE_FIELDS: Final = frozenset({"error_message", "batch_index_error_message"})
+"""Fields of responses that only explain: cut to MAX_STRING where they are written, since they may
+quote what a request said. Every other string is bounded where it enters."""
+
 INT32_MAX: Final = 0x7FFFFFFF
 INT64_MAX: Final = 0x7FFFFFFFFFFFFFFF
 
@@ -133,6 +137,16 @@ def nested(
     if tag is not None:
         default = None
     return FieldSpec(Nested(of), since, until, 0 if nullable else nullable_since, tag, default)
+
+
+def cut_utf8(text: str, size: int = MAX_STRING) -> bytes:
+    """Return the text in UTF-8, without the characters that do not fit into `size` bytes."""
+    raw = text.encode()
+    if len(raw) <= size:
+        return raw
+    while raw[size] & 0xC0 == 0x80:  # in the middle of a character
+        size -= 1
+    return raw[:size]
 
 
 def uuid_to_string(value: bytes) -> str:

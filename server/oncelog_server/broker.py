@@ -20,7 +20,7 @@ from oncelog_server.coordination.marker_delivery import LocalMarkers
 from oncelog_server.coordination.producer_id_quota import ProducerIdQuota, RefusedProducerIds
 from oncelog_server.coordination.producer_ids import ProducerIds
 from oncelog_server.coordination.transactions import TransactionCoordinator
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, Unheard
 from oncelog_server.dispatch import Dispatch
 from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.group.config import GroupConfig
@@ -64,6 +64,10 @@ CLEANER_START_MS: Final = 1_000
 DRAIN_S: Final = 1.0
 
 
+def _log_defect(failure: Exception) -> None:
+    log.error("a defect, which no request waits for", exc_info=failure)
+
+
 class Broker:
     """Made by `start`; `stop` ends it cleanly."""
 
@@ -73,6 +77,7 @@ class Broker:
         self._clock = machine.clock
         self._loop = asyncio.get_running_loop()
         self._timers = LoopTimers(self._loop)
+        Unheard.take = _log_defect
         self._late_imports = LateImports(self._timers)
         self.directory = machine.directory
         self._files = machine.files
@@ -332,8 +337,8 @@ class Broker:
             if error is None:
                 answer.complete(done.result())
                 return
-            log.error("request failed", exc_info=error)
-            answer.abandon()
+            # Anything else ends the loop.
+            answer.abandon(error if isinstance(error, Exception) else None)
 
         task.add_done_callback(ended)
         return answer

@@ -33,7 +33,7 @@ from oncelog_server.settings.sources import (
     from_environment,
     from_properties,
 )
-from oncelog_server.settings.table import InvalidValue, Kind, parse_value
+from oncelog_server.settings.table import InvalidValue, Kind, check_length, parse_value
 
 __all__ = ["Loaded", "SettingProblem", "Settings", "SettingsError", "load_settings"]
 
@@ -121,6 +121,7 @@ def settings_of(given: Sequence[Assignment], unreadable: Sequence[SettingProblem
     values: dict[str, Any] = {}
     for name, assignment in effective.items():
         try:
+            check_length(name, assignment.text)
             if name in HONOURED:
                 row = HONOURED[name]
                 values[row.attribute] = parse_value(row, assignment.text)

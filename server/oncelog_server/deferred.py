@@ -13,6 +13,26 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+class Unheard:
+    """Takes the failures that no listener takes: those of a callback, and those of an answer for
+    which nothing waits any more. They are raised where they happen until the broker has given
+    `take`, which logs them: nothing but its own request fails by a defect."""
+
+    take: Callable[[Exception], None] | None = None
+
+    @classmethod
+    def give(cls, failures: Sequence[Exception]) -> None:
+        take = cls.take
+        if take is None:
+            if len(failures) > 1:
+                raise ExceptionGroup("several callbacks failed", failures)
+            for failure in failures:
+                raise failure
+            return
+        for failure in failures:
+            take(failure)
+
+
 class Deferred(Generic[T]):
     """Completed exactly once with `complete`; `on_complete` may be called before or after that.
 
@@ -20,6 +40,9 @@ class Deferred(Generic[T]):
     release what the wait holds, and a later `complete` is ignored. `ordered` says that the
     request's effect has already taken place and only its answer waits, so that the connection may
     serve the next request.
+
+    What a callback raises never reaches the completer: `Unheard` gets it when all have been called.
+    `failure` is what made an abandoned answer impossible, where that is known.
     """
 
     __slots__ = (
@@ -30,6 +53,7 @@ class Deferred(Generic[T]):
         "abandoned",
         "cancelled",
         "done",
+        "failure",
         "ordered",
     )
 
@@ -42,6 +66,7 @@ class Deferred(Generic[T]):
         self._cancel_callbacks: list[Callable[[], None]] = []
         self._abandon_callbacks: list[Callable[[], None]] = []
         self.abandoned = False
+        self.failure: Exception | None = None
 
     @property
     def value(self) -> T:
@@ -60,8 +85,14 @@ class Deferred(Generic[T]):
         self._value = value
         callbacks, self._callbacks = self._callbacks, []
         self._cancel_callbacks.clear()
+        failures: list[Exception] = []
         for callback in callbacks:
-            callback(value)
+            try:
+                callback(value)
+            except Exception as failure:
+                failures.append(failure)
+        if failures:
+            Unheard.give(failures)
 
     def on_complete(self, callback: Callable[[T], None]) -> None:
         """Call `callback(value)` when the answer is there: at once if it already is."""
@@ -70,15 +101,24 @@ class Deferred(Generic[T]):
         elif not self.cancelled:
             self._callbacks.append(callback)
 
-    def abandon(self) -> None:
-        """There will be no answer: a defect of ours, which whoever promised it has logged. Those
-        who wait are told, so that none of them waits for ever."""
+    def abandon(self, failure: Exception | None = None) -> None:
+        """There will be no answer: a defect of ours. All that wait learn it, so that nothing waits
+        for ever; the last of them logs `failure`. Without one it is logged already."""
         if self.done or self.cancelled or self.abandoned:
+            if failure is not None:
+                Unheard.give([failure])
             return
         self.abandoned = True
+        self.failure = failure
         callbacks, self._abandon_callbacks = self._abandon_callbacks, []
+        failures = [] if callbacks or failure is None else [failure]
         for callback in callbacks:
-            callback()
+            try:
+                callback()
+            except Exception as another:
+                failures.append(another)
+        if failures:
+            Unheard.give(failures)
 
     def on_abandon(self, callback: Callable[[], None]) -> None:
         """Call `callback()` if there will be no answer."""
@@ -120,8 +160,17 @@ def then(answer: T | Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]:
     if answer.done:
         return change(answer.value)
     later: Deferred[R] = Deferred(ordered=answer.ordered)
-    answer.on_complete(lambda value: later.complete(change(value)))
-    answer.on_abandon(later.abandon)
+
+    def completed(value: T) -> None:
+        try:
+            changed = change(value)
+        except Exception as failure:
+            later.abandon(failure)
+            return
+        later.complete(changed)
+
+    answer.on_complete(completed)
+    answer.on_abandon(lambda: later.abandon(answer.failure))
     later.on_cancel(answer.cancel)
     return later
 
@@ -136,17 +185,26 @@ def then_ask(answer: T | Deferred[T], ask: Callable[[T], R | Deferred[R]]) -> R 
     later: Deferred[R] = Deferred()
 
     def asked(value: T) -> None:
-        second = ask(value)
-        if not isinstance(second, Deferred):
-            later.complete(second)
+        try:
+            second = ask(value)
+        except Exception as failure:
+            later.abandon(failure)
             return
-        second.on_complete(later.complete)
-        second.on_abandon(later.abandon)
-        later.on_cancel(second.cancel)
+        pass_on(second, later)
 
     answer.on_complete(asked)
-    answer.on_abandon(later.abandon)
+    answer.on_abandon(lambda: later.abandon(answer.failure))
     return later
+
+
+def pass_on(answer: T | Deferred[T], later: Deferred[T]) -> None:
+    """Give `later` what `answer` is or becomes."""
+    if not isinstance(answer, Deferred):
+        later.complete(answer)
+        return
+    answer.on_complete(later.complete)
+    answer.on_abandon(lambda: later.abandon(answer.failure))
+    later.on_cancel(answer.cancel)
 
 
 def gather(answers: Sequence[T | Deferred[T]]) -> list[T] | Deferred[list[T]]:
@@ -163,10 +221,13 @@ def gather(answers: Sequence[T | Deferred[T]]) -> list[T] | Deferred[list[T]]:
         if not left:
             later.complete(_values(answers))
 
-    for one in missing:
+    def wait_for(one: Deferred[T]) -> None:
         one.on_complete(completed)
-        one.on_abandon(later.abandon)
+        one.on_abandon(lambda: later.abandon(one.failure))
         later.on_cancel(one.cancel)
+
+    for one in missing:
+        wait_for(one)
     return later
 
 

@@ -11,8 +11,8 @@ from oncelog_protocol.apis import APIS, ApiKey, request_header_version, response
 from oncelog_protocol.codecs import Decoder, Encoder, decoder, encoder
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.headers import REQUEST_START, read_client_id
-from oncelog_server.deferred import Deferred, then
-from oncelog_server.network.connection import Answer, Parts
+from oncelog_server.deferred import Deferred
+from oncelog_server.network.connection import Answer, Parts, RequestFailed
 from oncelog_server.network.request_context import Peer, RequestContext
 from oncelog_server.node import Node
 from oncelog_server.request_limits import max_elements
@@ -20,6 +20,7 @@ from oncelog_server.request_limits import max_elements
 # Length, correlation id, and (header v1) the number of tagged fields.
 _HEAD: Final = struct.Struct(">ii")
 _FLEXIBLE_HEAD: Final = struct.Struct(">iib")
+_LOGGED_CLIENT_ID: Final = 100
 
 Handle = Callable[[Node, RequestContext, Any], Any]
 
@@ -96,12 +97,17 @@ class Dispatch:
         # a Metadata request for all topics in a flexible version.
         request, _ = route.decode(frame, position, route.max_elements)
         route.count += 1
-        response = route.handle(self._node, context, request)
-        if response is None:
-            return None
-        if not isinstance(response, Deferred):
-            return _encode(route, correlation_id, response)
-        return then(response, lambda value: _encode(route, correlation_id, value))
+        try:
+            response = route.handle(self._node, context, request)
+            if response is None:
+                return None
+            if not isinstance(response, Deferred):
+                return _encode(route, correlation_id, response)
+        except ProtocolError:
+            raise
+        except Exception as failure:
+            raise _failed(context) from failure
+        return _encode_later(route, context, response)
 
     def counts(self) -> Iterator[tuple[str, int, int]]:
         """(API's name, version, requests) since the start."""
@@ -126,6 +132,42 @@ class Dispatch:
         route = self._route(ApiKey.API_VERSIONS, 0)
         assert route is not None
         return _encode(route, context.correlation_id, response)
+
+
+def _failed(context: RequestContext) -> RequestFailed:
+    return RequestFailed(
+        api=APIS[context.api_key].name,
+        version=context.api_version,
+        client_id=context.client_id[:_LOGGED_CLIENT_ID],
+    )
+
+
+def _encode_later(
+    route: _Route, context: RequestContext, response: Deferred[Any]
+) -> Parts | Deferred[Parts]:
+    """What fails until then, the encoder too, names the request, and fails nothing else."""
+    later: Deferred[Parts] = Deferred(ordered=response.ordered)
+
+    def give_up(cause: Exception | None) -> None:
+        if cause is None:
+            later.abandon()
+            return
+        failure = _failed(context)
+        failure.__cause__ = cause
+        later.abandon(failure)
+
+    def completed(value: Any) -> None:
+        try:
+            parts = _encode(route, context.correlation_id, value)
+        except Exception as cause:
+            give_up(cause)
+            return
+        later.complete(parts)
+
+    response.on_complete(completed)
+    response.on_abandon(lambda: give_up(response.failure))
+    later.on_cancel(response.cancel)
+    return later
 
 
 def _encode(route: _Route, correlation_id: int, response: Any) -> Parts:

@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 
+from oncelog_protocol.apis import APIS
+from oncelog_protocol.codecs import decode, encode
 from oncelog_protocol.codegen_decode import DecoderSource, generate_decoder
 from oncelog_protocol.codegen_encode import EncoderSource, generate_encoder
 from oncelog_protocol.features import FIRST_OWN_TAG, OWN_TAGS
+from oncelog_protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from oncelog_protocol.messages.fetch import FetchRequest, FetchResponse
 from oncelog_protocol.messages.produce import ProduceResponse
 from oncelog_protocol.schema import schema_of
+from oncelog_protocol.types import MAX_STRING, MESSAGE_FIELDS, Array, Nested, Primitive, string
 from tests.protocol.drawing import CASES, FLEXIBLE
 
 
@@ -50,6 +54,36 @@ def test_no_local_name_stands_for_two_things(kind: type[DecoderSource | EncoderS
         assert source.fresh("v") not in used
         loops = re.findall(r"for (q\d+) in", "\n".join(source.lines))
         assert len(loops) == len(set(loops))
+
+
+def strings_of(cls: type[Any]) -> set[str]:
+    """The names of all string fields of a message and its parts."""
+    names: set[str] = set()
+    for field in schema_of(cls).fields:
+        kind = field.type.of if isinstance(field.type, Array | Nested) else field.type
+        if kind is string:
+            names.add(field.name)
+        elif not isinstance(kind, Primitive):
+            names |= strings_of(kind)
+    return names
+
+
+def test_every_field_of_a_response_that_explains_is_cut() -> None:
+    for api in APIS.values():
+        messages = {name for name in strings_of(api.response) if name.endswith("message")}
+        assert messages <= MESSAGE_FIELDS, api.name
+
+
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("text", ["x" * 40_000, "x" + "é" * 20_000, "x" * 32_767, "xyz€" * 9_000])
+def test_a_message_that_is_too_long_is_cut_at_a_character(version: int, text: str) -> None:
+    """CreateTopics is flexible from v5 on: readers refuse a longer string there, too."""
+    response = CreateTopicsResponse(topics=[CreatableTopicResult("t", error_message=text)])
+    read = decode(CreateTopicsResponse, version, encode(response, version))
+    message = read.topics[0].error_message
+    assert message is not None
+    assert text.startswith(message)
+    assert MAX_STRING - 3 < len(message.encode()) <= MAX_STRING
 
 
 def test_our_own_tags_stay_clear_of_kafkas() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from oncelog_server.deferred import Deferred, gather, then, then_ask
+from oncelog_server.deferred import Deferred, Unheard, gather, then, then_ask
 
 
 def test_who_listens_before_and_after_gets_the_answer_once() -> None:
@@ -63,6 +66,101 @@ def test_who_waits_for_an_answer_that_will_not_come_is_told() -> None:
     done.on_abandon(lambda: events.append("never"))
     assert not done.abandoned
     assert len(events) == 2
+
+
+# --- failures
+
+
+class Broken(Exception):
+    """What a defect raises."""
+
+
+@pytest.fixture
+def unheard(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
+    """The failures that nothing has taken."""
+    failures: list[Exception] = []
+    monkeypatch.setattr(Unheard, "take", failures.append)
+    return failures
+
+
+def broken(value: object) -> Any:
+    raise Broken(value)
+
+
+def abandoned_by(answer: object) -> list[Exception | None]:
+    """A listener's list: what made the answer impossible, once that is so."""
+    assert isinstance(answer, Deferred)
+    failures: list[Exception | None] = []
+    answer.on_abandon(lambda: failures.append(answer.failure))
+    return failures
+
+
+@pytest.mark.parametrize("chain", [then, then_ask])
+def test_a_callback_that_fails_fails_its_own_answer_and_no_completer(
+    unheard: list[Exception], chain: Callable[..., Any]
+) -> None:
+    answer: Deferred[int] = Deferred()
+    failures = abandoned_by(chain(answer, broken))
+    beside = then(answer, double)
+    answer.complete(2)
+    assert isinstance(beside, Deferred)
+    assert beside.value == 4
+    assert [type(one) for one in failures] == [Broken]
+    assert unheard == []
+
+
+def test_a_failure_goes_through_all_that_is_made_of_the_answer(unheard: list[Exception]) -> None:
+    first: Deferred[int] = Deferred()
+    parts: list[int | Deferred[int]] = [then(first, broken), Deferred()]
+    whole = gather(parts)
+    made = then_ask(whole, len)
+    failures = abandoned_by(then(made, double))
+    first.complete(1)
+    assert [type(one) for one in failures] == [Broken]
+    assert unheard == []
+
+
+def test_a_second_answer_that_fails_fails_the_first_question(unheard: list[Exception]) -> None:
+    first: Deferred[int] = Deferred()
+    second: Deferred[int] = Deferred()
+
+    def ask(_: int) -> Deferred[int]:
+        return second
+
+    failures = abandoned_by(then_ask(first, ask))
+    first.complete(1)
+    second.abandon(Broken())
+    assert [type(one) for one in failures] == [Broken]
+    assert unheard == []
+
+
+def test_all_callbacks_are_called_whatever_one_of_them_raises(unheard: list[Exception]) -> None:
+    answer: Deferred[int] = Deferred()
+    got: list[int] = []
+    answer.on_complete(broken)
+    answer.on_complete(got.append)
+    answer.complete(1)
+    assert got == [1]
+    assert [type(one) for one in unheard] == [Broken]
+
+
+def test_a_failure_that_nothing_waits_for_is_still_heard(unheard: list[Exception]) -> None:
+    Deferred[int]().abandon(Broken("not waited for"))
+    given_up: Deferred[int] = Deferred()
+    given_up.cancel()
+    given_up.abandon(Broken("given up"))
+    assert [str(one) for one in unheard] == ["not waited for", "given up"]
+
+
+def test_without_a_broker_a_failure_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Unheard, "take", None)
+    with pytest.raises(Broken):
+        Deferred[int]().abandon(Broken())
+    answer: Deferred[int] = Deferred()
+    answer.on_complete(broken)
+    answer.on_complete(broken)
+    with pytest.raises(ExceptionGroup):
+        answer.complete(1)
 
 
 # --- then

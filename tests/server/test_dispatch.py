@@ -15,10 +15,10 @@ from oncelog_protocol.messages.api_versions import (
 )
 from oncelog_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from oncelog_protocol.requests import Requests
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, then
 from oncelog_server.dispatch import Dispatch, Handler
 from oncelog_server.handlers import all_handlers
-from oncelog_server.network.connection import Answer, Parts
+from oncelog_server.network.connection import Answer, Parts, RequestFailed
 from oncelog_server.network.request_context import Peer, RequestContext
 from oncelog_server.node import Node
 from oncelog_server.security.authorizer import ANONYMOUS
@@ -101,6 +101,40 @@ def test_what_comes_later_is_encoded_then(session: Session) -> None:
     answer.on_complete(given.append)
     later.complete(HeartbeatResponse(error_code=16))
     assert session.read(given[0]).error_code == 16
+
+
+def test_a_defect_names_the_request_it_failed() -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    session = Session(module(ApiKey.HEARTBEAT, range(1, 5), fail))
+    with pytest.raises(RequestFailed) as failed:
+        session.serve(HeartbeatRequest(), 3)
+    assert failed.value.asked == {"api": "Heartbeat", "version": 3, "client_id": "test"}
+    assert isinstance(failed.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("fails_in_handler", [False, True])
+def test_a_response_that_cannot_be_encoded_later_fails_alone(fails_in_handler: bool) -> None:
+    """Whatever completes the answer goes on; the connection learns which request it was."""
+    later: Deferred[Any] = Deferred()
+
+    def handle(*_: object) -> Any:
+        if fails_in_handler:
+            return then(later, lambda value: value.no_such_field)
+        return later
+
+    session = Session(module(ApiKey.HEARTBEAT, range(1, 5), handle))
+    answer = session.serve(HeartbeatRequest(), 2)
+    assert isinstance(answer, Deferred)
+    failures: list[Exception | None] = []
+    answer.on_abandon(lambda: failures.append(answer.failure))
+    later.complete(HeartbeatResponse(error_code=1 << 20))
+    (failure,) = failures
+    assert isinstance(failure, RequestFailed)
+    assert failure.asked["api"] == "Heartbeat"
+    assert failure.asked["version"] == 2
+    assert failure.__cause__ is not None
 
 
 def test_a_handler_may_give_no_answer(session: Session) -> None:

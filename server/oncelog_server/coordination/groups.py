@@ -165,8 +165,10 @@ class GroupCoordinator:
     def _expire(self) -> None:
         self._timer = self._due_ms = None
         now_ms, wall_ms = self._monotonic_ms(), self._wall_ms()
-        for index, shard in self.runtime.shards():
-            for decision in shard.expire(now_ms, wall_ms):
-                self.runtime.run(index, decision)
-        for _, shard in self.runtime.shards():
-            self._arm(shard)
+        try:
+            for index, shard in self.runtime.shards():
+                for decision in shard.expire(now_ms, wall_ms):
+                    self.runtime.run(index, decision)
+        finally:
+            for _, shard in self.runtime.shards():
+                self._arm(shard)

@@ -18,7 +18,7 @@ from oncelog_protocol.records.record import NewRecord
 from oncelog_server.coordination.load_times import LoadTimes
 from oncelog_server.coordination.loading import replay_log
 from oncelog_server.coordination.shard import Decision, Shard
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, pass_on
 from oncelog_server.log.results import Origin
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
@@ -151,12 +151,17 @@ class ShardRuntime(Generic[S]):
         parked: Deferred[R] = Deferred()
 
         def settled(code: ErrorCode) -> None:
-            if code is ErrorCode.NONE:
-                response = self._committed(loaded, decision, end_offset, on_committed)
-            else:
-                # Not committed, and never will be while this broker leads.
-                response = self._failed(decision, code)
-            _pass_on(response, parked)
+            try:
+                if code is ErrorCode.NONE:
+                    response = self._committed(loaded, decision, end_offset, on_committed)
+                else:
+                    # Not committed, and never will be while this broker leads.
+                    response = self._failed(decision, code)
+            except Exception as failure:
+                # A defect: it must not fail the request whose append has just been committed.
+                parked.abandon(failure)
+                return
+            pass_on(response, parked)
 
         loaded.partition.when_committed(end_offset, settled)
         return parked
@@ -235,12 +240,3 @@ class ShardRuntime(Generic[S]):
         if on_committed is not None:
             on_committed()
         return decision.response
-
-
-def _pass_on(response: R | Deferred[R], parked: Deferred[R]) -> None:
-    if isinstance(response, Deferred):
-        response.on_complete(parked.complete)
-        response.on_abandon(parked.abandon)
-        parked.on_cancel(response.cancel)
-    else:
-        parked.complete(response)

@@ -49,17 +49,23 @@ class ParkedFetch:
         self._scheduled = False
         if self.answer.done or self.answer.cancelled:
             return
-        result = self._read()
-        if result.size >= self._min_bytes or result.has_error:
-            self._finish(result)
+        self._answer_if(lambda result: result.size >= self._min_bytes or result.has_error)
 
     def _time_is_up(self) -> None:
         if not self.answer.done and not self.answer.cancelled:
-            self._finish(self._read())
+            self._answer_if(lambda _: True)
 
-    def _finish(self, result: FetchResult) -> None:
-        self._release()
-        self.answer.complete(result)
+    def _answer_if(self, is_enough: Callable[[FetchResult], bool]) -> None:
+        """A read that fails by a defect fails this request: it must not wait for ever."""
+        try:
+            result = self._read()
+        except Exception as failure:
+            self._release()
+            self.answer.abandon(failure)
+            return
+        if is_enough(result):
+            self._release()
+            self.answer.complete(result)
 
     def _release(self) -> None:
         self._timer.cancel()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from oncelog_protocol.types import cut_utf8
 from oncelog_server.coordination.shard import CoordinatorRecord, Decision
 from oncelog_server.group.classic_group import ClassicGroup
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.moment import Moment
 from oncelog_server.group.offsets import Offsets
+from oncelog_server.group.records import LONGEST_NAME_BYTES
 from oncelog_server.group.states import GroupEvent
 from oncelog_server.group.timers import TimerKey, Timers
 
@@ -35,17 +37,21 @@ def sync_key(group_id: str) -> TimerKey:
 class GroupTable:
     """Groups by id, their offsets and timers."""
 
-    __slots__ = ("config", "groups", "latest", "new_member_id", "offsets", "timers")
+    __slots__ = ("_new_member_id", "config", "groups", "latest", "offsets", "timers")
 
     def __init__(self, config: GroupConfig, new_member_id: Callable[[str], str]) -> None:
         self.config = config
-        # Makes a unique id from a client id or a group instance id.
-        self.new_member_id = new_member_id
+        self._new_member_id = new_member_id
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
         self.timers: Timers[Fire] = Timers()
         # The last moment anybody told us of: what happens at a commit happens no earlier.
         self.latest = Moment(now_ms=0, wall_ms=0)
+
+    def new_member_id(self, name: str) -> str:
+        """A unique id from a client id or a group instance id. Of a long one, its beginning: each
+        response of the group has to hold the id, and adds a suffix to the longest there may be."""
+        return self._new_member_id(cut_utf8(name, LONGEST_NAME_BYTES).decode())
 
     def drop_group(self, group: ClassicGroup, wall_ms: int) -> None:
         """Forget the group and its timers. Offsets go by their own tombstones."""

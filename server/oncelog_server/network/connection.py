@@ -7,7 +7,7 @@ import asyncio
 import select
 import socket
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, Protocol, cast
 
 import structlog
@@ -46,6 +46,14 @@ FRAME_BYTES_PER_S: Final = 1 << 10
 # How many requests apart the bytes are counted.
 _COUNTED: Final = 8
 _HUNG_UP: Final = getattr(select, "POLLRDHUP", 0)
+
+
+class RequestFailed(Exception):
+    """A request met a defect of ours, which is the cause; `asked` names it for the log."""
+
+    def __init__(self, **asked: object) -> None:
+        super().__init__(asked)
+        self.asked = asked
 
 
 class Server(Protocol):
@@ -286,7 +294,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         # A defect of ours: the client finds out by the closed connection, the operator by this
         # line.
-        log.error("request failed", peer=self._address(), exc_info=error)
+        asked = error.asked if isinstance(error, RequestFailed) else {}
+        cause = error.__cause__ if isinstance(error, RequestFailed) else error
+        log.error("request failed", peer=self._address(), **asked, exc_info=cause)
         self.close("a request failed")
 
     @property
@@ -340,8 +350,20 @@ class Connection(asyncio.BufferedProtocol):
         self._owed.append(answer)
         if not answer.ordered or len(self._owed) >= MAX_UNANSWERED:
             self._parked = answer
-        answer.on_complete(lambda parts: self._answered(answer))
-        answer.on_abandon(lambda: self.close("a request failed"))
+        answer.on_complete(lambda parts: self._guard(answer, self._answered))
+        answer.on_abandon(lambda: self._guard(answer, self._abandoned))
+
+    def _guard(self, answer: Deferred[Parts], take: Callable[[Deferred[Parts]], None]) -> None:
+        """What fails here fails this connection, not the core that has completed the answer."""
+        try:
+            take(answer)
+        except Exception as error:
+            self._failed(error)
+
+    def _abandoned(self, answer: Deferred[Parts]) -> None:
+        if answer.failure is not None:
+            raise answer.failure
+        self.close("a request failed")
 
     def _answered(self, answer: Deferred[Parts]) -> None:
         """Send whatever is at its turn now."""

@@ -22,7 +22,7 @@ from oncelog_protocol.records.batch import (
     read_header,
 )
 from oncelog_protocol.records.errors import CorruptRecords
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, then_ask
 from oncelog_server.log.results import Appended
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.verification import VerificationGuard
@@ -161,7 +161,7 @@ class Produce(msgspec.Struct, eq=False):
 
     def _append_later(
         self, unknown: list[PartitionAppend], answer: Deferred[TransactionResult]
-    ) -> Deferred[None]:
+    ) -> Deferred[None] | None:
         # An answer that came at once cannot be about a transaction that has ended meanwhile.
         for one in unknown:
             assert one.partition is not None
@@ -170,23 +170,15 @@ class Produce(msgspec.Struct, eq=False):
         for one in self.appends:
             if one.records is not None:
                 one.records = bytearray(one.records)
-        later: Deferred[None] = Deferred()
 
-        def go_on(result: TransactionResult) -> None:
-            waiting = self._append_known(unknown, result)
-            self._end_verification(unknown)
-            if waiting is None:
-                later.complete(None)
-            else:
-                waiting.on_complete(later.complete)
+        def go_on(result: TransactionResult) -> Deferred[None] | None:
+            try:
+                return self._append_known(unknown, result)
+            finally:
+                self._end_verification(unknown)
 
-        def give_up() -> None:
-            self._end_verification(unknown)
-            later.abandon()
-
-        answer.on_complete(go_on)
-        answer.on_abandon(give_up)
-        return later
+        answer.on_abandon(lambda: self._end_verification(unknown))
+        return then_ask(answer, go_on)
 
     def _append_known(
         self, unknown: list[PartitionAppend], result: TransactionResult

@@ -14,6 +14,8 @@ from typing import Any, cast
 
 import msgspec
 
+from oncelog_protocol.types import MAX_STRING
+
 
 class Kind(IntEnum):
     """A setting's type; the number is what DescribeConfigs answers."""
@@ -68,11 +70,21 @@ _NUMBER = re.compile(r"[+-]?[0-9]+")
 
 def parse_value(setting: Setting, text: str) -> SettingValue:
     """The value that `text` means. Raises InvalidValue, worded like Kafka's ConfigDef."""
+    check_length(setting.name, text)
     value = _parse_kind(setting, text.strip())
     reason = setting.check(value) if setting.check is not None else None
     if reason is not None:
         raise InvalidValue(f"Invalid value {text} for configuration {setting.name}: {reason}")
     return value
+
+
+def check_length(name: str, text: str) -> None:
+    """Raise InvalidValue for a text that DescribeConfigs could not tell in all its versions."""
+    size = len(text.encode())
+    if size > MAX_STRING:
+        raise InvalidValue(
+            f"Invalid value for configuration {name}: {size} bytes, {MAX_STRING} fit"
+        )
 
 
 def _parse_kind(setting: Setting, text: str) -> SettingValue:

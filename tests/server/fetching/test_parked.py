@@ -111,6 +111,24 @@ def test_when_time_is_up_it_takes_what_there_is() -> None:
     reader.timers.run_soon()  # nothing is left that would answer twice
 
 
+@pytest.mark.parametrize("time_is_up", [True, False])
+def test_a_read_that_fails_fails_its_request_and_leaves_nothing(time_is_up: bool) -> None:
+    """A defect must not leave a client waiting for ever (A5)."""
+    reader = Reader()
+    parked = reader.park()
+    failures: list[Exception | None] = []
+    parked.answer.on_abandon(lambda: failures.append(parked.answer.failure))
+    reader.partitions, kept = [], reader.partitions
+    if time_is_up:
+        reader.timers.advance(WAIT_MS)
+    else:
+        kept[0].append(batch(), now_ms=NOW_MS)
+        reader.timers.run_soon()
+    assert [type(one) for one in failures] == [IndexError]
+    reader.partitions = kept
+    assert reader.is_released
+
+
 @pytest.mark.parametrize("committed", [True, False])
 def test_L6_a_reader_of_the_committed_wakes_by_the_marker_and_by_nothing_before(
     committed: bool,

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from oncelog_protocol.codecs import encode
+from oncelog_protocol.messages.describe_groups import DescribeGroupsResponse
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.states import GroupState
 from tests.server.group.driver import GROUP, Driver
@@ -39,6 +41,25 @@ def test_a_join_that_cannot_be_makes_no_group(
     assert (answer.error_code, answer.member_id) == (code, member_id)
     assert driver.shard.table.groups == {}
     assert driver.log == []
+
+
+@pytest.mark.parametrize("version", range(10))
+@pytest.mark.parametrize("name", ["c" * 32_767, "é" * 16_383])
+def test_a_member_id_made_of_the_longest_client_id_fits_every_response(
+    name: str, version: int
+) -> None:
+    """A4: the driver encodes each answer in its version."""
+    driver = Driver()
+    join = driver.join if version < 4 else driver.join_twice
+    answer = join(version=version, client_id=name)
+    driver.advance(3_000)
+    member_id = answer.value.member_id
+    assert len(member_id.encode()) <= 32_767
+    assert member_id.startswith(name[:10_000])
+    for described in range(7):
+        decision = driver.shard.describe_groups([GROUP], driver.caller(described))
+        groups = driver.run(decision).value
+        encode(DescribeGroupsResponse(groups=groups), described)
 
 
 @pytest.mark.parametrize("version", range(10))

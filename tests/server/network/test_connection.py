@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+import structlog
 
 from oncelog_protocol.errors import ProtocolError
 from oncelog_server.deferred import Deferred
@@ -21,6 +23,7 @@ from oncelog_server.network.connection import (
     Answer,
     Connection,
     Parts,
+    RequestFailed,
 )
 from oncelog_server.network.frame_reader import SharedBuffer
 from oncelog_server.network.outbox import QUEUED_BYTES
@@ -237,6 +240,28 @@ async def test_an_abandoned_answer_closes_the_connection(session: Session) -> No
     session.send(b"later")
     await session.until(lambda: bool(session.server.waiting))
     session.server.waiting[0].abandon()
+    await session.expect_end()
+
+
+async def test_an_answer_that_failed_closes_its_connection_with_a_line(session: Session) -> None:
+    """A5: whoever completes it notices nothing; the line names API, version and peer."""
+    session.send(b"later")
+    await session.until(lambda: bool(session.server.waiting))
+    failure = RequestFailed(api="AlterConfigs", version=1)
+    failure.__cause__ = ZeroDivisionError("as asked")
+    with structlog.testing.capture_logs() as lines:
+        session.server.waiting[0].abandon(failure)
+    await session.expect_end()
+    (line,) = [one for one in lines if one["event"] == "request failed"]
+    assert (line["api"], line["version"], line["peer"]) == ("AlterConfigs", 1, "/127.0.0.1")
+    assert line["exc_info"] is failure.__cause__
+
+
+async def test_an_answer_that_cannot_be_sent_closes_its_connection_alone(session: Session) -> None:
+    session.send(b"later")
+    await session.until(lambda: bool(session.server.waiting))
+    not_parts: Any = [object()]
+    session.server.waiting[0].complete(not_parts)
     await session.expect_end()
 
 
