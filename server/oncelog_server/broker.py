@@ -45,6 +45,7 @@ from oncelog_server.settings.listeners import (
     inter_broker_listener,
     listeners_of,
 )
+from oncelog_server.slices import Slices
 from oncelog_server.storage.data_directory import METADATA_FILE
 from oncelog_server.storage.files import File, StorageError
 from oncelog_server.timers import LoopTimers
@@ -79,6 +80,12 @@ class Broker:
         self._timers = LoopTimers(self._loop)
         Unheard.take = _log_defect
         self._late_imports = LateImports(self._timers)
+        self._slices = Slices(
+            self._timers,
+            self._clock.monotonic_ms,
+            _log_failed,
+            steps_per_slice=machine.steps_per_slice,
+        )
         self.directory = machine.directory
         self._files = machine.files
         self.partitions = Partitions()
@@ -179,8 +186,11 @@ class Broker:
             self._group_flush,
             self.directory,
             self._files,
+            self._slices,
+            forgotten=self._hosting.unknown_topics(self.metadata.image),
         )
-        self.metadata.subscribe(self._hosting.follow, created=self._hosting.hosted)
+        settled = self._hosting.settled
+        self.metadata.subscribe(self._hosting.follow, created=settled, deleted=settled)
         self.metadata.subscribe(self.groups.follow)
         self.metadata.subscribe(self._upkeep.follow, deleted=self._upkeep.forgotten)
 
@@ -214,6 +224,7 @@ class Broker:
             jitter=lambda most: self._machine.random.randrange(most + 1) if most > 0 else 0,
             new_uuid=self._machine.new_uuid,
             refused_ids=self._refused_ids,
+            slices=self._slices,
         )
 
     def _new_group_coordinator(self) -> GroupCoordinator:
@@ -364,6 +375,7 @@ class Broker:
         self._remote_markers.close()
         await self.metadata.stop()
         clean = await self._close_logs()
+        self._slices.stop()
         self._machine.close()
         clean = clean and self._leave_clean_mark()
         self.directory.release()
@@ -401,6 +413,10 @@ class Broker:
             self.partitions.synced()
             await self._upkeep.last_checkpoint()
         return clean
+
+
+def _log_failed(error: Exception) -> None:
+    log.error("work in slices failed", exc_info=error)
 
 
 def _group_config(settings: Settings) -> GroupConfig:

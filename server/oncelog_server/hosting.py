@@ -2,6 +2,8 @@
 removed.
 
 Topics change by a store transaction, then by the image, then here; nobody opens a log otherwise.
+What the image asks for is done in slices: the changes of one topic in their order, topics in
+rotation, so that a new topic of one partition does not wait for ten thousand of another.
 Leadership events reach the coordinators of the internal topics from here.
 """
 
@@ -9,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final, Protocol
 
@@ -28,6 +30,7 @@ from oncelog_server.partition.partition import Partition, Trouble
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.topics import topic_config
+from oncelog_server.slices import Slices, Steps
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import deleted_directory, partition_directory
 from oncelog_server.strays import put_strays_aside
@@ -37,8 +40,9 @@ log = structlog.get_logger("oncelog.partition")
 
 Offsets = Mapping[tuple[str, int], int]
 
-# Logs of new partitions that are opened before others have their turn: each takes a millisecond.
-OPENED_PER_TURN: Final = 25
+# What is to be done for one topic: a partition that came, changed or went, or new settings.
+_Change = PartitionChange | TopicImage
+
 # How long the same complaint about a partition's disk is not repeated.
 REPEAT_MS: Final = 60_000
 
@@ -76,6 +80,7 @@ class Hosting:
         jitter: Callable[[int], int],
         new_uuid: Callable[[], bytes],
         refused_ids: RefusedProducerIds,
+        slices: Slices,
     ) -> None:
         self._refused_ids = refused_ids
         self._broker_id = broker_id
@@ -87,9 +92,13 @@ class Hosting:
         self._request_flush = request_flush
         self._jitter = jitter
         self._new_uuid = new_uuid
-        # New partitions whose turn has not come, and who waits until all have had theirs.
-        self._to_open: deque[PartitionChange] = deque()
-        self._waiting: list[asyncio.Future[None]] = []
+        self._slices = slices
+        # Changes whose turn has not come, by topic, the topic whose turn is next at the front; and
+        # who waits until all of a topic are done.
+        self._due: dict[str, deque[_Change]] = {}
+        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+        self._is_working = False
+        self._stopped = False
         self._coordinators: dict[str, Coordinator] = {}
         self._loading = True
         # What was said of a partition's disk, and when: not once for every request that meets it.
@@ -97,6 +106,12 @@ class Hosting:
 
     def serve_coordinators(self, transactions: Coordinator, groups: Coordinator) -> None:
         self._coordinators = {TRANSACTION_STATE: transactions, CONSUMER_OFFSETS: groups}
+
+    def unknown_topics(self, image: ClusterImage) -> set[str]:
+        """Topics that the last stop's checkpoints know, and the image does not."""
+        last = self._last_stop
+        known = {*last.recovery_points, *last.log_start_offsets}
+        return {topic for topic, _ in known} - image.topics.keys()
 
     def open_all(self, image: ClusterImage) -> None:
         """At the start: every partition the image puts on this broker. Nobody leads yet: that comes
@@ -110,55 +125,72 @@ class Hosting:
         self._loading = False
 
     def follow(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
-        """The image has advanced. Of many new partitions the first are opened now, the others soon:
-        `hosted` tells when."""
-        self._open_some(len(self._to_open))  # each change meets what those before it have made
-        opened = 0
+        """The image has advanced. What that asks for begins now; `settled` tells when it is
+        done."""
+        if self._stopped:
+            return
+        for deleted in delta.topics_deleted:
+            self._forget_due(deleted)
         for change in delta.partitions:
-            if change.new is None:
-                self._drop(change)
-            elif change.old is None and opened == OPENED_PER_TURN:
-                self._to_open.append(change)
-            else:
-                opened += change.old is None
-                self._host(change.topic, change.new)
+            self._due.setdefault(change.topic.name, deque()).append(change)
         for topic in delta.settings_changed:
-            self._reconfigure(topic)
-        if self._to_open:
-            asyncio.get_running_loop().call_soon(self._open_next)
+            # After the partitions that wait to be opened, which know the settings of before.
+            self._due.setdefault(topic.name, deque()).append(topic)
+        if self._due and not self._is_working:
+            self._is_working = True
+            self._slices.run(self._work())
 
-    async def hosted(self) -> None:
-        """Return when all partitions of the images so far are opened."""
-        if self._to_open:
-            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(waiting)
-            await waiting
+    async def settled(self, topics: Collection[str]) -> None:
+        """Return when all that the images so far ask for these topics is done."""
+        for name in topics:
+            if name in self._due:
+                waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._waiting.setdefault(name, []).append(waiting)
+                await waiting
 
     def stop(self) -> None:
         """Open nothing any more: what has had no turn is opened at the next start."""
-        self._to_open.clear()
-        self._tell_waiting()
+        self._stopped = True
+        self._due.clear()
+        for name in list(self._waiting):
+            self._tell_waiting(name)
 
-    def _open_next(self) -> None:
-        try:
-            self._open_some(OPENED_PER_TURN)
-        finally:  # one that fails by a defect hinders no other
-            if self._to_open:
-                asyncio.get_running_loop().call_soon(self._open_next)
+    def _forget_due(self, topic: TopicImage) -> None:
+        """Partitions of a deleted topic that wait for their turn are not opened any more."""
+        due = self._due.get(topic.name)
+        if due is not None:
+            due.clear()
 
-    def _open_some(self, most: int) -> None:
+    def _work(self) -> Steps[None]:
+        """One change at a time, one topic after the other."""
         try:
-            for _ in range(min(most, len(self._to_open))):
-                change = self._to_open.popleft()
-                assert change.new is not None
-                self._host(change.topic, change.new)
+            while self._due:
+                name = next(iter(self._due))
+                changes = self._due.pop(name)
+                # Behind the other topics; it is not at its end before the change is made.
+                self._due[name] = changes
+                if changes:
+                    self._make(changes.popleft())
+                if not changes and self._due.get(name) is changes:
+                    del self._due[name]
+                    self._tell_waiting(name)
+                yield
         finally:
-            if not self._to_open:
-                self._tell_waiting()
+            self._is_working = False
 
-    def _tell_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for one in waiting:
+    def _make(self, change: _Change) -> None:
+        try:
+            if isinstance(change, TopicImage):
+                self._reconfigure(change)
+            elif change.new is None:
+                self._drop(change)
+            else:
+                self._host(change.topic, change.new)
+        except Exception:  # one that fails by a defect hinders no other
+            log.exception("a part of the metadata could not be followed")
+
+    def _tell_waiting(self, topic: str) -> None:
+        for one in self._waiting.pop(topic, ()):
             if not one.done():
                 one.set_result(None)
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 DISK_THREADS: Final = 4
 # How long a look-up of this machine's own name may hold up the start.
 LOOK_UP_S: Final = 0.25
+# Long work is sliced by the clock; by steps only where the clock does not go on.
+STEPS_PER_SLICE: Final = 2_000
 
 
 class Machine(Protocol):
@@ -46,6 +48,11 @@ class Machine(Protocol):
 
     @property
     def random(self) -> random.Random: ...
+
+    @property
+    def steps_per_slice(self) -> int:
+        """How many steps of long work one turn of the loop takes at most."""
+        ...
 
     def new_uuid(self) -> bytes:
         """16 bytes that nobody else has drawn."""
@@ -86,6 +93,10 @@ class OsMachine:
             call_on_loop=asyncio.get_running_loop().call_soon_threadsafe,
             descriptor_limit=affordable_descriptors(),
         )
+
+    @property
+    def steps_per_slice(self) -> int:
+        return STEPS_PER_SLICE
 
     def new_uuid(self) -> bytes:
         return random_uuid()

@@ -4,7 +4,7 @@ forget."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 import structlog
@@ -21,6 +21,7 @@ from oncelog_server.log.errors import CorruptLog
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
+from oncelog_server.slices import Slices, Steps
 from oncelog_server.storage.checkpoint_writer import CheckpointWriter
 from oncelog_server.storage.data_directory import DataDirectory, checkpoints_of
 from oncelog_server.storage.files import Files, StorageError
@@ -29,8 +30,6 @@ log = structlog.get_logger("oncelog.upkeep")
 
 # As Kafka's log manager: first look after 30 s.
 FIRST_RETENTION_MS: Final = 30_000
-# Producers of partitions that are looked at before others come first (D10): some ten ms.
-PRODUCERS_PER_TURN: Final = 50_000
 # One abort takes a third of a millisecond: this many hold nobody up (T9).
 ABORTS_PER_TURN: Final = 50
 # How often flush.ms is looked at. Kafka looks never unless log.flush.scheduler.interval.ms says
@@ -51,6 +50,8 @@ class Upkeep:
         group_flush: GroupFlush,
         directory: DataDirectory,
         files: Files,
+        slices: Slices,
+        forgotten: Collection[str] = (),
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -59,9 +60,12 @@ class Upkeep:
         self._transactions = transactions
         self._group_flush = group_flush
         self._directory = directory
-        self._checkpoints = CheckpointWriter(files, self._checkpointed)
-        # That of the last topic deletion.
-        self._deleted: Deferred[None] | None = None
+        self._slices = slices
+        self._checkpoints = CheckpointWriter(files, self._checkpointed, slices)
+        # Deleted topics that the checkpoints on disk may still know.
+        self._deleted = dict.fromkeys(forgotten)
+        # Duties that are not at their end: the next time of one is left out meanwhile.
+        self._under_way: set[str] = set()
         self._id_expiry = IdExpiry(
             transactions.runtime,
             expiration_ms=settings.transactional_id_expiration_ms,
@@ -112,47 +116,55 @@ class Upkeep:
             # There may be more; whoever else waits for the loop comes first.
             self._timers.call_soon(self._abort_overdue)
 
-    def _apply_retention(self) -> None:
-        now_ms = self._clock.now_ms()
-        for partition in self._partitions:
-            if partition.offline is not None:
-                continue
+    def _for_each_partition(self, duty: Callable[[Partition, int], None]) -> None:
+        """In slices; those that are there when it begins."""
+
+        def steps() -> Steps[None]:
             try:
-                deleted = partition.log.apply_retention(now_ms, partition.high_watermark)
-            except (StorageError, CorruptLog) as error:
-                # The others have theirs applied nevertheless.
-                log.error(
-                    "retention failed",
-                    partition=str(partition.topic_partition),
-                    reason=str(error),
-                )
-                continue
-            if deleted:
-                log.info(
-                    "segments deleted by retention",
-                    partition=str(partition.topic_partition),
-                    segments=deleted,
-                )
+                for partition in list(self._partitions):
+                    duty(partition, self._clock.now_ms())
+                    yield
+            finally:
+                self._under_way.discard(duty.__name__)
+
+        if duty.__name__ not in self._under_way:
+            self._under_way.add(duty.__name__)
+            self._slices.run(steps())
+
+    def _apply_retention(self) -> None:
+        self._for_each_partition(self._apply_retention_to)
+
+    def _apply_retention_to(self, partition: Partition, now_ms: int) -> None:
+        if partition.offline is not None:
+            return
+        try:
+            deleted = partition.log.apply_retention(now_ms, partition.high_watermark)
+        except (StorageError, CorruptLog) as error:
+            # The others have theirs applied nevertheless.
+            log.error(
+                "retention failed", partition=str(partition.topic_partition), reason=str(error)
+            )
+            return
+        if deleted:
+            log.info(
+                "segments deleted by retention",
+                partition=str(partition.topic_partition),
+                segments=deleted,
+            )
 
     def _flush_due(self) -> None:
-        now_ms = self._clock.now_ms()
-        for partition in self._partitions:
-            if partition.offline is None and partition.log.flush_due(now_ms):
-                partition.log.last_flush_ms = now_ms
-                self._group_flush.request(partition)
+        self._for_each_partition(self._flush_if_due)
+
+    def _flush_if_due(self, partition: Partition, now_ms: int) -> None:
+        if partition.offline is None and partition.log.flush_due(now_ms):
+            partition.log.last_flush_ms = now_ms
+            self._group_flush.request(partition)
 
     def _expire_producers(self) -> None:
-        self._expire_producers_of(list(self._partitions))
+        self._for_each_partition(self._expire_producers_of)
 
-    def _expire_producers_of(self, partitions: list[Partition]) -> None:
-        looked_at = 0
-        while partitions:
-            producers = partitions.pop().log.producers
-            looked_at += len(producers)
-            producers.expire(self._clock.now_ms())
-            if looked_at > PRODUCERS_PER_TURN and partitions:
-                self._timers.call_soon(lambda: self._expire_producers_of(partitions))
-                return
+    def _expire_producers_of(self, partition: Partition, now_ms: int) -> None:
+        partition.log.producers.expire(now_ms)
 
     def _expire_transactional_ids(self) -> None:
         expired, goes_on = self._id_expiry.step()
@@ -167,13 +179,17 @@ class Upkeep:
         """The checkpoints of a deleted topic must not meet a new topic of its name after a crash:
         they would cut it off, or take it for one that lost its records. Who makes topics asks
         `forgotten`."""
-        if delta.topics_deleted:
-            self._deleted = self.checkpoint()
+        for topic in delta.topics_deleted:
+            self._deleted[topic.name] = None
 
-    async def forgotten(self) -> None:
-        """Return when the checkpoints know nothing more of the topics deleted up to now."""
-        if self._deleted is not None:
-            await _end_of(self._deleted)
+    async def forgotten(self, topics: Collection[str]) -> None:
+        """Return when the checkpoints know nothing more of these topics, if they are deleted."""
+        if not self._deleted or self._deleted.keys().isdisjoint(topics):
+            return
+        deleted = list(self._deleted)
+        await _end_of(self.checkpoint())
+        for name in deleted:
+            self._deleted.pop(name, None)
 
     async def last_checkpoint(self) -> None:
         """Return when the checkpoints say what is so now."""
@@ -187,18 +203,25 @@ class Upkeep:
         completed when that is durable, or refused by the disk."""
         return self._checkpoints.write()
 
-    def _checkpointed(self) -> dict[str, bytes]:
+    def _checkpointed(self) -> Steps[dict[str, bytes]]:
         recovery_points: dict[tuple[str, int], int] = {}
         start_offsets: dict[tuple[str, int], int] = {}
         watermarks: dict[tuple[str, int], int] = {}
-        for partition in self._partitions:
+        for partition in list(self._partitions):
+            yield
             name = partition.topic_partition
+            if self._partitions.get(name) is not partition:
+                continue  # deleted meanwhile
             recovery_points[name] = partition.log.recovery_point
             if partition.log.log_start_offset > 0:
                 start_offsets[name] = partition.log.log_start_offset
             watermarks[name] = partition.high_watermark
         self._keep_those_of_offline(recovery_points, start_offsets)
-        return checkpoints_of(recovery_points, start_offsets, watermarks)
+        contents = {}
+        for path, data in checkpoints_of(recovery_points, start_offsets, watermarks):
+            contents[path] = data
+            yield
+        return contents
 
     def _keep_those_of_offline(
         self, recovery_points: dict[tuple[str, int], int], start_offsets: dict[tuple[str, int], int]

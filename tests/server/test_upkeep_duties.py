@@ -15,6 +15,7 @@ from oncelog_server.cluster.topics import CreatedTopic, NewTopic
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.settings.model import Settings
+from oncelog_server.slices import Slices
 from oncelog_server.storage.data_directory import DataDirectory, checkpoints_of
 from oncelog_server.storage.layout import HIGH_WATERMARK_CHECKPOINT, TEMPORARY_SUFFIX
 from oncelog_server.storage.os_files import OsFiles
@@ -58,6 +59,10 @@ class Disk(Executor):
             work()
 
 
+def fail(error: Exception) -> None:
+    raise error
+
+
 class Kept:
     """A world with a keeper. Checkpoints are real files."""
 
@@ -77,6 +82,7 @@ class Kept:
             world.flush,
             self.directory,
             OsFiles(str(path), executor=self.disk, call_on_loop=lambda call: call()),
+            Slices(world.timers, world.wall, fail, steps_per_slice=10**6),
         )
         self.upkeep.start()
 
@@ -289,7 +295,7 @@ def test_S3d_a_partition_that_could_not_be_opened_keeps_its_recovery_point(tmp_p
     offline = TopicPartition("offline", 0)
     kept.upkeep.checkpoint()
     points = dict(kept.directory.recovery_points()) | {offline: 77}
-    for name, data in checkpoints_of(points, {offline: 7}, {}).items():
+    for name, data in checkpoints_of(points, {offline: 7}, {}):
         (tmp_path / name).write_bytes(data)
     kept.partitions.add_offline(offline, "corrupt")
     kept.upkeep.checkpoint()

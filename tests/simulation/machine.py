@@ -19,6 +19,9 @@ from tests.server.metadata.memory_store import MemoryStore
 from tests.simulation.clock import SimClock
 from tests.simulation.files import SimFiles
 
+# Few, so that worlds of some partitions have other requests in between; time stands still within.
+STEPS_PER_SLICE = 3
+
 
 class SimDirectory(DataDirectory):
     """The data directory on a simulated disk, which no other process can take."""
@@ -55,6 +58,10 @@ class SimMachine:
         self.directory = SimDirectory(files)
         self.random = rng
         self._store = store
+
+    @property
+    def steps_per_slice(self) -> int:
+        return STEPS_PER_SLICE
 
     def new_uuid(self) -> bytes:
         return uuid.UUID(int=self.random.getrandbits(128), version=4).bytes

@@ -39,6 +39,8 @@ from oncelog_server.settings.table import InvalidValue
 from oncelog_server.settings.topics import topic_values
 
 MAX_PARTITIONS_OF_A_REQUEST: Final = 10_000
+# Topics whose records one transaction of the store removes.
+MAX_DELETED_AT_ONCE: Final = MAX_OPERATIONS
 DEFAULT: Final = -1
 
 
@@ -106,19 +108,30 @@ def create_topic(
     return created, _topic_last(Created(topic.key, 0), topic, partitions)
 
 
-def delete_topic(image: ClusterImage, settings: Settings, name: str) -> list[Write]:
-    """The topic's record goes first: partitions without a topic are none. Raises Refused."""
-    if not settings.delete_topic_enable:
-        raise Refused(ErrorCode.TOPIC_DELETION_DISABLED)
-    topic = image.topics.get(name)
-    if topic is None:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    key = records.topic_key(name)
-    keys = [
-        records.partition_key(topic.id_text, partition.partition) for partition in topic.partitions
-    ]
-    first = Write((Written(key, topic.revision),), (Delete(key),))
-    return [first, *deletions(keys)]
+def delete_topics(
+    image: ClusterImage, settings: Settings, names: Sequence[str]
+) -> tuple[list[Write], dict[str, Refused]]:
+    """The writes that remove up to MAX_DELETED_AT_ONCE topics, and why which are not removed. The
+    topics' records go first, and together: partitions without a topic are none."""
+    refused: dict[str, Refused] = {}
+    conditions: dict[str, Written] = {}
+    partitions: list[str] = []
+    for name in names:
+        topic = image.topics.get(name)
+        if not settings.delete_topic_enable:
+            refused[name] = Refused(ErrorCode.TOPIC_DELETION_DISABLED)
+        elif topic is None:
+            refused[name] = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        else:
+            key = records.topic_key(name)
+            conditions[key] = Written(key, topic.revision)
+            partitions += [
+                records.partition_key(topic.id_text, one.partition) for one in topic.partitions
+            ]
+    if not conditions:
+        return [], refused
+    first = Write(tuple(conditions.values()), tuple(Delete(key) for key in conditions))
+    return [first, *deletions(partitions)], refused
 
 
 def deletions(keys: Sequence[str]) -> list[Write]:

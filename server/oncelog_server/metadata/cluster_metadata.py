@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
 import structlog
@@ -32,13 +32,14 @@ from oncelog_server.cluster.store import (
 from oncelog_server.cluster.topic_alterations import alter_topic
 from oncelog_server.cluster.topic_names import is_internal
 from oncelog_server.cluster.topics import (
+    MAX_DELETED_AT_ONCE,
     CreatedTopic,
     NewPartitions,
     NewTopic,
     check_creation,
     create_partitions,
     create_topic,
-    delete_topic,
+    delete_topics,
     deletions,
     internal_topic,
 )
@@ -48,7 +49,7 @@ from oncelog_server.settings.model import Settings
 
 T = TypeVar("T")
 Subscriber = Callable[[ClusterImage, ClusterImage, ImageDelta], None]
-Settled = Callable[[], Awaitable[None]]
+Settled = Callable[[Collection[str]], Awaitable[None]]
 
 SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = {TRANSACTION_VERSION: (0, 2)}
 LEASE_TTL_MS: Final = 9000
@@ -64,9 +65,9 @@ async def _result(work: Awaitable[T]) -> T | Refused:
         return refused
 
 
-async def _all(settled: Sequence[Settled]) -> None:
+async def _all(settled: Sequence[Settled], topics: Collection[str]) -> None:
     for one in settled:
-        await one()
+        await one(topics)
 
 
 def random_uuid() -> bytes:
@@ -172,8 +173,9 @@ class ClusterMetadata:
     ) -> None:
         """Call `callback(old, new, delta)` on every new image, before anybody who waits for it.
 
-        What it begins there may take longer: `created` returns when what was created can be used,
-        `deleted` when nothing is left that a new topic could take for its own.
+        What it begins there may take longer: `created(names)` returns when what was created of
+        these topics can be used, `deleted(names)` when nothing is left of them that new topics
+        could take for their own.
         """
         self._subscribers.append(callback)
         if created is not None:
@@ -211,14 +213,27 @@ class ClusterMetadata:
         return topic
 
     async def delete_topics(self, names: Sequence[str]) -> list[Refused | None]:
-        """One result for each, in their order."""
-
-        async def delete(name: str) -> None:
-            await self._write(lambda image: delete_topic(image, self._settings, name))
-
-        results = [await _result(delete(name)) for name in names]
-        await _all(self._deleted)
+        """One result for each, in their order; many in one transaction of the store."""
+        results: list[Refused | None] = []
+        for start in range(0, len(names), MAX_DELETED_AT_ONCE):
+            results += await self._delete(names[start : start + MAX_DELETED_AT_ONCE])
+        await _all(self._deleted, names)
         return results
+
+    async def _delete(self, names: Sequence[str]) -> list[Refused | None]:
+        refusals: dict[str, Refused] = {}
+
+        def decide(image: ClusterImage) -> list[Write]:
+            writes, refused = delete_topics(image, self._settings, names)
+            refusals.clear()
+            refusals.update(refused)
+            return writes
+
+        try:
+            await self._write(decide)
+        except Refused as failed:
+            return [refusals.get(name, failed) for name in names]
+        return [refusals.get(name) for name in names]
 
     async def create_partitions(
         self, topics: Sequence[NewPartitions], *, validate_only: bool = False
@@ -229,7 +244,7 @@ class ClusterMetadata:
             await self._write(
                 lambda image: create_partitions(image, self._settings, one), validate_only
             )
-            await _all(self._created)
+            await _all(self._created, [one.topic])
 
         return [await _result(add(one)) for one in topics]
 
@@ -272,8 +287,8 @@ class ClusterMetadata:
             created[:] = [topic]
             return writes
 
-        await self._write(decide, validate_only, creates=True)
-        await _all(self._created)
+        await self._write(decide, validate_only, creates=new.name)
+        await _all(self._created, [new.name])
         return created[0]
 
     async def _write(
@@ -281,7 +296,7 @@ class ClusterMetadata:
         decide: Callable[[ClusterImage], list[Write]],
         validate_only: bool = False,
         *,
-        creates: bool = False,
+        creates: str | None = None,
     ) -> None:
         """Do what `decide` says for the current image; if that turns out to be old, decide again.
 
@@ -293,8 +308,8 @@ class ClusterMetadata:
                 writes = decide(image)
                 if validate_only or not writes:
                     return
-                if creates:
-                    await _all(self._deleted)
+                if creates is not None:
+                    await _all(self._deleted, [creates])
                 try:
                     revision = await self._apply(writes)
                 except OSError as error:

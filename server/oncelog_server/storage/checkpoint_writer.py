@@ -10,6 +10,7 @@ import structlog
 from oncelog_server.deferred import Deferred
 from oncelog_server.log.whole_files import write_whole
 from oncelog_server.partition.waiting import raise_all
+from oncelog_server.slices import Slices, Steps
 from oncelog_server.storage.files import Buffer, File, Files, StorageError
 from oncelog_server.storage.layout import TEMPORARY_SUFFIX
 
@@ -17,12 +18,16 @@ log = structlog.get_logger("oncelog.storage")
 
 
 class CheckpointWriter:
-    """`collect` says what the files shall hold (path -> bytes) when their writing begins. Whoever
-    asks while they are being written shares the next time with all others who do."""
+    """`collect` says, in slices, what the files shall hold (path -> bytes) when their writing
+    begins. Whoever asks while they are being written shares the next time with all others who
+    do."""
 
-    def __init__(self, files: Files, collect: Callable[[], Mapping[str, Buffer]]) -> None:
+    def __init__(
+        self, files: Files, collect: Callable[[], Steps[Mapping[str, Buffer]]], slices: Slices
+    ) -> None:
         self._files = files
         self._collect = collect
+        self._slices = slices
         self._waiting: list[Deferred[None]] = []
         self._told: list[Deferred[None]] = []
         self._writing: dict[str, File] | None = None
@@ -41,7 +46,20 @@ class CheckpointWriter:
         self._told, self._waiting = self._waiting, []
         self._writing = {}
         try:
-            for path, data in self._collect().items():
+            collected = self._slices.run(self._collect())
+        except Exception:
+            self._end(Deferred.abandon)
+            raise
+        if isinstance(collected, Deferred):
+            collected.on_complete(self._collected)
+            collected.on_abandon(lambda: self._end(Deferred.abandon))
+        else:
+            self._collected(collected)
+
+    def _collected(self, contents: Mapping[str, Buffer]) -> None:
+        assert self._writing is not None
+        try:
+            for path, data in contents.items():
                 temporary = path + TEMPORARY_SUFFIX
                 write_whole(self._files, temporary, bytes(data))
                 self._writing[path] = self._files.open(temporary)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -130,10 +130,8 @@ class DataDirectory:
 
 def checkpoints_of(
     recovery_points: Offsets, start_offsets: Offsets, watermarks: Offsets
-) -> dict[str, bytes]:
-    """The checkpoints' files, by their names."""
-    return {
-        RECOVERY_POINT_CHECKPOINT: encode_offsets(recovery_points),
-        LOG_START_CHECKPOINT: encode_offsets(start_offsets),
-        HIGH_WATERMARK_CHECKPOINT: encode_offsets(watermarks),
-    }
+) -> Iterator[tuple[str, bytes]]:
+    """The checkpoints' files: name and content, one after the other."""
+    yield RECOVERY_POINT_CHECKPOINT, encode_offsets(recovery_points)
+    yield LOG_START_CHECKPOINT, encode_offsets(start_offsets)
+    yield HIGH_WATERMARK_CHECKPOINT, encode_offsets(watermarks)

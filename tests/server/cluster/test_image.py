@@ -17,7 +17,7 @@ from oncelog_server.cluster.topics import (
     NewTopic,
     create_partitions,
     create_topic,
-    delete_topic,
+    delete_topics,
 )
 from oncelog_server.settings.model import Settings
 from tests.server.cluster.clusters import Cluster
@@ -63,7 +63,7 @@ def test_an_old_image_stays_as_it_was() -> None:
     cluster = Cluster()
     cluster.create("a")
     before = cluster.image
-    cluster.apply(delete_topic(before, SETTINGS, "a"))
+    cluster.apply(delete_topics(before, SETTINGS, ["a"])[0])
     cluster.create("b")
     assert set(before.topics) == {"a"}
     assert set(cluster.image.topics) == {"b"}
@@ -79,7 +79,7 @@ def test_a_topic_shows_only_when_it_is_whole() -> None:
     assert seen == [0, 0, 0]
     assert len(cluster.image.topics["big"].partitions) == 300
     assert not cluster.image.orphans()
-    deletion = delete_topic(cluster.image, SETTINGS, "big")
+    deletion = delete_topics(cluster.image, SETTINGS, ["big"])[0]
     cluster.apply(deletion[:1])
     assert not cluster.image.topics
     assert len(cluster.image.orphans()) == 300
@@ -109,8 +109,8 @@ def test_a_delta_tells_what_came_went_and_changed() -> None:
     cluster.create("gone")
     cluster.create("again")
     old = cluster.image
-    cluster.apply(delete_topic(cluster.image, SETTINGS, "gone"))
-    cluster.apply(delete_topic(cluster.image, SETTINGS, "again"))
+    cluster.apply(delete_topics(cluster.image, SETTINGS, ["gone"])[0])
+    cluster.apply(delete_topics(cluster.image, SETTINGS, ["again"])[0])
     cluster.create("again", 2)
     cluster.apply(create_partitions(cluster.image, SETTINGS, NewPartitions("kept", 3)))
     cluster.apply(alter_topic(cluster.image, SETTINGS, "kept", {"retention.ms": "5"}))
@@ -151,7 +151,7 @@ def do(cluster: Cluster, step: tuple[str, str, int]) -> None:
     if verb == "create" and topic is None:
         cluster.create(name, number)
     elif verb == "delete" and topic is not None:
-        cluster.apply(delete_topic(cluster.image, SETTINGS, name))
+        cluster.apply(delete_topics(cluster.image, SETTINGS, [name])[0])
     elif verb == "grow" and topic is not None and number > len(topic.partitions):
         cluster.apply(create_partitions(cluster.image, SETTINGS, NewPartitions(name, number)))
     elif verb == "alter" and topic is not None:

@@ -24,7 +24,7 @@ from oncelog_server.cluster.topics import (
     check_creation,
     create_partitions,
     create_topic,
-    delete_topic,
+    delete_topics,
     internal_topic,
 )
 from oncelog_server.refusal import Refused
@@ -202,7 +202,7 @@ def test_h64_the_cluster_has_so_many_partitions_and_a_clear_refusal() -> None:
     # Whoever fills the cluster takes groups and transactions away from nobody.
     for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
         assert created(internal_topic(cluster.image, settings, name))
-    assert cluster.apply(delete_topic(cluster.image, settings, "many"))
+    assert cluster.apply(delete_topics(cluster.image, settings, ["many"])[0])
     assert created(NewTopic("another", 97)), "room again, of which internal topics take none"
 
 
@@ -263,16 +263,14 @@ def test_partitions_are_added_and_the_old_ones_stay(cluster: Cluster) -> None:
 
 
 def test_deleting(cluster: Cluster) -> None:
-    with pytest.raises(Refused) as caught:
-        delete_topic(cluster.image, SETTINGS, "none")
-    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    with pytest.raises(Refused) as caught:
-        delete_topic(cluster.image, Settings(delete_topic_enable=False), "orders")
-    assert caught.value.code is ErrorCode.TOPIC_DELETION_DISABLED
-    stale = delete_topic(cluster.image, SETTINGS, "orders")
+    writes, refused = delete_topics(cluster.image, SETTINGS, ["none"])
+    assert (writes, refused["none"].code) == ([], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    writes, refused = delete_topics(cluster.image, Settings(delete_topic_enable=False), ["orders"])
+    assert (writes, refused["orders"].code) == ([], ErrorCode.TOPIC_DELETION_DISABLED)
+    stale = delete_topics(cluster.image, SETTINGS, ["orders"])[0]
     assert cluster.apply(create_partitions(cluster.image, SETTINGS, NewPartitions("orders", 4)))
     assert not cluster.apply(stale)
-    assert cluster.apply(delete_topic(cluster.image, SETTINGS, "orders"))
+    assert cluster.apply(delete_topics(cluster.image, SETTINGS, ["orders"])[0])
     assert "orders" not in cluster.image.topics
     assert not cluster.image.orphans()
 

@@ -1,0 +1,161 @@
+"""Long work in slices: whatever is asked for, and however much, the event loop is held for some
+milliseconds at a time, and others have their turn in between.
+
+Work is a generator that yields wherever it may be interrupted, at least once every few milliseconds;
+what it returns is the answer. A slice is shared by several pieces of work, in rotation.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from oncelog_server.coordination.timers import Timers
+from oncelog_server.deferred import Deferred
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[None, None, T]
+
+# How long one turn of the loop is held, all pieces of work together.
+SLICE_MS: Final = 8
+# How long one piece of work goes on while others wait for theirs in the same slice.
+SHARE_MS: Final = 2
+# How long work goes on at once, before any turn: most is at its end by then.
+AT_ONCE_MS: Final = 2
+# Pieces of work in rotation; more wait, so that not all hold half of an answer in memory.
+IN_ROTATION: Final = 16
+
+
+class Slices:
+    """`failed(error)` is told of work that fails later than at once: a defect, which abandons its
+    answer. `steps_per_slice` bounds a slice besides the clock: a simulated clock stands still while
+    the broker works."""
+
+    def __init__(
+        self,
+        timers: Timers,
+        monotonic_ms: Callable[[], int],
+        failed: Callable[[Exception], None],
+        *,
+        steps_per_slice: int,
+    ) -> None:
+        self._timers = timers
+        self._monotonic_ms = monotonic_ms
+        self._failed = failed
+        self._steps_per_slice = steps_per_slice
+        self._rotation: deque[_Work] = deque()
+        self._waiting: deque[_Work] = deque()
+        self._is_armed = False
+        self._stopped = False
+
+    def __len__(self) -> int:
+        """Pieces of work that are not at their end."""
+        return len(self._rotation) + len(self._waiting)
+
+    def run(self, steps: Steps[T]) -> T | Deferred[T]:
+        """What the work returns, if nothing else waits and it ends soon; else a Deferred of it,
+        which ends the work when it is cancelled. Raises what the work does at once."""
+        budget = _Budget(self._monotonic_ms, AT_ONCE_MS, self._steps_per_slice)
+        if not self and not self._stopped:
+            try:
+                while not budget.is_spent():
+                    next(steps)
+            except StopIteration as ended:
+                return ended.value  # type: ignore[no-any-return]  # T, by the type of `steps`
+        return self.queue(steps)
+
+    def queue(self, steps: Steps[T]) -> Deferred[T]:
+        """As `run`, and nothing happens now."""
+        answer: Deferred[T] = Deferred()
+        if self._stopped:
+            steps.close()
+            return answer
+        work = _Work(steps, answer)
+        waits = self._waiting if len(self._rotation) >= IN_ROTATION else self._rotation
+        waits.append(work)
+        self._arm()
+        return answer
+
+    def stop(self) -> None:
+        """Give all work up; nobody is answered."""
+        self._stopped = True
+        for work in (*self._rotation, *self._waiting):
+            work.steps.close()
+        self._rotation.clear()
+        self._waiting.clear()
+
+    def _arm(self) -> None:
+        if not self._is_armed and self._rotation:
+            self._is_armed = True
+            self._timers.call_soon(self._slice)
+
+    def _slice(self) -> None:
+        """One turn of the loop."""
+        self._is_armed = False
+        budget = _Budget(self._monotonic_ms, SLICE_MS, self._steps_per_slice)
+        rotation = self._rotation
+        while rotation and not budget.is_spent():
+            work = rotation[0]
+            if self._is_at_its_end(work, budget):
+                rotation.popleft()
+                if self._waiting:
+                    rotation.append(self._waiting.popleft())
+            else:
+                rotation.rotate(-1)
+        self._arm()
+
+    def _is_at_its_end(self, work: _Work, budget: _Budget) -> bool:
+        """Whether its share of the slice was enough for it."""
+        if work.answer.cancelled:
+            work.steps.close()
+            return True
+        budget.share(SHARE_MS)
+        try:
+            while True:
+                next(work.steps)
+                if budget.is_share_spent():
+                    return False
+        except StopIteration as ended:
+            self._tell(work, ended.value)
+        except Exception as error:
+            self._failed(error)
+            work.answer.abandon()
+        return True
+
+    def _tell(self, work: _Work, value: object) -> None:
+        try:
+            work.answer.complete(value)
+        except Exception as error:  # of a callback: the work of others goes on
+            self._failed(error)
+
+
+class _Work(Generic[T]):
+    __slots__ = ("answer", "steps")
+
+    def __init__(self, steps: Steps[T], answer: Deferred[T]) -> None:
+        self.steps = steps
+        self.answer: Deferred[object] = answer  # type: ignore[assignment]  # completed with its T
+
+
+class _Budget:
+    """Time and steps of one slice, and of one share of it."""
+
+    __slots__ = ("_ends_ms", "_left", "_monotonic_ms", "_share_ends_ms")
+
+    def __init__(self, monotonic_ms: Callable[[], int], ms: int, steps: int) -> None:
+        self._monotonic_ms = monotonic_ms
+        self._ends_ms = self._share_ends_ms = monotonic_ms() + ms
+        self._left = steps
+
+    def is_spent(self) -> bool:
+        """To be asked once for every step."""
+        self._left -= 1
+        return self._left < 0 or self._monotonic_ms() >= self._ends_ms
+
+    def share(self, ms: int) -> None:
+        self._share_ends_ms = min(self._monotonic_ms() + ms, self._ends_ms)
+
+    def is_share_spent(self) -> bool:
+        self._left -= 1
+        return self._left <= 0 or self._monotonic_ms() >= self._share_ends_ms
