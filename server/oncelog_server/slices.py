@@ -1,15 +1,16 @@
 """Long work in slices: whatever is asked for, and however much, the event loop is held for some
 milliseconds at a time, and others have their turn in between.
 
-Work is a generator that yields wherever it may be interrupted, at least once every few milliseconds;
-what it returns is the answer. A slice is shared by several pieces of work, in rotation.
+Work is a generator that yields wherever it may be interrupted, at least once every few
+milliseconds; what it returns is the answer. A slice is shared by several pieces of work, in
+rotation.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from oncelog_server.coordination.timers import Timers
 from oncelog_server.deferred import Deferred
@@ -44,8 +45,8 @@ class Slices:
         self._monotonic_ms = monotonic_ms
         self._failed = failed
         self._steps_per_slice = steps_per_slice
-        self._rotation: deque[_Work] = deque()
-        self._waiting: deque[_Work] = deque()
+        self._rotation: deque[_Work[Any]] = deque()
+        self._waiting: deque[_Work[Any]] = deque()
         self._is_armed = False
         self._stopped = False
 
@@ -56,10 +57,12 @@ class Slices:
     def run(self, steps: Steps[T]) -> T | Deferred[T]:
         """What the work returns, if nothing else waits and it ends soon; else a Deferred of it,
         which ends the work when it is cancelled. Raises what the work does at once."""
-        budget = _Budget(self._monotonic_ms, AT_ONCE_MS, self._steps_per_slice)
         if not self and not self._stopped:
+            budget = _Budget(self._monotonic_ms, AT_ONCE_MS, self._steps_per_slice)
+            budget.share(AT_ONCE_MS)
             try:
-                while not budget.is_spent():
+                next(steps)
+                while not budget.is_share_spent():
                     next(steps)
             except StopIteration as ended:
                 return ended.value  # type: ignore[no-any-return]  # T, by the type of `steps`
@@ -105,7 +108,7 @@ class Slices:
                 rotation.rotate(-1)
         self._arm()
 
-    def _is_at_its_end(self, work: _Work, budget: _Budget) -> bool:
+    def _is_at_its_end(self, work: _Work[Any], budget: _Budget) -> bool:
         """Whether its share of the slice was enough for it."""
         if work.answer.cancelled:
             work.steps.close()
@@ -123,7 +126,7 @@ class Slices:
             work.answer.abandon()
         return True
 
-    def _tell(self, work: _Work, value: object) -> None:
+    def _tell(self, work: _Work[T], value: T) -> None:
         try:
             work.answer.complete(value)
         except Exception as error:  # of a callback: the work of others goes on
@@ -135,7 +138,7 @@ class _Work(Generic[T]):
 
     def __init__(self, steps: Steps[T], answer: Deferred[T]) -> None:
         self.steps = steps
-        self.answer: Deferred[object] = answer  # type: ignore[assignment]  # completed with its T
+        self.answer = answer
 
 
 class _Budget:
@@ -149,13 +152,12 @@ class _Budget:
         self._left = steps
 
     def is_spent(self) -> bool:
-        """To be asked once for every step."""
-        self._left -= 1
-        return self._left < 0 or self._monotonic_ms() >= self._ends_ms
+        return self._left <= 0 or self._monotonic_ms() >= self._ends_ms
 
     def share(self, ms: int) -> None:
         self._share_ends_ms = min(self._monotonic_ms() + ms, self._ends_ms)
 
     def is_share_spent(self) -> bool:
+        """To be asked once for every step."""
         self._left -= 1
         return self._left <= 0 or self._monotonic_ms() >= self._share_ends_ms

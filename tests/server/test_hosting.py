@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.broker import Broker
 from oncelog_server.cluster.topics import NewTopic
-from oncelog_server.hosting import OPENED_PER_TURN
 from oncelog_server.machine import OsMachine
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
@@ -23,6 +23,18 @@ from tests.server.log.driver import NOW_MS, batch
 FIRST_SEGMENT = "topic-0/00000000000000000000.log"
 
 
+# Steps of long work in one turn of the loop, where a test counts them.
+FEW_STEPS = 10
+
+
+class Counting(OsMachine):
+    """Slices end by the number of their steps, however fast the machine is."""
+
+    @property
+    def steps_per_slice(self) -> int:
+        return FEW_STEPS
+
+
 @asynccontextmanager
 async def life(path: Path, *, flush_on_ack: bool = False) -> AsyncIterator[Broker]:
     settings = Settings(
@@ -31,7 +43,7 @@ async def life(path: Path, *, flush_on_ack: bool = False) -> AsyncIterator[Broke
         num_partitions=2,
         oncelog_flush_on_ack=flush_on_ack,
     )
-    broker = Broker(settings, OsMachine(settings.data_directory))
+    broker = Broker(settings, Counting(settings.data_directory))
     await broker.start()
     try:
         yield broker
@@ -95,33 +107,90 @@ async def test_with_flush_on_ack_what_a_killed_process_left_is_on_disk_before_it
 async def test_many_new_partitions_leave_the_loop_to_others_in_between(tmp_path: Path) -> None:
     """Nobody who asks for a topic of 10,000 partitions holds the loop for twelve seconds. Whoever
     asked waits until all can be used, and what happens to the topic meanwhile happens after."""
-    count = 5 * OPENED_PER_TURN
+    count = 20 * FEW_STEPS
     async with life(tmp_path) as broker:
-        seen: set[int] = set()
         new = asyncio.create_task(broker.metadata.create_topics([NewTopic("many", count)]))
-        while not new.done():
-            seen.add(len(broker.partitions))
-            await asyncio.sleep(0)
-        assert {OPENED_PER_TURN, 3 * OPENED_PER_TURN, 4 * OPENED_PER_TURN} <= seen
+        assert await most_at_once(broker, new) <= FEW_STEPS
         assert len(broker.partitions) == count
         more = asyncio.create_task(broker.metadata.create_topics([NewTopic("gone", count)]))
-        # Turn by turn of the loop, as partitions are opened by turns: no later one will do.
-        while len(broker.partitions) < count + OPENED_PER_TURN:  # noqa: ASYNC110
-            await asyncio.sleep(0)
+        await until_more_than(broker, count)
         assert await broker.metadata.delete_topics(["gone"]) == [None]
         await more
         assert len(broker.partitions) == count
 
 
+async def test_another_change_of_the_metadata_does_not_open_all_that_waits_in_one_turn(
+    tmp_path: Path,
+) -> None:
+    """A topic of one partition, made while thousands of another wait for their turn, is there long
+    before them; and so is a partition of a topic that is deleted gone."""
+    count = 50 * FEW_STEPS
+    async with life(tmp_path) as broker:
+        await broker.metadata.create_topics([NewTopic("short", 1)])
+        many = asyncio.create_task(broker.metadata.create_topics([NewTopic("many", count)]))
+        await until_more_than(broker, 1)
+        other = asyncio.create_task(broker.metadata.create_topics([NewTopic("other", 1)]))
+        assert await most_at_once(broker, other) <= FEW_STEPS
+        assert broker.partitions.require("other", 0).log.log_end_offset == 0
+        assert len(broker.partitions) < count
+        gone = asyncio.create_task(broker.metadata.delete_topics(["short"]))
+        while broker.partitions.get(TopicPartition("short", 0)) is not None:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert len(broker.partitions) < count
+        await gone
+        await many
+        assert len(broker.partitions) == count + 1
+
+
+async def test_deleting_a_topic_of_many_partitions_leaves_the_loop_to_others(
+    tmp_path: Path,
+) -> None:
+    count = 20 * FEW_STEPS
+    async with life(tmp_path) as broker:
+        await broker.metadata.create_topics([NewTopic("many", count)])
+        gone = asyncio.create_task(broker.metadata.delete_topics(["many"]))
+        assert await most_at_once(broker, gone) <= FEW_STEPS
+        assert len(broker.partitions) == 0
+
+
+async def test_settings_changed_while_partitions_wait_reach_those_that_are_opened_later(
+    tmp_path: Path,
+) -> None:
+    count = 20 * FEW_STEPS
+    async with life(tmp_path) as broker:
+        new = asyncio.create_task(broker.metadata.create_topics([NewTopic("many", count)]))
+        await until_more_than(broker, 0)
+        assert len(broker.partitions) < count
+        await broker.metadata.alter_topic_settings("many", lambda own: {"retention.ms": "4321"})
+        await new
+        await broker._hosting.settled(["many"])
+        assert {one.log.config.retention_ms for one in broker.partitions} == {4321}
+
+
+async def most_at_once(broker: Broker, work: asyncio.Task[Any]) -> int:
+    """By how many the partitions became more or fewer in one turn of the loop, until `work` is
+    done."""
+    most = 0
+    while not work.done():
+        before = len(broker.partitions)
+        await asyncio.sleep(0)
+        most = max(most, abs(len(broker.partitions) - before))
+    return most
+
+
+async def until_more_than(broker: Broker, count: int) -> None:
+    # Turn by turn of the loop, as partitions are opened by turns: no later one will do.
+    while len(broker.partitions) <= count:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+
 async def test_partitions_whose_turn_had_not_come_are_there_after_the_next_start(
     tmp_path: Path,
 ) -> None:
-    count = 4 * OPENED_PER_TURN
+    count = 4 * FEW_STEPS
     async with life(tmp_path) as broker:
         new = asyncio.create_task(broker.metadata.create_topics([NewTopic("many", count)]))
-        # Turn by turn of the loop: it is stopped in the turn after the first.
-        while not broker.partitions.get(TopicPartition("many", 0)):  # noqa: ASYNC110
-            await asyncio.sleep(0)
+        await until_more_than(broker, 0)
         broker._hosting.stop()
         await new
         assert len(broker.partitions) < count

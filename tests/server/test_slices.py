@@ -1,0 +1,168 @@
+"""Long work holds the loop for a slice at a time, by an injected clock."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from oncelog_server.deferred import Deferred
+from oncelog_server.slices import AT_ONCE_MS, IN_ROTATION, SLICE_MS, Slices, Steps
+from tests.server.manual_timers import ManualTimers
+
+ENDLESS = 10**9
+
+
+class Loop:
+    """A loop whose clock goes on by what its work takes."""
+
+    def __init__(self, steps_per_slice: int = ENDLESS) -> None:
+        self.timers = ManualTimers()
+        self.failures: list[Exception] = []
+        self.slices = Slices(
+            self.timers,
+            lambda: self.timers.now_ms,
+            self.failures.append,
+            steps_per_slice=steps_per_slice,
+        )
+        # How long each turn held the loop.
+        self.turns: list[int] = []
+
+    def work(
+        self, steps: int, *, step_ms: int = 1, seen: list[str] | None = None, name: str = ""
+    ) -> Steps[str]:
+        for _ in range(steps):
+            self.timers.now_ms += step_ms
+            if seen is not None:
+                seen.append(name)
+            yield
+        return name
+
+    def turn(self) -> None:
+        soon, self.timers.soon = self.timers.soon, []
+        began_ms = self.timers.now_ms
+        for callback in soon:
+            callback()
+        self.turns.append(self.timers.now_ms - began_ms)
+
+    def run_all(self) -> None:
+        while self.timers.soon:
+            self.turn()
+
+
+def test_short_work_is_done_at_once() -> None:
+    loop = Loop()
+    assert loop.slices.run(loop.work(AT_ONCE_MS - 1, name="short")) == "short"
+    assert not loop.timers.soon
+
+
+def test_a_slice_ends_when_its_time_is_over_however_much_is_queued() -> None:
+    loop = Loop()
+    answers = [loop.slices.queue(loop.work(100, name=str(number))) for number in range(40)]
+    loop.run_all()
+    assert [one.value for one in answers] == [str(number) for number in range(40)]
+    assert max(loop.turns) <= SLICE_MS
+    assert sum(loop.turns) == 4_000
+
+
+def test_no_slice_goes_on_after_a_long_step() -> None:
+    loop = Loop()
+    loop.slices.queue(loop.work(3, step_ms=50))
+    loop.run_all()
+    assert loop.turns == [50, 50, 50, 0]
+
+
+def test_work_of_others_has_its_turn_in_the_same_slice() -> None:
+    loop = Loop()
+    seen: list[str] = []
+    loop.slices.queue(loop.work(ENDLESS, seen=seen, name="long"))
+    short = loop.slices.queue(loop.work(2, seen=seen, name="short"))
+    loop.turn()
+    loop.turn()
+    assert short.done
+    assert set(seen) == {"long", "short"}
+
+
+def test_work_that_comes_behind_other_work_is_not_begun_before_its_turn() -> None:
+    loop = Loop()
+    loop.slices.queue(loop.work(ENDLESS))
+    answer = loop.slices.run(loop.work(1, name="second"))
+    assert isinstance(answer, Deferred)
+    assert not answer.done
+
+
+def test_only_some_work_is_in_rotation_and_all_of_it_comes_to_its_end() -> None:
+    loop = Loop()
+    begun: list[str] = []
+    for number in range(IN_ROTATION * 2):
+        loop.slices.queue(loop.work(50, seen=begun, name=str(number)))
+    for _ in range(40):
+        loop.turn()
+    assert len(set(begun)) == IN_ROTATION
+    loop.run_all()
+    assert len(set(begun)) == IN_ROTATION * 2
+
+
+def test_where_the_clock_stands_still_a_slice_ends_by_its_steps() -> None:
+    loop = Loop(steps_per_slice=3)
+    seen: list[str] = []
+    loop.slices.queue(loop.work(10, step_ms=0, seen=seen))
+    loop.turn()
+    assert len(seen) == 3
+
+
+def test_work_that_nobody_waits_for_any_more_ends() -> None:
+    loop = Loop()
+    closed: list[str] = []
+
+    def work() -> Generator[None, None, None]:
+        try:
+            while True:
+                loop.timers.now_ms += 1
+                yield
+        finally:
+            closed.append("closed")
+
+    answer = loop.slices.queue(work())
+    loop.turn()
+    answer.cancel()
+    loop.run_all()
+    assert closed == ["closed"]
+    assert not len(loop.slices)
+
+
+def test_a_failure_abandons_its_answer_and_hinders_no_other_work() -> None:
+    loop = Loop()
+
+    def failing() -> Generator[None, None, None]:
+        yield
+        raise ValueError("a defect")
+
+    first = loop.slices.queue(failing())
+    second = loop.slices.queue(loop.work(5, name="second"))
+    loop.run_all()
+    assert first.abandoned
+    assert second.value == "second"
+    assert [str(one) for one in loop.failures] == ["a defect"]
+
+
+def test_a_failure_at_once_is_raised() -> None:
+    def failing() -> Generator[None, None, None]:
+        raise ValueError("a defect")
+        yield
+
+    with pytest.raises(ValueError, match="a defect"):
+        Loop().slices.run(failing())
+
+
+def test_after_the_stop_nothing_goes_on() -> None:
+    loop = Loop()
+    seen: list[str] = []
+    loop.slices.queue(loop.work(ENDLESS, seen=seen))
+    loop.turn()
+    before = len(seen)
+    loop.slices.stop()
+    loop.run_all()
+    assert not loop.slices.queue(loop.work(5, seen=seen)).done
+    loop.run_all()
+    assert len(seen) == before
