@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable
 from enum import IntEnum
@@ -23,9 +24,11 @@ from .backoff import Backoff
 from .chance import fraction, shuffled
 from .clock import monotonic_ms
 from .config import ClientConfig
+from .connect_failures import Address, ConnectCause, ConnectFailure, described
 from .connection import ANY_VERSION, Connection
 from .errors import (
     ClosedError,
+    ConnectError,
     DisconnectedError,
     KafkaError,
     RetriableError,
@@ -35,9 +38,11 @@ from .errors import (
     error_for,
 )
 from .metadata import Metadata, TopicInfo
-from .settings import Address
+from .peer_probe import negotiate_or_tell
 
 R = TypeVar("R")
+
+log = logging.getLogger(__name__)
 
 
 class CoordinatorType(IntEnum):
@@ -59,6 +64,14 @@ _HOPELESS_TOPIC_ERRORS: Final = frozenset(
 )
 
 
+def _never(_: RetriableError) -> bool:
+    return False
+
+
+def _is_lasting(error: RetriableError) -> bool:
+    return isinstance(error, ConnectError) and error.is_lasting
+
+
 class Cluster:
     """What producer, consumer and admin client stand on. `auto_create`: may asking for a topic
     create it?"""
@@ -71,6 +84,7 @@ class Cluster:
         self.on_metadata: list[Callable[[], None]] = []
         self.all_topics = False
         self.features: dict[str, int] = {}
+        self._fail_fast = False
         self._auto_create = auto_create
         self._topics: set[str] = set()
         self._connections: dict[tuple[Address, str], Connection] = {}
@@ -79,6 +93,8 @@ class Cluster:
         self._told: set[tuple[tuple[Address, str], Callable[[], None]]] = set()
         self._reconnect = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
         self._failures: dict[Address, tuple[int, float]] = {}
+        # Why each address that cannot be connected to was not, the last time.
+        self._unreachable: dict[Address, ConnectFailure] = {}
         self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
         self._refreshing = asyncio.Lock()
         self._soon = False
@@ -87,14 +103,26 @@ class Cluster:
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._closed = False
 
-    async def start(self) -> None:
-        """Reach any broker. Raises RetriableError if none of the bootstrap servers answers within
-        twice the request time-out."""
+    async def start(self, *, timeout_ms: float | None = None, fail_fast: bool = False) -> None:
+        """Reach any broker within `timeout_ms`, by default twice the request timeout.
+
+        Raises RetriableError with its `failures`: why each bootstrap server was not reached. With
+        `fail_fast` it raises ConnectError as soon as every one of them has said no (connection
+        refused, no such host, another protocol), as a retry would not help. Without, a broker that
+        is just starting is waited for.
+        """
+        if timeout_ms is None:
+            timeout_ms = 2 * self.config.request_timeout_ms
+        self._fail_fast = fail_fast
         try:
-            await self.retry(self.refresh, 2 * self.config.request_timeout_ms)
+            await self.retry(
+                self.refresh, timeout_ms, hopeless=_is_lasting if fail_fast else _never
+            )
         except BaseException:
             await self.close()
             raise
+        finally:
+            self._fail_fast = False
         self.spawn(self._refresh_regularly())
 
     async def close(self) -> None:
@@ -114,8 +142,14 @@ class Cluster:
         """Background work that ends with the client."""
         task: asyncio.Task[None] = asyncio.ensure_future(work)
         self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, KafkaError):
+            log.error("background work of the client failed: %r", error, exc_info=error)
 
     # -- connections
 
@@ -136,15 +170,42 @@ class Cluster:
             if wait_ms > 0:
                 await asyncio.sleep(wait_ms / 1000)
             try:
-                opened = await Connection.open(address, self.config)
-            except KafkaError:
+                opened = await self._open(address)
+            except ConnectError:
                 delay_ms = self._reconnect.delay_ms(failures + 1, fraction())
                 self._failures[address] = (failures + 1, monotonic_ms() + delay_ms)
                 raise
             self._failures.pop(address, None)
+            self._unreachable.pop(address, None)
             self._connections[key] = opened
             self.features = opened.features
             return opened
+
+    async def _open(self, address: Address) -> Connection:
+        """Connect, and log a failure. Raises ConnectError."""
+        waits_for = ConnectCause.TIMED_OUT
+        try:
+            connection = await Connection.connect(address, self.config)
+            waits_for = ConnectCause.SILENT
+            if self._fail_fast:
+                await negotiate_or_tell(connection)
+            else:
+                await connection.negotiate()
+        except ConnectError as error:
+            for failure in error.failures:
+                self._unreachable[address] = failure
+                log.warning("cannot reach a broker: %s", failure)
+            raise
+        except asyncio.CancelledError:
+            # The deadline of the caller is over: this is what it waited for.
+            self._unreachable[address] = ConnectFailure(address, waits_for)
+            raise
+        return connection
+
+    @property
+    def failures(self) -> tuple[ConnectFailure, ...]:
+        """Why each address that could not be connected to the last time was not."""
+        return tuple(self._unreachable.values())
 
     def ready_connection(
         self, node_id: int, lane: str, ready: Callable[[], None]
@@ -201,19 +262,27 @@ class Cluster:
         versions: range = ANY_VERSION,
     ) -> R:
         """One attempt at one broker."""
-        connection = await self.connection(self.address(node_id), lane)
+        try:
+            connection = await self.connection(self.address(node_id), lane)
+        except ConnectError:
+            # It may be somewhere else by now; any broker tells, a bootstrap server too.
+            self.refresh_soon()
+            raise
         return await connection.call(request, response, timeout_ms=timeout_ms, versions=versions)
 
     async def call_any(self, request: object, response: type[R]) -> R:
         """One attempt at whichever broker can be reached: open connections first, then known
         brokers, then the bootstrap servers."""
-        failure: KafkaError = DisconnectedError("no broker is known")
+        failures: list[ConnectFailure] = []
+        failure: KafkaError | None = None
         for address in self._candidates():
             try:
                 return await (await self.connection(address)).call(request, response)
+            except ConnectError as error:
+                failures += error.failures
             except RetriableError as error:
                 failure = error
-        raise failure
+        raise failure or ConnectError(*failures)
 
     async def call_controller(self, request: object, response: type[R]) -> R:
         """One attempt at the broker that takes changes of the cluster."""
@@ -376,24 +445,44 @@ class Cluster:
 
     # -- retries
 
-    async def retry(self, attempt: Callable[[], Awaitable[R]], timeout_ms: float) -> R:
+    async def retry(
+        self,
+        attempt: Callable[[], Awaitable[R]],
+        timeout_ms: float,
+        *,
+        hopeless: Callable[[RetriableError], bool] = _never,
+    ) -> R:
         """`attempt` until it succeeds, raises something else than RetriableError, or time is up.
 
-        When it is, raises the last error, or TimedOutError while an attempt was under way.
+        When it is, raises the last error, or TimedOutError while an attempt was under way: its
+        `failures` say which addresses could not be connected to. `hopeless`: whether to raise an
+        error at once.
         """
         deadline_ms = monotonic_ms() + timeout_ms
         failures = 0
+        last: RetriableError | None = None
         while True:
             try:
                 async with asyncio.timeout(max(deadline_ms - monotonic_ms(), 0) / 1000) as scope:
                     return await attempt()
-            except RetriableError:
+            except RetriableError as error:
+                last = error
                 failures += 1
                 delay_ms = self.backoff.delay_ms(failures, fraction())
-                if monotonic_ms() + delay_ms >= deadline_ms:
+                if hopeless(error) or monotonic_ms() + delay_ms >= deadline_ms:
                     raise
             except TimeoutError:
                 if not scope.expired():
                     raise
-                raise TimedOutError(f"no success within {timeout_ms:g} ms") from None
+                raise self._timed_out(timeout_ms, last) from last
             await asyncio.sleep(delay_ms / 1000)
+
+    def _timed_out(self, timeout_ms: float, last: RetriableError | None) -> TimedOutError:
+        """The error for an attempt that its deadline has cut off, with the likely reason."""
+        failures = self.failures
+        reason = described(failures) if failures else str(last or "")
+        error = TimedOutError(
+            f"no success within {timeout_ms:g} ms" + (f": {reason}" if reason else "")
+        )
+        error.failures = failures
+        return error

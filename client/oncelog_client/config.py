@@ -13,11 +13,11 @@ from typing import Any, Final, Literal, TypedDict, cast
 
 from oncelog_protocol.records.compression import Compression
 
+from .connect_failures import Address
 from .errors import ConfigError, SettingsWarning
 from .settings import (
     INT32_MAX,
     INT64_MAX,
-    Address,
     check_choices,
     check_ranges,
     parse_bootstrap_servers,

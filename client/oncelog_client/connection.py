@@ -6,7 +6,10 @@ Requests and answers are paired by `oncelog_protocol.requests`; this adds the tr
 from __future__ import annotations
 
 import asyncio
+import errno
 import math
+import re
+import socket
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,15 +23,23 @@ from oncelog_protocol.requests import Requests
 
 from .clock import monotonic_ms
 from .config import ClientConfig
+from .connect_failures import (
+    FIRST_BYTES,
+    Address,
+    ConnectCause,
+    ConnectFailure,
+    foreign_protocol,
+    shown,
+)
 from .errors import (
     ClosedError,
+    ConnectError,
     DisconnectedError,
     KafkaError,
     TimedOutError,
     UnsupportedVersionError,
     check,
 )
-from .settings import Address
 
 R = TypeVar("R")
 
@@ -78,28 +89,54 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = math.inf
         self._failure: KafkaError | None = None
+        # The peer's first bytes, until they show that it speaks Kafka's protocol.
+        self._first: bytes | None = b""
+        self._foreign: ConnectCause | None = None
 
     @classmethod
     async def open(cls, address: Address, config: ClientConfig) -> Connection:
-        """Connect and negotiate versions. Raises DisconnectedError or TimedOutError."""
-        loop = asyncio.get_running_loop()
-        timeout = config.socket_connection_setup_timeout_ms / 1000
+        """Connect and negotiate versions. Raises ConnectError, whatever the reason."""
+        connection = await cls.connect(address, config)
+        await connection.negotiate()
+        return connection
+
+    @classmethod
+    async def connect(cls, address: Address, config: ClientConfig) -> Connection:
+        """Connect within `socket_connection_setup_timeout_ms`; `negotiate` comes next.
+
+        Raises ConnectError, whatever the reason: an address comes from metadata too, and a port of
+        -1 or a NUL in a host is an OverflowError or a ValueError of the resolver.
+        """
         host, port = address
+        timeout_s = config.socket_connection_setup_timeout_ms / 1000
         try:
-            async with asyncio.timeout(timeout):
-                _, connection = await loop.create_connection(
+            async with asyncio.timeout(timeout_s):
+                _, connection = await asyncio.get_running_loop().create_connection(
                     lambda: cls(address, config), host, port
                 )
-        except TimeoutError:
-            raise TimedOutError(f"no connection to {host}:{port} within {timeout:g} s") from None
-        except OSError as error:
-            raise DisconnectedError(f"no connection to {host}:{port}: {error}") from error
-        try:
-            await connection._negotiate()
-        except BaseException:
-            connection.close()
-            raise
+        except Exception as error:
+            raise ConnectError(_connect_failure(address, error, timeout_s)) from error
         return connection
+
+    async def negotiate(self) -> None:
+        """Ask for the versions that the broker speaks. Raises ConnectError, and closes."""
+        try:
+            await self._negotiate()
+        except BaseException as error:
+            self.close()
+            if isinstance(error, Exception):
+                raise ConnectError(self._negotiation_failure(error)) from error
+            raise
+
+    def _negotiation_failure(self, error: Exception) -> ConnectFailure:
+        if self._foreign is not None:
+            return ConnectFailure(self.address, self._foreign)
+        if isinstance(error, TimedOutError):
+            detail = f"no response to ApiVersions in {self._config.request_timeout_ms / 1000:g} s"
+            return ConnectFailure(self.address, ConnectCause.SILENT, detail)
+        if isinstance(error, DisconnectedError):
+            return ConnectFailure(self.address, ConnectCause.CLOSED)
+        return ConnectFailure(self.address, ConnectCause.FAILED, str(error))
 
     # -- requests
 
@@ -199,6 +236,8 @@ class Connection(asyncio.Protocol):
             row.api_key: (row.min_version, row.max_version) for row in response.api_keys
         }
         self.features = {row.name: row.max_version_level for row in response.finalized_features}
+        if not self._versions:
+            raise UnsupportedVersionError("the response to ApiVersions names no API")
 
     async def _api_versions(self, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse:
         answer = await self._send(request, version, None)
@@ -220,8 +259,8 @@ class Connection(asyncio.Protocol):
         now_ms = monotonic_ms()
         for pending in self._pending:
             if pending.deadline_ms <= now_ms:
-                host, port = self.address
-                self._fail(TimedOutError(f"{host}:{port} did not answer {pending.api_name}"))
+                message = f"{shown(self.address)} did not answer {pending.api_name} in time"
+                self._fail(TimedOutError(message))
                 return
         self._arm_timer()
 
@@ -232,19 +271,29 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
+        if self._first is not None:
+            data = self._first = self._first + data
+            if len(data) < FIRST_BYTES:
+                return
+            self._foreign = foreign_protocol(data)
+            if self._foreign is not None:
+                self._fail(ConnectError(ConnectFailure(self.address, self._foreign)))
+                return
+            self._first = None
         try:
             for answer in self._core.receive_data(data):
                 pending = self._pending.popleft()
                 if not pending.answer.done():
                     pending.answer.set_result(answer.message)
         except ProtocolError as error:
-            host, port = self.address
-            self._fail(DisconnectedError(f"{host}:{port} sent nonsense: {error}"))
+            if not self._versions:
+                self._foreign = ConnectCause.NOT_KAFKA
+            message = f"{shown(self.address)} sent what is not Kafka's protocol: {error}"
+            self._fail(DisconnectedError(message))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        host, port = self.address
         reason = f": {exc}" if exc else ""
-        self._fail(DisconnectedError(f"{host}:{port} closed the connection{reason}"))
+        self._fail(DisconnectedError(f"{shown(self.address)} closed the connection{reason}"))
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -294,3 +343,35 @@ class Connection(asyncio.Protocol):
             self._transport.close()
         else:
             self._transport.abort()
+
+
+_CAUSES: Final[dict[int, ConnectCause]] = {
+    errno.ECONNREFUSED: ConnectCause.REFUSED,
+    errno.ECONNRESET: ConnectCause.CLOSED,
+    errno.ETIMEDOUT: ConnectCause.TIMED_OUT,
+    errno.EHOSTUNREACH: ConnectCause.UNREACHABLE,
+    errno.ENETUNREACH: ConnectCause.UNREACHABLE,
+    errno.EADDRNOTAVAIL: ConnectCause.UNREACHABLE,
+}
+# The causes whose text already says all that the system does.
+_SAY_ALL: Final = (ConnectCause.REFUSED, ConnectCause.TIMED_OUT)
+_ERRNO: Final = re.compile(r"\[Errno (\d+)\]")
+
+
+def _connect_failure(address: Address, error: Exception, timeout_s: float) -> ConnectFailure:
+    """Return why a connect failed by what the event loop raised."""
+    if isinstance(error, socket.gaierror):
+        known = error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", None))
+        detail = "" if known else error.strerror or str(error)
+        return ConnectFailure(address, ConnectCause.NO_SUCH_HOST, detail)
+    if isinstance(error, OSError):
+        # A name of several addresses: the loop raises one error of all, with their numbers as text.
+        numbers = [error.errno] if error.errno else map(int, _ERRNO.findall(str(error)))
+        causes = [_CAUSES.get(number, ConnectCause.FAILED) for number in numbers]
+        if isinstance(error, TimeoutError) and not causes:
+            detail = f"tried for {timeout_s:g} s"
+            return ConnectFailure(address, ConnectCause.TIMED_OUT, detail)
+        # What a listening host says is nearer to the reason than what the way to another one does.
+        cause = next((c for c in _CAUSES.values() if c in causes), ConnectCause.FAILED)
+        return ConnectFailure(address, cause, "" if cause in _SAY_ALL else str(error))
+    return ConnectFailure(address, ConnectCause.BAD_ADDRESS, str(error))

@@ -59,9 +59,14 @@ class Consumer:
 
     # -- life
 
-    async def start(self) -> None:
-        """Connect. Raises RetriableError if no bootstrap server can be reached."""
-        await self._cluster.start()
+    async def start(self, *, timeout_ms: float | None = None, fail_fast: bool = False) -> None:
+        """Connect. Raises RetriableError if no bootstrap server is reached in `timeout_ms` (by
+        default twice `request_timeout_ms`); its `failures` say why, for each address.
+
+        With `fail_fast` raises ConnectError as soon as every bootstrap server has said no: a broker
+        that is just starting is not waited for.
+        """
+        await self._cluster.start(timeout_ms=timeout_ms, fail_fast=fail_fast)
         self._opened = True
         self._cluster.on_metadata.append(self._fetcher.pump)
         if self.config.group_id is not None:

@@ -5,9 +5,11 @@ Every error carries Kafka's error code, and `error_for` is the one table from co
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from oncelog_protocol.errors import RETRIABLE, ErrorCode
+
+from .connect_failures import ConnectFailure, described
 
 
 class KafkaError(Exception):
@@ -24,9 +26,27 @@ class KafkaError(Exception):
         self.message = message
         super().__init__(f"{self.code.name}: {message}" if message else self.code.name)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By default the formatted text would come back as the message, without the code.
+        return (_restored, (type(self), self.args, self.__dict__))
+
+
+def _restored(
+    kind: type[KafkaError], args: tuple[Any, ...], attributes: dict[str, Any]
+) -> KafkaError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
+
 
 class RetriableError(KafkaError):
-    """May go away when tried again. The client has tried until its own deadline."""
+    """May go away when tried again. The client has tried until its own deadline.
+
+    `failures`: if no broker could be reached, why, for each address that was tried.
+    """
+
+    failures: tuple[ConnectFailure, ...] = ()
 
 
 class AbortableError(KafkaError):
@@ -73,6 +93,23 @@ class DisconnectedError(RetriableError):
     ) -> None:
         super().__init__(message, code)
         self.sent = sent
+
+
+class ConnectError(DisconnectedError):
+    """No connection could be made: to one broker, or to any. No request has been sent.
+
+    `failures` has a ConnectFailure (address, cause, detail) for each address that was tried; its
+    `cause` is a ConnectCause: REFUSED, NO_SUCH_HOST, HTTP, TLS, SILENT and so on.
+    """
+
+    def __init__(self, *failures: ConnectFailure) -> None:
+        super().__init__(described(failures))
+        self.failures = failures
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether every address has said no: a retry is of no use until one of them is mended."""
+        return all(failure.cause.is_lasting for failure in self.failures)
 
 
 class StaleLeaderError(RetriableError):

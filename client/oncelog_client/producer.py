@@ -67,13 +67,18 @@ class Producer(Transactional):
 
     # -- life
 
-    async def start(self) -> None:
-        """Connect. Raises RetriableError if no bootstrap server can be reached."""
+    async def start(self, *, timeout_ms: float | None = None, fail_fast: bool = False) -> None:
+        """Connect. Raises RetriableError if no bootstrap server is reached in `timeout_ms` (by
+        default twice `request_timeout_ms`); its `failures` say why, for each address.
+
+        With `fail_fast` raises ConnectError as soon as every bootstrap server has said no: a broker
+        that is just starting is not waited for.
+        """
         self._loop = asyncio.get_running_loop()
         self._sender = Sender(self._cluster, self.config, self._accumulator, self._core)
         self._sender.add_partitions = self._add_partitions
         self._cluster.on_metadata.append(self._sender.wake)
-        await self._cluster.start()
+        await self._cluster.start(timeout_ms=timeout_ms, fail_fast=fail_fast)
         self._running = self._cluster.spawn(self._sender.run())
         self._running.add_done_callback(self._sender.ended)
 

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
+from .connect_failures import Address
 from .errors import ConfigError
 
 INT32_MAX: Final = (1 << 31) - 1
 INT64_MAX: Final = (1 << 63) - 1
-
-Address = tuple[str, int]
 
 
 def parse_bootstrap_servers(servers: str | Sequence[str]) -> tuple[Address, ...]:

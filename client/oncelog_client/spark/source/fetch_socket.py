@@ -11,8 +11,8 @@ import socket
 from typing import Final
 
 from oncelog_client.config import ConsumerConfig
+from oncelog_client.connect_failures import Address
 from oncelog_client.errors import DisconnectedError, TimedOutError
-from oncelog_client.settings import Address
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.frames import check_size, read_size
 from oncelog_protocol.messages.fetch import FetchRequest, FetchResponse

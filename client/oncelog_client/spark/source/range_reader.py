@@ -20,6 +20,7 @@ from oncelog_client.chance import fraction
 from oncelog_client.clock import monotonic_ms
 from oncelog_client.cluster import Cluster
 from oncelog_client.config import ConsumerConfig, client_config
+from oncelog_client.connect_failures import Address
 from oncelog_client.errors import (
     KafkaError,
     OffsetOutOfRangeError,
@@ -30,7 +31,6 @@ from oncelog_client.errors import (
 )
 from oncelog_client.isolation import AbortedRange, marked_batches
 from oncelog_client.log_offsets import EARLIEST, list_offsets
-from oncelog_client.settings import Address
 from oncelog_client.spark.background import background
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode

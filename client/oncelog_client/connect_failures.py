@@ -1,0 +1,96 @@
+"""Why a broker's address could not be connected to, as values that a program can tell apart.
+
+The errors of a client that reaches no broker carry them: `error.failures` of a RetriableError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+Address = tuple[str, int]
+
+
+class ConnectCause(Enum):
+    """Why a connect failed; the value is how a message says it."""
+
+    REFUSED = "connection refused"
+    NO_SUCH_HOST = "no such host"
+    UNREACHABLE = "unreachable"
+    TIMED_OUT = "no connection in time"
+    SILENT = "accepts connections, but does not answer"
+    CLOSED = "closed the connection before it answered"
+    HTTP = "answers, but not in Kafka's protocol (HTTP)"
+    SSH = "answers, but not in Kafka's protocol (SSH)"
+    TLS = "answers, but not in Kafka's protocol (TLS)"
+    NOT_KAFKA = "answers, but not in Kafka's protocol"
+    BAD_ADDRESS = "is not an address"
+    FAILED = "cannot be connected to"
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether the peer, or the system, has said no. A timeout or silence is no answer yet."""
+        return self not in (ConnectCause.TIMED_OUT, ConnectCause.SILENT)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectFailure:
+    """One failed connect: `address` as (host, port), its `cause`, and in `detail` what the system
+    or the peer said beyond the cause (may be empty)."""
+
+    address: Address
+    cause: ConnectCause
+    detail: str = ""
+
+    def __str__(self) -> str:
+        if self.cause is ConnectCause.NO_SUCH_HOST:
+            text = f"no such host: {self.address[0]}"
+        else:
+            text = f"{shown(self.address)}: {self.cause.value}"
+        return f"{text} ({self.detail})" if self.detail else text
+
+
+def shown(address: Address) -> str:
+    """Return an address as host:port, an IPv6 host in brackets. Metadata may name any host: what
+    cannot be printed is escaped."""
+    host, port = address
+    host = "".join(c if c.isprintable() else repr(c)[1:-1] for c in host)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def described(failures: Iterable[ConnectFailure]) -> str:
+    """Return one sentence for several failures, each once."""
+    return "; ".join(dict.fromkeys(map(str, failures)))
+
+
+FIRST_BYTES: Final = 4
+"""How many bytes of a peer tell whether it speaks Kafka's protocol: the size of a frame."""
+
+_OTHERS: Final[dict[bytes, ConnectCause]] = {
+    b"HTTP": ConnectCause.HTTP,
+    b"<htm": ConnectCause.HTTP,
+    b"<HTM": ConnectCause.HTTP,
+    b"<!DO": ConnectCause.HTTP,
+    b"<!do": ConnectCause.HTTP,
+    b"SSH-": ConnectCause.SSH,
+}
+# Content types of TLS records: change_cipher_spec, alert, handshake; then the major version 3.
+_TLS_TYPES: Final = (0x14, 0x15, 0x16)
+_TLS_MAJOR: Final = 3
+# The response to ApiVersions: an error code at least, and some hundred rows of six bytes at most.
+_LEAST_RESPONSE: Final = 6
+_MOST_RESPONSE: Final = 1 << 20
+
+
+def foreign_protocol(first: bytes) -> ConnectCause | None:
+    """Return what a peer speaks by the first bytes of its response to ApiVersions, FIRST_BYTES or
+    more; None for Kafka's protocol."""
+    known = _OTHERS.get(first[:FIRST_BYTES])
+    if known is not None:
+        return known
+    if first[0] in _TLS_TYPES and first[1] == _TLS_MAJOR:
+        return ConnectCause.TLS
+    size = int.from_bytes(first[:FIRST_BYTES], "big", signed=True)
+    return None if _LEAST_RESPONSE <= size <= _MOST_RESPONSE else ConnectCause.NOT_KAFKA
