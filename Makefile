@@ -7,6 +7,7 @@ SEEDS ?= 1000
 V ?= 4.2.1
 BIN := .venv/bin
 READY := .venv/.ready
+RUN := .venv-run/.ready
 CONNECTOR := .venv-connector/.ready
 UV := VIRTUAL_ENV=.venv $(BIN)/uv pip
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
@@ -20,8 +21,8 @@ help:  ## this list
 
 setup: $(READY)  ## .venv with everything pinned; done once, again only when the pins change
 
-run: $(READY)  ## a broker on port 9092, data in ./oncelog-data
-	$(BIN)/oncelog serve
+run: $(RUN)  ## a broker on port 9092, data in ./oncelog-data; its own small environment
+	.venv-run/bin/oncelog serve
 
 check: $(READY)  ## format, lint, types, layers and the project's own rules
 	$(BIN)/ruff format --check .
@@ -99,11 +100,11 @@ test-pyspark: $(READY)  ## our Spark format with another PySpark, V=4.2.1 unless
 image-test: $(READY)  ## build the image, run it with podman-compose, kill it, count what is left
 	$(BIN)/python -m tests.image
 
-pins: $(READY)  ## resolve requirements/ again from pyproject.toml
-	$(COMPILE) pyproject.toml -o requirements/client.txt
-	$(COMPILE) pyproject.toml --extra server -c requirements/client.txt -o requirements/server.txt
-	$(COMPILE) pyproject.toml --extra spark -c requirements/client.txt -o requirements/spark.txt
-	$(COMPILE) pyproject.toml --extra server --extra spark --group dev \
+pins: $(READY)  ## resolve requirements/ again from the two pyproject.toml
+	$(COMPILE) client/pyproject.toml -o requirements/client.txt
+	$(COMPILE) pyproject.toml -c requirements/client.txt -o requirements/server.txt
+	$(COMPILE) client/pyproject.toml --extra spark -c requirements/client.txt -o requirements/spark.txt
+	$(COMPILE) pyproject.toml --extra spark --group dev \
 	    -c requirements/server.txt -c requirements/spark.txt -o requirements/dev.txt
 	echo pyspark==4.0.0 | $(COMPILE) - -o requirements/connector.txt
 	echo lifetimes | $(COMPILE) - --no-deps -o requirements/demo.txt
@@ -111,18 +112,34 @@ pins: $(READY)  ## resolve requirements/ again from pyproject.toml
 	echo uv | $(COMPILE) - -o requirements/uv.txt
 
 clean:  ## remove what the other targets made, but no data
-	rm -rf .venv .venv-connector .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .venv-run .venv-connector .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ── How .venv comes to be: the stamps below are why nothing is done twice ────────────────────────
 
-.venv/.uv: requirements/uv.txt
+# No interpreter of 3.14 was at hand to try it with: CONTRIBUTING.md, "Python versions".
+define python_check
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
-	    echo "oncelog needs Python 3.11 to 3.13; name one with: make PYTHON=python3.12 ..."; exit 1; }
+	    echo "oncelog needs Python 3.11 to 3.13 (3.14 has not been tried); name one with: make PYTHON=python3.12 ..."; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	    echo "Python's venv module is missing; on Debian and Ubuntu: apt install python3-venv"; exit 1; }
+endef
+
+.venv/.uv: requirements/uv.txt
+	$(python_check)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+# What a broker needs and hatchling, which installs the project without a network. Below 100 MB.
+$(RUN): requirements/server.txt requirements/build.txt pyproject.toml
+	$(python_check)
+	$(PYTHON) -m venv .venv-run
+	.venv-run/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+	    -r requirements/server.txt -r requirements/build.txt
+	.venv-run/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	    --no-build-isolation --editable .
+	.venv-run/bin/python -m compileall -q protocol server client
 	@touch $@
 
 # demo.txt is the package whose data set the demo reads, without its dependencies: nothing imports it.

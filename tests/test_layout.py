@@ -10,24 +10,28 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from tests.test_tidy import PACKAGES, ROOT, package_modules, parsed, shown
 
-# What each package may import besides the standard library: `pip install oncelog` brings the first
-# two lines, `oncelog[server]` the third.
-DEPENDENCIES = {
+# What each package may import besides the standard library. `pip install oncelog` installs all of
+# it, `pip install oncelog-client` what its packages need.
+DEPENDENCIES: dict[str, set[str]] = {
+    "oncelog": set(),
     "oncelog_protocol": {"construct", "cramjam", "crc32c"},
     "oncelog_client": {"click", "rich"},
     "oncelog_server": {"click", "crc32c", "javaproperties", "msgspec", "structlog", "uvloop"},
     "pyspark_oncelog": set(),
 }
-# What the data source for Spark may import besides: `oncelog[spark]` brings it.
+# What the data source for Spark may import besides: the extra `spark` of both installs it.
 SPARK = "oncelog_client.spark"
 SPARK_DEPENDENCIES = {"pyarrow", "pyspark"}
 
 
 # What acts, or puts together what acts. Everything else is in the list of the purity contract.
 EDGES = {
+    "oncelog": "re-exports the public names",
+    "oncelog.__main__": "a process",
     "oncelog_client": "re-exports the public names",
     "oncelog_client.admin": "waits for answers",
     "oncelog_client.auto_commit": "commits in the background",
@@ -185,18 +189,23 @@ def imported(path: Path) -> set[str]:
     return names
 
 
+def project(file: str) -> dict[str, Any]:
+    """The `[project]` table of one of the two distributions."""
+    table: dict[str, Any] = tomllib.loads((ROOT / file).read_text(encoding="utf-8"))["project"]
+    return table
+
+
+def names(requirements: list[str]) -> set[str]:
+    """The names of the packages, without versions and markers."""
+    return {re.split(r"[>=;]", text)[0] for text in requirements}
+
+
 def test_packages_import_only_what_their_installation_brings() -> None:
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    brought = {
-        extra: {re.split(r"[>=;]", text)[0] for text in texts}
-        for extra, texts in {
-            "client": declared["dependencies"],
-            **declared["optional-dependencies"],
-        }.items()
-    }
-    assert DEPENDENCIES["oncelog_protocol"] | DEPENDENCIES["oncelog_client"] == brought["client"]
-    assert DEPENDENCIES["oncelog_server"] - brought["client"] == brought["server"]
-    assert brought["spark"] == SPARK_DEPENDENCIES
+    whole, client = project("pyproject.toml"), project("client/pyproject.toml")
+    thin = DEPENDENCIES["oncelog_protocol"] | DEPENDENCIES["oncelog_client"]
+    assert names(client["dependencies"]) == thin
+    assert names(whole["dependencies"]) == thin | DEPENDENCIES["oncelog_server"]
+    assert names(whole["optional-dependencies"]["spark"]) == SPARK_DEPENDENCIES
     offences = []
     for module, path in package_modules():
         package = module.partition(".")[0]
@@ -205,6 +214,22 @@ def test_packages_import_only_what_their_installation_brings() -> None:
             allowed = allowed | SPARK_DEPENDENCIES
         offences += [f"{shown(path)}: {name}" for name in sorted(imported(path) - allowed)]
     assert not offences, offences
+
+
+def test_both_distributions_say_the_same_of_what_they_share() -> None:
+    """Two files, since a wheel has its own; what differs is the broker."""
+    whole, client = project("pyproject.toml"), project("client/pyproject.toml")
+    for field in ("license", "license-files", "authors", "requires-python", "urls", "scripts"):
+        assert client[field] == whole[field], field
+    assert client["dependencies"] == whole["dependencies"][: len(client["dependencies"])]
+    assert client["optional-dependencies"]["spark"] == whole["optional-dependencies"]["spark"]
+    assert set(client["classifiers"]) <= set(whole["classifiers"])
+    for paper in client["license-files"]:
+        assert (ROOT / "client" / paper).read_bytes() == (ROOT / paper).read_bytes(), paper
+
+
+def test_old_commands_that_name_the_extra_server_go_on_working() -> None:
+    assert project("pyproject.toml")["optional-dependencies"]["server"] == []
 
 
 def test_every_pure_module_is_named_by_a_test() -> None:

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {
     "oncelog_protocol": ROOT / "protocol/oncelog_protocol",
     "oncelog_server": ROOT / "server/oncelog_server",
+    "oncelog": ROOT / "client/oncelog",
     "oncelog_client": ROOT / "client/oncelog_client",
     "pyspark_oncelog": ROOT / "client/pyspark_oncelog",
 }

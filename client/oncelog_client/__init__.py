@@ -6,8 +6,9 @@ The names are loaded when first asked for, so that importing one module does not
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+# Type checkers take this for true. `typing` itself would be most of the time of the import.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .admin import (
         Admin,

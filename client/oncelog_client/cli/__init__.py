@@ -13,6 +13,8 @@ from typing import Final, cast
 
 import click
 
+from oncelog_protocol import __version__
+
 # command -> where it is, and what `--help` says of it without importing it
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "topics": ("topics:topics", "List, create, describe, alter and delete topics."),
@@ -23,8 +25,9 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "config": ("config:config", "Describe and alter the settings of topics and brokers."),
 }
 EXTENSIONS: Final = "oncelog.commands"
+BROKER: Final = "oncelog_server"
 KNOWN_EXTENSIONS: Final[dict[str, tuple[str, str]]] = {
-    "serve": ("oncelog_server.serve:serve", "Run a broker (oncelog[server])."),
+    "serve": ("oncelog_server.serve:serve", "Run a broker."),
 }
 
 
@@ -43,13 +46,11 @@ class LazyGroup(click.Group):
         return None if found is None else _command(found)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Says what to install where a command needs more than the client does."""
+        """Run the command. Raise ClickException, with what to install, if a package is missing."""
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as missing:
-            raise click.ClickException(
-                f"{missing.name} is not installed: pip install 'oncelog[server]'"
-            ) from missing
+            raise click.ClickException(_what_to_install(missing.name or "")) from missing
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """As click's, but from the tables above: nothing is imported for a line of help."""
@@ -57,6 +58,16 @@ class LazyGroup(click.Group):
         rows = [(name, texts.get(name, "")) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+
+def _what_to_install(missing: str) -> str:
+    """Return what a user must install who has called a command that imports `missing`."""
+    if missing.partition(".")[0] == BROKER:
+        return (
+            "this is oncelog-client, which has no broker. To get one, install oncelog in its place:"
+            " pip uninstall oncelog-client && pip install oncelog"
+        )
+    return f"the package {missing} is missing: pip install --force-reinstall oncelog"
 
 
 def _extensions() -> dict[str, str]:
@@ -73,7 +84,7 @@ def _command(place: str) -> click.Command:
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="oncelog")
+@click.version_option(__version__)
 def oncelog() -> None:
     """The exactly-once log broker and its tools."""
 

@@ -20,8 +20,9 @@ import click
 from .extensions import ABI_FILE, EXTENSIONS, FOLDER, abi
 
 # Our packages, and what of them is for people and tests.
-PACKAGES: Final = ("oncelog_client", "oncelog_protocol", "pyspark_oncelog")
+PACKAGES: Final = ("oncelog", "oncelog_client", "oncelog_protocol", "pyspark_oncelog")
 LEFT_OUT: Final = (
+    "oncelog/__main__.py",
     "oncelog_client/cli",
     "oncelog_client/spark/__main__.py",
     "oncelog_client/spark/executors_zip.py",

@@ -38,14 +38,20 @@ def test_every_command_explains_itself(name: str) -> None:
     assert "--bootstrap-server" in result.output or "Commands:" in result.output
 
 
+@pytest.mark.parametrize(
+    ("package", "said"),
+    [
+        ("oncelog_server.gone", "pip uninstall oncelog-client && pip install oncelog"),
+        ("no_such_package", "no_such_package is missing: pip install --force-reinstall"),
+    ],
+)
 def test_a_command_whose_package_is_missing_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, package: str, said: str
 ) -> None:
-    monkeypatch.setitem(cli.KNOWN_EXTENSIONS, "serve", ("no_such_package:serve", "Run a broker."))
+    monkeypatch.setitem(cli.KNOWN_EXTENSIONS, "serve", (f"{package}:serve", "Run a broker."))
     result = CliRunner().invoke(oncelog, ["serve"])
     assert result.exit_code == 1
-    assert "no_such_package" in result.output
-    assert "pip install 'oncelog[server]'" in result.output
+    assert said in result.output
 
 
 def test_the_known_extensions_are_where_the_entry_points_say() -> None:

@@ -14,7 +14,7 @@ from oncelog_client.spark.extensions import ABI_FILE, EXTENSIONS, abi
 
 USE_ALL = """
 import cramjam, crc32c
-from oncelog_client import Producer
+from oncelog import Producer
 from oncelog_protocol.records.compression import Compression, compress, decompress
 from oncelog_protocol.checksum import crc32c as checksum
 assert checksum(b"123456789") == crc32c.crc32c(b"123456789") == 0xE3069283
@@ -97,8 +97,9 @@ def test_a_zip_for_another_machine_says_so_in_one_line(
 def test_it_has_no_more_than_executors_need(archive: Path) -> None:
     with zipfile.ZipFile(archive) as zipped:
         tops = {name.split("/")[0] for name in zipped.namelist()}
-        cli = [name for name in zipped.namelist() if "/cli/" in name or "__pycache__" in name]
-    ours = {"oncelog_client", "oncelog_protocol", "pyspark_oncelog", "extensions"}
+        unwanted = ("/cli/", "__pycache__", "__main__")
+        cli = [name for name in zipped.namelist() if any(part in name for part in unwanted)]
+    ours = {"oncelog", "oncelog_client", "oncelog_protocol", "pyspark_oncelog", "extensions"}
     assert {top for top in tops if not top.endswith(".dist-info")} == ours | {*EXTENSIONS}
     assert not cli
     assert archive.stat().st_size < 4_000_000

@@ -1,0 +1,29 @@
+"""The public names of the client: `from oncelog import Admin, Consumer, Producer`.
+
+A name is loaded when it is first used: `import oncelog` loads no client, no codec and no asyncio.
+"""
+
+from __future__ import annotations
+
+import oncelog_client
+from oncelog_protocol import __version__
+
+# Type checkers take this for true. `typing` itself would be most of the time of the import.
+TYPE_CHECKING = False
+
+__all__ = ["__version__"]
+__all__ += oncelog_client.__all__
+
+if TYPE_CHECKING:
+    from oncelog_client import *  # noqa: F403
+else:  # a type checker would take any name for one of ours
+
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(oncelog_client, name)
+        return found
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -1,0 +1,64 @@
+"""Both distributions as their users get them: built from a clone, installed in an empty place."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Final
+
+from tests.test_tidy import ROOT, tracked_files
+
+WHOLE: Final = "oncelog"
+THIN: Final = "oncelog-client"
+# name -> the folder of its pyproject.toml and the pins of what it needs
+FOLDERS: Final = {WHOLE: Path("."), THIN: Path("client")}
+PINS: Final = {WHOLE: "server.txt", THIN: "client.txt"}
+BUILD_TIMEOUT_S: Final = 150
+
+
+def clone(folder: Path) -> Path:
+    """Copy what git tracks, with its changes, and nothing that lies beside it."""
+    for file in tracked_files():
+        place = folder / file.relative_to(ROOT)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, place)
+    return folder
+
+
+def build(project: Path, target: str, folder: Path) -> Path:
+    """Build the `wheel` or the `sdist` of a project; return its file."""
+    command = [sys.executable, "-m", "hatchling", "build", "--target", target]
+    subprocess.run(
+        [*command, "--directory", str(folder)],
+        cwd=project,
+        check=True,
+        capture_output=True,
+        timeout=BUILD_TIMEOUT_S,
+    )
+    (path,) = folder.glob("*.whl" if target == "wheel" else "*.tar.gz")
+    return path
+
+
+def unpacked(sdist: Path, folder: Path) -> Path:
+    """Unpack an sdist; return its only folder."""
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    (top,) = folder.iterdir()
+    return top
+
+
+def environment(name: str, wheel: Path, folder: Path) -> Path:
+    """Make a fresh environment with the wheel and the pins of what it needs; return its `bin`."""
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60
+    )
+    uv = [str(Path(sys.executable).with_name("uv")), "pip"]
+    here = ["--python", str(folder / "bin" / "python")]
+    pins = ["--require-hashes", "-r", str(ROOT / "requirements" / PINS[name])]
+    for words in (["--quiet", *here, *pins], ["--quiet", *here, "--no-deps", str(wheel)]):
+        subprocess.run([*uv, "install", *words], check=True, timeout=BUILD_TIMEOUT_S)
+    subprocess.run([*uv, "check", "--quiet", *here], check=True, timeout=60)
+    return folder / "bin"
