@@ -47,6 +47,7 @@ EDGES = {
     "oncelog_client.group_session": "waits for answers",
     "oncelog_client.group_transactions": "waits for answers",
     "oncelog_client.log_offsets": "waits for answers",
+    "oncelog_client.peer_probe": "owns a socket",
     "oncelog_client.positions": "waits for answers",
     "oncelog_client.producer": "waits for answers",
     "oncelog_client.sender": "waits for answers",
