@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from oncelog_server.offline.commands import dump as dump_command
 from tests.conformance.clients import Client, Record
 from tests.conformance.conftest import Target, create_topic
 from tests.conformance.transacting import last_stable_offset
@@ -135,3 +137,70 @@ def test_what_the_coordinators_write(
         assert f'"offset":{offset},' in printed
     assert '"protocolType":"consumer"' in printed
     assert "endTxnMarker: COMMIT" in printed
+
+
+def ours(*arguments: str) -> list[str]:
+    """The lines that `oncelog logs dump` prints."""
+    result = CliRunner().invoke(dump_command, arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout.splitlines()
+
+
+def same_lines(java_driver: JavaDriver, files: list[Path], *options: str) -> None:
+    """Both tools print the same of these files, line by line."""
+    names = ",".join(map(str, files))
+    theirs = java_driver.tool("dump-log", *options, "--files", names).stdout.splitlines()
+    assert ours(*options, "--files", names) == theirs
+
+
+def test_our_dump_prints_the_lines_of_kafkas_tool(rolled: Path, java_driver: JavaDriver) -> None:
+    """Every file of a partition, shallow and deep, of a log that either broker has written."""
+    files = [
+        file
+        for suffix in ("log", "index", "timeindex", "txnindex", "snapshot")
+        for file in sorted(rolled.glob(f"*.{suffix}"))
+        # What the broker has not closed is still in its memory, and padded with zeros by Kafka.
+        if suffix in ("log", "snapshot") or file.stem == f"{0:020}"
+    ]
+    assert len({file.suffix for file in files}) == 5
+    same_lines(java_driver, files)
+    logs = [file for file in files if file.suffix == ".log"]
+    same_lines(java_driver, logs, "--deep-iteration")
+    same_lines(java_driver, logs, "--print-data-log")
+    same_lines(java_driver, logs, "--print-data-log", "--skip-record-metadata")
+    same_lines(java_driver, logs, "--max-bytes", "50000")
+    indexes = [rolled / f"{0:020}{suffix}" for suffix in (".index", ".timeindex")]
+    for option in ("--index-sanity-check", "--verify-index-only"):
+        same_lines(java_driver, indexes, option)
+
+
+def test_our_dump_decodes_internal_topics_as_kafkas_tool(
+    target: Target, python_clients: dict[str, Client], java_driver: JavaDriver, topic: str
+) -> None:
+    client = python_clients["confluent-kafka"]
+    client.producer(target.address).send(topic, [Record(b"v")] * 5)
+    consumer = client.consumer(target.address, topic, group=topic)
+    read(consumer, 5)
+    consumer.commit({0: 2})
+    producer = client.producer(target.address, transactional_id=topic)
+    producer.init_transactions()
+    for commit in (True, False):
+        producer.begin()
+        producer.send(topic, [Record(b"out", partition=1)])
+        producer.send_offsets({0: 4}, consumer)
+        producer.commit() if commit else producer.abort()
+    log = log_with(target, "__transaction_state", topic)
+    decoder = "--transaction-log-decoder"
+    wait_until(
+        lambda: '"transactionStatus":5' in dump(java_driver, log, options=(decoder,)),
+        "CompleteAbort is written",
+    )
+    same_lines(java_driver, [log], decoder)
+    same_lines(java_driver, [log_with(target, "__consumer_offsets", topic)], "--offsets-decoder")
+
+
+def test_a_folder_is_dumped_with_what_became_of_each_transaction(rolled: Path) -> None:
+    lines = ours(str(rolled))
+    data = [line for line in lines if "isTransactional: true isControl: false" in line]
+    outcomes = [line.rpartition("transaction: ")[2] for line in data]
+    assert outcomes == ["ABORTED", "COMMITTED"] * 60

@@ -28,6 +28,7 @@ EXTENSIONS: Final = "oncelog.commands"
 BROKER: Final = "oncelog_server"
 KNOWN_EXTENSIONS: Final[dict[str, tuple[str, str]]] = {
     "serve": ("oncelog_server.serve:serve", "Run a broker."),
+    "logs": ("oncelog_server.offline.commands:logs", "Print and check the files of logs."),
 }
 
 

@@ -1,0 +1,1 @@
+"""Logs read from their files, without a broker and without a change: `oncelog logs`."""

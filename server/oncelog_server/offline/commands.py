@@ -1,0 +1,289 @@
+"""`oncelog logs`: what is in the files of a log, and whether it is all there. Nothing is changed,
+and a broker may run on the files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import click
+
+from oncelog_protocol.errors import ProtocolError
+from oncelog_protocol.internal.versions import UnknownRecordVersion
+from oncelog_server.offline.batches import RawBatch, RawBatches
+from oncelog_server.offline.data_directory import NothingThere, PartitionFolder, look, verify
+from oncelog_server.offline.dump import DumpOptions, dump_log
+from oncelog_server.offline.findings import Finding, Totals
+from oncelog_server.offline.outcomes import Outcomes
+from oncelog_server.offline.read_only_files import ReadOnlyFiles, is_in_use
+from oncelog_server.offline.record_json import (
+    OFFSETS_TOPIC,
+    TRANSACTION_TOPIC,
+    Decoder,
+    decode_text,
+    offsets_decoder,
+    transactions_decoder,
+)
+from oncelog_server.offline.side_files import (
+    IndexDump,
+    MalformedFile,
+    snapshot_lines,
+    txn_index_lines,
+)
+from oncelog_server.storage.files import StorageError
+from oncelog_server.storage.layout import (
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    parse_partition_directory,
+    parse_segment_file,
+    segment_file,
+)
+
+SIDE_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
+_CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+DUMP_EXAMPLES: Final = """\b
+Examples:
+  oncelog logs dump oncelog-data/orders-0
+  oncelog logs dump --print-data-log oncelog-data/orders-0/00000000000000000000.log
+  oncelog logs dump --side-files oncelog-data/orders-0
+  oncelog logs dump oncelog-data/__transaction_state-3
+"""
+VERIFY_EXAMPLES: Final = """\b
+Examples:
+  oncelog logs verify oncelog-data
+  oncelog logs verify oncelog-data/orders-0
+  oncelog logs verify --json /backup/oncelog-data
+"""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def logs() -> None:
+    """Read the files of a log: print them, check them. Changes nothing."""
+
+
+@logs.command(epilog=DUMP_EXAMPLES, short_help="Print the batches and records of log files.")
+@click.argument("paths", nargs=-1, metavar="[FILE|DIR]...")
+@click.option("--files", "file_list", metavar="FILE,FILE", help="Print exactly as Kafka's tool.")
+@click.option("--deep-iteration", is_flag=True, help="Print each record, not only each batch.")
+@click.option("--print-data-log", is_flag=True, help="Print keys and values too.")
+@click.option("--transaction-log-decoder", is_flag=True, help="Decode as __transaction_state.")
+@click.option("--offsets-decoder", is_flag=True, help="Decode as __consumer_offsets.")
+@click.option("--skip-record-metadata", is_flag=True, help="Print keys and values alone.")
+@click.option("--max-bytes", type=click.IntRange(min=0), help="Read so many bytes of each log.")
+@click.option("--side-files", is_flag=True, help="With DIR: indexes and snapshots as well.")
+@click.option("--verify-index-only", is_flag=True, help="Compare indexes, do not print them.")
+@click.option("--index-sanity-check", is_flag=True, help="Check what a start of Kafka checks.")
+def dump(paths: tuple[str, ...], file_list: str | None, **flags: Any) -> None:
+    """Print the batches of segments, of a partition's folder or of a data directory.
+
+    A batch is one line, as Kafka's dump tool prints it; behind those of a transaction stands
+    COMMITTED, ABORTED or OPEN. Records of __transaction_state and __consumer_offsets are decoded.
+    """
+    if (not paths) == (file_list is None):
+        raise click.UsageError("give either a FILE or DIR, or --files")
+    dumper = Dumper(flags, as_kafka=file_list is not None)
+    with _reported():
+        for path in file_list.split(",") if file_list is not None else paths:
+            dumper.dump(path)
+    dumper.finish()
+
+
+@logs.command("verify", epilog=VERIFY_EXAMPLES, short_help="Check the files of logs for damage.")
+@click.argument("directory", metavar="DIR")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for scripts.")
+def verify_(directory: str, *, as_json: bool) -> None:
+    """Check a data directory, or the folder of one partition.
+
+    Looks for gaps between segments, empty and orphaned files, wrong CRCs and offsets, valid batches
+    behind a cut, and compares indexes, aborted transactions, producer snapshots and leader epochs
+    with the log. Exit code 0: nothing is wrong; 1: something is, and each line says what to do.
+    """
+    files, totals = ReadOnlyFiles(), Totals()
+    with _reported():
+        place = look(files, directory)
+        running = place.root is not None and is_in_use(place.root)
+        for finding in verify(files, place, running=running, totals=totals):
+            totals.count(finding)
+            click.echo(_finding_json(finding) if as_json else _finding_text(finding))
+    if as_json:
+        click.echo(_json({"checked": vars(totals), "running": running}))
+    else:
+        where = " (a broker is running on it)" if running else ""
+        click.echo(
+            f"{totals.partitions:,} partitions, {totals.segments:,} segments, {totals.batches:,}"
+            f" batches, {totals.bytes:,} bytes checked{where}:"
+            f" {_count(totals.problems, 'problem')}, {_count(totals.notes, 'note')}"
+        )
+    sys.exit(1 if totals.problems else 0)
+
+
+class Dumper:
+    """Prints files one after the other; `as_kafka`: line by line what DumpLogSegments prints."""
+
+    def __init__(self, flags: dict[str, Any], *, as_kafka: bool) -> None:
+        self._as_kafka = as_kafka
+        self._files = ReadOnlyFiles()
+        self._flags = flags
+        decoded = flags["transaction_log_decoder"] or flags["offsets_decoder"]
+        self._contents = flags["print_data_log"] or decoded
+        self._index = IndexDump(
+            verify_only=flags["verify_index_only"], sanity_only=flags["index_sanity_check"]
+        )
+        self._outcomes: tuple[str, Outcomes] = "", Outcomes()
+        self._failed = False
+
+    def dump(self, path: str) -> None:
+        """A file, the folder of a partition, or a data directory. Raises NothingThere and
+        StorageError."""
+        if self._as_kafka or not os.path.isdir(path):
+            self._file(path)
+            return
+        for folder in look(self._files, path).partitions:
+            self._folder(folder)
+
+    def finish(self) -> None:
+        """What Kafka's tool says at the end, and the exit code."""
+        heading = ""
+        for complaint in sorted(self._index.complaints, key=lambda found: found.heading):
+            if complaint.heading != heading:
+                click.echo(complaint.heading, err=True)
+            heading = complaint.heading
+            click.echo(complaint.line, err=True)
+        if self._failed:
+            sys.exit(1)
+
+    def _folder(self, folder: PartitionFolder) -> None:
+        for name in self._files.list(folder.path):
+            parsed = parse_segment_file(name)
+            if parsed is None or parsed.state:
+                continue
+            if parsed.suffix == LOG_SUFFIX or self._flags["side_files"]:
+                self._file(f"{folder.path}/{name}")
+
+    def _file(self, path: str) -> None:
+        click.echo(f"Dumping {path}")
+        directory, _, name = path.rpartition("/")
+        parsed = parse_segment_file(name)
+        if parsed is None:
+            click.echo(f"Ignoring unknown file {path}", err=True)
+            return
+        for line in self._lines(path, directory or ".", parsed.offset, parsed.suffix):
+            click.echo(line)
+
+    def _lines(self, path: str, directory: str, offset: int, suffix: str) -> Iterator[str]:
+        if suffix == LOG_SUFFIX:
+            yield from dump_log(self._files.open(path), offset, self._options(directory, offset))
+            return
+        file = self._files.open(path)
+        data = file.read(0, file.size)
+        file.close()
+        try:
+            if suffix == TXN_INDEX_SUFFIX:
+                yield from txn_index_lines(data)
+            elif suffix == SNAPSHOT_SUFFIX:
+                yield from snapshot_lines(data)
+            else:
+                yield from self._index_lines(path, data, directory, offset, suffix)
+        except (MalformedFile, ProtocolError, UnknownRecordVersion) as error:
+            self._failed = True
+            click.echo(f"{path}: {error}", err=True)
+
+    def _index_lines(
+        self, path: str, data: bytes, directory: str, offset: int, suffix: str
+    ) -> Iterator[str]:
+        log = self._files.open(f"{directory}/{segment_file(offset, LOG_SUFFIX)}")
+        if suffix == OFFSET_INDEX_SUFFIX:
+            yield from self._index.offset_index(path, data, offset, log)
+            return
+        beside = self._files.open(f"{directory}/{segment_file(offset, OFFSET_INDEX_SUFFIX)}")
+        offsets = beside.read(0, beside.size)
+        beside.close()
+        yield from self._index.time_index(path, data, offset, log, offsets)
+
+    def _options(self, directory: str, offset: int) -> DumpOptions:
+        decoder = self._decoder(directory)
+        contents = self._contents or (not self._as_kafka and decoder is not decode_text)
+        return DumpOptions(
+            deep=self._flags["deep_iteration"] or contents,
+            contents=contents,
+            skip_record_metadata=self._flags["skip_record_metadata"],
+            max_bytes=self._flags["max_bytes"],
+            decoder=decoder,
+            outcomes=None if self._as_kafka else self._outcomes_from(directory, offset),
+            escape=str if self._as_kafka else escaped,
+        )
+
+    def _decoder(self, directory: str) -> Decoder:
+        own = not self._as_kafka
+        if self._flags["offsets_decoder"]:
+            return offsets_decoder
+        if self._flags["transaction_log_decoder"]:
+            return transactions_decoder(with_own=own)
+        name = parse_partition_directory(os.path.basename(os.path.abspath(directory)))
+        if own and name is not None and name.topic == TRANSACTION_TOPIC:
+            return transactions_decoder(with_own=True)
+        return (
+            offsets_decoder
+            if own and name is not None and name.topic == OFFSETS_TOPIC
+            else (decode_text)
+        )
+
+    def _outcomes_from(self, directory: str, offset: int) -> Outcomes:
+        """What the markers from this segment on say: a transaction may end in a later one."""
+        if self._outcomes[0] != directory:
+            self._outcomes = directory, Outcomes.of(self._batches_from(directory, offset))
+        return self._outcomes[1]
+
+    def _batches_from(self, directory: str, offset: int) -> Iterator[RawBatch]:
+        for name in self._files.list(directory):
+            parsed = parse_segment_file(name)
+            if parsed is None or parsed.state or parsed.suffix != LOG_SUFFIX:
+                continue
+            if parsed.offset >= offset:
+                log = self._files.open(f"{directory}/{name}")
+                yield from RawBatches(log)
+                log.close()
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """Turn what a folder may refuse into one line and exit code 1."""
+    try:
+        yield
+    except (StorageError, NothingThere) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def escaped(text: str) -> str:
+    r"""Without control characters, which a terminal may obey: `\n`, `\x1b`."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def _finding_text(finding: Finding) -> str:
+    place = finding.path
+    if finding.position is not None:
+        place += f", byte {finding.position}"
+    if finding.offset is not None:
+        place += f", offset {finding.offset}"
+    return escaped(f"{finding.severity}: {place}: {finding.what}") + f"\n    {finding.to_do}"
+
+
+def _finding_json(finding: Finding) -> str:
+    return _json(finding._asdict())
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

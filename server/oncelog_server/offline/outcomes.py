@@ -1,0 +1,73 @@
+"""Whether the batches of a partition are committed, aborted or still open, by the markers behind
+them."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+from oncelog_protocol.records.batch import BatchHeader, read_records
+from oncelog_protocol.records.control import EndTransactionMarker, read_marker
+from oncelog_protocol.records.errors import CorruptRecords
+from oncelog_server.offline.batches import RawBatch
+
+_MARKER_BYTES: Final = 1 << 16
+
+
+class Outcome(StrEnum):
+    """What a reader of committed records gets of a batch."""
+
+    COMMITTED = "COMMITTED"
+    ABORTED = "ABORTED"
+    OPEN = "OPEN"
+
+
+class Outcomes:
+    """The markers of a partition: nine bytes each, by producer id and offset."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[int, array[int]] = {}
+        self._committed: dict[int, bytearray] = {}
+
+    @classmethod
+    def of(cls, batches: Iterable[RawBatch]) -> Outcomes:
+        """From all batches of a partition, in the order of their offsets."""
+        outcomes = cls()
+        for batch in batches:
+            marker = marker_of(batch)
+            if marker is not None:
+                outcomes.note(batch.header, marker)
+        return outcomes
+
+    def note(self, header: BatchHeader, marker: EndTransactionMarker) -> None:
+        """A marker of `header.producer_id` is in the log; offsets must not decrease."""
+        offsets = self._offsets.setdefault(header.producer_id, array("q"))
+        if offsets and header.base_offset < offsets[-1]:
+            return  # out of order: the log is damaged there, and its first marker counts
+        offsets.append(header.base_offset)
+        self._committed.setdefault(header.producer_id, bytearray()).append(marker.committed)
+
+    def outcome(self, header: BatchHeader) -> Outcome | None:
+        """None for what is in no transaction, and for markers themselves."""
+        if not header.is_transactional or header.is_control:
+            return None
+        offsets = self._offsets.get(header.producer_id)
+        slot = bisect_right(offsets, header.last_offset) if offsets else 0
+        if offsets is None or slot == len(offsets):
+            return Outcome.OPEN
+        committed = self._committed[header.producer_id][slot]
+        return Outcome.COMMITTED if committed else Outcome.ABORTED
+
+
+def marker_of(batch: RawBatch) -> EndTransactionMarker | None:
+    """The marker in a batch; None for batches of records and for what cannot be read."""
+    if not batch.header.is_control:
+        return None
+    try:
+        records = read_records(batch.data, max_bytes=_MARKER_BYTES, check_crc=False)
+        return read_marker(records[0]) if records else None
+    except CorruptRecords:
+        return None

@@ -1,0 +1,110 @@
+"""The operating system's files, opened to be read: every method that would change one refuses."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
+
+from oncelog_server.storage.files import Buffer, Done, StorageError
+from oncelog_server.storage.layout import LOCK
+
+
+class ReadOnlyFile:
+    """One file, of which `size` is that of the moment it was opened."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor = _open(path)
+        self.size = os.fstat(self._descriptor).st_size
+
+    def read(self, position: int, size: int) -> bytes:
+        try:
+            return os.pread(self.fileno(), max(min(size, self.size - position), 0), position)
+        except OSError as error:
+            raise _failure("read", self.path, error) from None
+
+    def fileno(self) -> int:
+        if self._descriptor < 0:
+            self._descriptor = _open(self.path)
+        return self._descriptor
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def append(self, *buffers: Buffer) -> None:
+        _refuse("append", self.path)
+
+    def truncate(self, size: int) -> None:
+        _refuse("truncate", self.path)
+
+    def renamed(self, path: str) -> None:
+        _refuse("rename", self.path)
+
+
+class ReadOnlyFiles:
+    """Files by their paths, relative to the working directory or absolute."""
+
+    def open(self, path: str, *, create: bool = False) -> ReadOnlyFile:
+        if create:
+            _refuse("create", path)
+        return ReadOnlyFile(path)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def list(self, directory: str) -> list[str]:
+        try:
+            return sorted(os.listdir(directory))
+        except OSError as error:
+            raise _failure("list", directory, error) from None
+
+    def make_directory(self, path: str) -> None:
+        _refuse("make directory", path)
+
+    def rename(self, source: str, target: str) -> None:
+        _refuse("rename", source)
+
+    def replace(self, path: str, data: bytes) -> None:
+        _refuse("replace", path)
+
+    def sync(self, files: Sequence[object], done: Done) -> None:
+        _refuse("sync", "files")
+
+    def remove(self, paths: Sequence[str], done: Done | None = None) -> None:
+        _refuse("remove", ", ".join(paths))
+
+
+def is_in_use(data_directory: str) -> bool:
+    """Whether a broker holds the lock of the data directory. The lock file is not made."""
+    try:
+        descriptor = os.open(os.path.join(data_directory, LOCK), os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        with suppress(OSError):
+            os.close(descriptor)
+    return False
+
+
+def _open(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise _failure("open", path, error) from None
+
+
+def _failure(operation: str, path: str, error: OSError) -> StorageError:
+    return StorageError(operation, path, error.strerror or str(error))
+
+
+def _refuse(operation: str, path: str) -> NoReturn:
+    raise StorageError(operation, path, "only reading is allowed here")

@@ -1,0 +1,212 @@
+"""Files beside a segment's log, compared with its batches while these are walked over."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final
+
+from oncelog_protocol.errors import ProtocolError
+from oncelog_protocol.internal.producer_snapshot import ProducerEntry, decode_producer_snapshot
+from oncelog_protocol.internal.versions import UnknownRecordVersion
+from oncelog_server.log.producers import NONE, Producers
+from oncelog_server.log.txn_index import ROW_SIZE, AbortedTransaction
+from oncelog_server.offline.findings import REBUILT, Finding, Severity
+from oncelog_server.offline.side_files import MalformedFile, aborted_rows
+from oncelog_server.storage.files import File
+
+_OFFSET_ENTRY: Final = Struct(">ii")
+_TIME_ENTRY: Final = Struct(">qi")
+_ROWS_AT_ONCE: Final = 1 << 13
+
+
+def _entries(file: File, layout: Struct) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """(position, row) of each row of the file, in bounded memory; half a row is left out."""
+    for start in range(0, file.size, layout.size * _ROWS_AT_ONCE):
+        data = file.read(start, layout.size * _ROWS_AT_ONCE)
+        whole = len(data) - len(data) % layout.size
+        for slot, row in enumerate(layout.iter_unpack(data[:whole])):
+            yield start + slot * layout.size, row
+
+
+class _Check:
+    """What both indexes share: rows in their order, and the first that is wrong."""
+
+    def __init__(self, file: File, layout: Struct, base_offset: int) -> None:
+        self.problem: Finding | None = None
+        self._path = file.path
+        self._base_offset = base_offset
+        self._rows = _entries(file, layout)
+        self._row: tuple[int, tuple[int, ...]] | None = None
+        if file.size % layout.size:
+            self._complain(file.size, f"{file.size} bytes: not a multiple of {layout.size}")
+        self._advance()
+
+    def _advance(self) -> None:
+        before, self._row = self._row, next(self._rows, None)
+        if self._row is not None and before is not None and not any(self._row[1]):
+            self._row = None  # a file that Kafka made longer than what it holds
+
+    def _complain(self, position: int, what: str) -> None:
+        if self.problem is None:
+            self.problem = Finding(Severity.DERIVED, self._path, what, REBUILT, position)
+
+
+class OffsetIndexCheck(_Check):
+    """Each entry names the last offset of a batch, and where that begins."""
+
+    def __init__(self, file: File, base_offset: int) -> None:
+        super().__init__(file, _OFFSET_ENTRY, base_offset)
+
+    def on_batch(self, position: int, last_offset: int) -> None:
+        """The next batch of the log, in its order."""
+        while self._row is not None and self._row[1][1] <= position:
+            at, (relative, indexed) = self._row
+            offset = self._base_offset + relative
+            if indexed < position:
+                self._complain(at, f"offset {offset} at byte {indexed}, where no batch begins")
+            elif offset != last_offset:
+                self._complain(
+                    at,
+                    f"offset {offset} at byte {indexed}, where the batch that begins ends with"
+                    f" {last_offset}",
+                )
+            self._advance()
+
+    def finish(self) -> Finding | None:
+        """What is wrong, once all batches have been seen."""
+        if self._row is not None:
+            at, (relative, indexed) = self._row
+            offset = self._base_offset + relative
+            self._complain(at, f"offset {offset} at byte {indexed}, where no batch begins")
+        return self.problem
+
+
+class TimeIndexCheck(_Check):
+    """Each entry is the latest timestamp up to a batch, which has it."""
+
+    def __init__(self, file: File, base_offset: int) -> None:
+        super().__init__(file, _TIME_ENTRY, base_offset)
+        self._latest = -1
+
+    def on_batch(self, last_offset: int, max_timestamp: int) -> None:
+        """The next batch of the log, in its order."""
+        self._latest = max(self._latest, max_timestamp)
+        while self._row is not None and self._base_offset + self._row[1][1] <= last_offset:
+            at, (timestamp, relative) = self._row
+            offset = self._base_offset + relative
+            if offset < last_offset:
+                self._complain(at, f"offset {offset}, which ends no batch")
+            elif timestamp != max_timestamp or timestamp != self._latest:
+                self._complain(
+                    at,
+                    f"timestamp {timestamp} at offset {offset}, where the batch has"
+                    f" {max_timestamp} and the latest is {self._latest}",
+                )
+            self._advance()
+
+    def finish(self) -> Finding | None:
+        """What is wrong, once all batches have been seen."""
+        if self._row is not None:
+            at, (_, relative) = self._row
+            self._complain(at, f"offset {self._base_offset + relative}, which ends no batch")
+        return self.problem
+
+
+class AbortedRows:
+    """The rows that the batches of one segment give for its `.txnindex`: 32 bytes each."""
+
+    def __init__(self) -> None:
+        self._numbers = array("q")
+        self._markers = array("q")
+
+    def note_abort(self, offset: int) -> None:
+        """An ABORT marker is at `offset`, whatever it ends."""
+        self._markers.append(offset)
+
+    def note_row(self, row: AbortedTransaction) -> None:
+        """That marker ends records of the partition."""
+        self._numbers.extend(row)
+
+    def compare(
+        self, path: str, data: bytes | None, end_offset: int, *, compacted: bool
+    ) -> Finding | None:
+        """What is wrong with the file; `data` is None where there is none. Rows of markers at or
+        after `end_offset` came later. `compacted`: rows may have gone with their records."""
+        try:
+            rows = [row for row in aborted_rows(data or b"") if row.last_offset < end_offset]
+        except MalformedFile as error:
+            return Finding(Severity.DERIVED, path, str(error), REBUILT)
+        if compacted:
+            markers = set(self._markers)
+            for slot, row in enumerate(rows):
+                if row.last_offset not in markers:
+                    what = f"an abort at offset {row.last_offset}, where the log has no such marker"
+                    return Finding(Severity.DERIVED, path, what, REBUILT, slot * ROW_SIZE)
+            return None
+        for slot in range(max(len(rows), len(self._numbers) // 4)):
+            found = rows[slot] if slot < len(rows) else None
+            numbers = self._numbers[4 * slot : 4 * slot + 4]
+            expected = AbortedTransaction(*numbers) if numbers else None
+            if found != expected:
+                what = f"{_row_text(found)}, but the log has {_row_text(expected)}"
+                if data is None:
+                    what = f"there is no such file, but the log has {_row_text(expected)}"
+                return Finding(Severity.DERIVED, path, what, REBUILT, slot * ROW_SIZE)
+        return None
+
+
+def _row_text(row: AbortedTransaction | None) -> str:
+    if row is None:
+        return "no further aborted transaction"
+    return (
+        f"producer {row.producer_id} aborted from offset {row.first_offset} to {row.last_offset},"
+        f" last stable offset {row.last_stable_offset}"
+    )
+
+
+def check_snapshot(
+    path: str, data: bytes, producers: Producers | None, first_offset: int
+) -> Finding | None:
+    """What is wrong with a `.snapshot`: `producers` is the state that the log gives at its offset,
+    from `first_offset` on; None: only the file itself is checked."""
+    try:
+        entries = decode_producer_snapshot(data)
+    except (ProtocolError, UnknownRecordVersion) as error:
+        return Finding(Severity.DERIVED, path, str(error), REBUILT)
+    if producers is None:
+        return None
+    for entry in entries:
+        problem = _differs(entry, producers, first_offset)
+        if problem is not None:
+            return Finding(Severity.DERIVED, path, problem, REBUILT)
+    known = {entry.producer_id for entry in entries}
+    for transaction in producers.ongoing_transactions():
+        if transaction.producer_id not in known:
+            what = (
+                f"producer {transaction.producer_id} is missing, whose transaction is open from"
+                f" offset {transaction.first_offset}"
+            )
+            return Finding(Severity.DERIVED, path, what, REBUILT)
+    return None
+
+
+def _differs(entry: ProducerEntry, producers: Producers, first_offset: int) -> str | None:
+    if entry.last_offset < first_offset:
+        return None  # its records are below the start of the log
+    state = producers.entry(entry.producer_id)
+    found = (entry.epoch, entry.last_sequence, entry.last_offset, entry.current_txn_first_offset)
+    expected = None
+    if state is not None:
+        expected = (
+            *(state.producer_epoch, state.last_sequence, state.last_offset),
+            state.current_txn_first_offset,
+        )
+        found = (*found[:3], max(found[3], NONE))
+    if found == expected:
+        return None
+    return (
+        f"producer {entry.producer_id} with (epoch, sequence, offset, open from) {found}, but the"
+        f" log gives {expected or 'nothing of it'}"
+    )
