@@ -371,7 +371,8 @@ class PartitionCheck:
         for offset in self._snapshots:
             if not self._facts.running:
                 what = f"taken at offset {offset}, but the log ends at {end}"
-                yield Finding(Severity.DERIVED, self._path(offset, SNAPSHOT_SUFFIX), what, ORPHAN)
+                severity = Severity.DERIVED if self._facts.clean else Severity.NOTE
+                yield Finding(severity, self._path(offset, SNAPSHOT_SUFFIX), what, ORPHAN)
         if self._facts.running:
             return  # the log has grown since it was opened
         recovery_point, start = self._facts.recovery_point, self._facts.log_start_offset

@@ -1,0 +1,288 @@
+"""`oncelog logs verify`: what is whole passes, and each kind of damage is named with its place."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from oncelog_client import Admin, NewTopic, Producer
+from oncelog_protocol.records.batch import HEADER_SIZE, split_batches
+from oncelog_server.offline.commands import logs
+from tests.broker import Oncelog
+
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.state.log.num.partitions": "1",
+    "offsets.topic.num.partitions": "1",
+}
+TOPIC = "checked"
+FIRST = f"{0:020}"
+
+
+async def write(address: str) -> None:
+    """A partition of several segments, with transactions that are committed and aborted."""
+    config = {"segment.bytes": "1048576", "index.interval.bytes": "4096"}
+    async with Admin(address) as admin:
+        await admin.create_topics([NewTopic(TOPIC, 1, 1, configs=config)])
+    async with Producer(address, transactional_id="writer") as producer:
+        await producer.init_transactions()
+        for number in range(60):
+            await producer.begin_transaction()
+            for _ in range(3):
+                await producer.send(TOPIC, b"%d" % number + b"p" * 15_000, b"k")
+            if number % 3:
+                await producer.commit_transaction()
+            else:
+                await producer.abort_transaction()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory after a clean stop."""
+    with Oncelog(tmp_path_factory.mktemp("written"), SETTINGS) as broker:
+        asyncio.run(write(broker.address))
+    assert len(list((broker.data / f"{TOPIC}-0").glob("*.log"))) >= 3
+    return broker.data
+
+
+@pytest.fixture
+def data(written: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be damaged."""
+    return Path(shutil.copytree(written, tmp_path / "data"))
+
+
+class Verdict(NamedTuple):
+    """What one call said."""
+
+    exit_code: int
+    findings: list[dict[str, Any]]
+    checked: dict[str, Any]
+
+    @property
+    def problems(self) -> list[dict[str, Any]]:
+        return [finding for finding in self.findings if finding["severity"] != "note"]
+
+
+def verify(path: Path) -> Verdict:
+    result = CliRunner().invoke(logs, ["verify", "--json", str(path)])
+    assert isinstance(result.exception, SystemExit | None), result.output
+    *found, last = [json.loads(line) for line in result.stdout.splitlines()]
+    assert result.exit_code == (1 if any(f["severity"] != "note" for f in found) else 0)
+    return Verdict(result.exit_code, found, last["checked"])
+
+
+def segments(data: Path) -> list[Path]:
+    return sorted((data / f"{TOPIC}-0").glob("*.log"))
+
+
+def positions(log: Path) -> list[tuple[int, int, int]]:
+    """(position, base offset, last offset) of each batch."""
+    return [
+        (at, header.base_offset, header.last_offset)
+        for at, header in split_batches(log.read_bytes())
+    ]
+
+
+def overwrite(path: Path, position: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        file.write(data)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_a_folder_that_was_closed_cleanly_is_whole_and_stays_as_it_is(data: Path) -> None:
+    before = digests(data)
+    verdict = verify(data)
+    assert (verdict.exit_code, verdict.findings) == (0, [])
+    assert verdict.checked["partitions"] == 2
+    assert verdict.checked["bytes"] == sum(len(log.read_bytes()) for log in data.rglob("*.log"))
+    assert digests(data) == before
+
+
+def test_a_running_broker_is_looked_at_without_a_word(tmp_path: Path) -> None:
+    with Oncelog(tmp_path, SETTINGS) as broker:
+        asyncio.run(write(broker.address))
+        verdict = verify(broker.data)
+    assert verdict.problems == []
+    assert verdict.checked["batches"] > 200
+
+
+def test_a_folder_after_a_kill_is_whole(tmp_path: Path) -> None:
+    """What a start would compute again is no problem."""
+    broker = Oncelog(tmp_path, SETTINGS)
+    broker.start()
+    asyncio.run(write(broker.address))
+    broker.kill()
+    assert verify(broker.data).problems == []
+
+
+def test_one_partition_is_checked_by_its_folder(data: Path) -> None:
+    assert verify(data / f"{TOPIC}-0").checked["partitions"] == 1
+
+
+def flip_in_the_middle(data: Path) -> tuple[Path, int]:
+    log = segments(data)[1]
+    at = [position for (position, _, _), (after, _, _) in pairwise(positions(log))
+          if after - position > 1000][5]  # fmt: skip
+    overwrite(log, at + HEADER_SIZE + 100, b"\xff\x00\xff")
+    return log, at
+
+
+def remove_a_segment(data: Path) -> tuple[Path, int]:
+    _, second, third = segments(data)[:3]
+    for file in second.parent.glob(f"{second.stem}.*"):
+        file.unlink()
+    return third, 0
+
+
+def empty_a_segment(data: Path) -> tuple[Path, int]:
+    log = segments(data)[1]
+    log.write_bytes(b"")
+    return log, 0
+
+
+def tear_the_end(data: Path) -> tuple[Path, int]:
+    log = segments(data)[-1]
+    at, _, _ = positions(log)[-1]
+    overwrite(log, at + HEADER_SIZE, b"\x00\x00\x00")
+    return log, at
+
+
+def swap_two_batches(data: Path) -> tuple[Path, int]:
+    log = segments(data)[0]
+    (first, *_), (second, *_), (third, *_) = positions(log)[3:6]
+    content = log.read_bytes()
+    swapped = content[second:third] + content[first:second]
+    overwrite(log, first, swapped)
+    return log, first
+
+
+def drop_a_batch(data: Path) -> tuple[Path, int]:
+    log = segments(data)[-1]
+    (first, *_), (second, *_) = positions(log)[1:3]
+    content = log.read_bytes()
+    log.write_bytes(content[:first] + content[second:])
+    return log, first
+
+
+DAMAGES: dict[str, Callable[[Path], tuple[Path, int]]] = {
+    "bit flip": flip_in_the_middle,
+    "segment gone": remove_a_segment,
+    "segment emptied": empty_a_segment,
+    "end torn after a clean stop": tear_the_end,
+    "batches swapped": swap_two_batches,
+    "batch gone": drop_a_batch,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_of_a_log_is_named_with_file_and_position(data: Path, damage: str) -> None:
+    path, position = DAMAGES[damage](data)
+    damaged = [one for one in verify(data).findings if one["severity"] == "damage"]
+    assert (str(path), position) in [(one["path"], one["position"]) for one in damaged]
+    assert all(one["what"] and one["to_do"] for one in damaged)
+
+
+def test_valid_batches_behind_a_cut_are_told_from_a_torn_end(data: Path) -> None:
+    log, at = flip_in_the_middle(data)
+    following = next(base for position, base, _ in positions(log) if position > at)
+    (finding, *_) = [one for one in verify(data).problems if one["path"] == str(log)]
+    assert f"valid batches follow from offset {following}" in finding["what"]
+
+
+def test_a_torn_end_after_a_crash_is_only_noted(data: Path) -> None:
+    log, at = tear_the_end(data)
+    (data / ".kafka_cleanshutdown").unlink()
+    (data / "recovery-point-offset-checkpoint").unlink()
+    verdict = verify(data)
+    assert verdict.exit_code == 0
+    assert (str(log), at) in [(one["path"], one["position"]) for one in verdict.findings]
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot"])
+def test_a_side_file_that_contradicts_the_log_is_named(data: Path, suffix: str) -> None:
+    log = segments(data)[1]
+    path = log.with_suffix(suffix)
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 0xFF
+    path.write_bytes(content)
+    assert [one["path"] for one in verify(data).problems] == [str(path)]
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
+def test_a_side_file_that_is_gone_is_named(data: Path, suffix: str) -> None:
+    path = segments(data)[0].with_suffix(suffix)
+    path.unlink()
+    assert [one["path"] for one in verify(data).problems] == [str(path)]
+
+
+def test_an_orphan_is_named(data: Path) -> None:
+    path = segments(data)[0].with_name("00000000000000000001.index")
+    path.write_bytes(b"")
+    assert [one["path"] for one in verify(data).problems] == [str(path)]
+
+
+def test_leader_epochs_are_compared_with_the_batches(data: Path) -> None:
+    path = data / f"{TOPIC}-0" / "leader-epoch-checkpoint"
+    path.write_text("0\n1\n7 0\n")
+    assert [one["path"] for one in verify(data).problems] == [str(path)]
+
+
+def test_a_log_that_ends_below_its_recovery_point_is_damage(data: Path) -> None:
+    last = segments(data)[-1]
+    (at, _, _) = positions(last)[-1]
+    with last.open("r+b") as file:
+        file.truncate(at)
+    found = [one["what"] for one in verify(data).problems if one["severity"] == "damage"]
+    assert any("was flushed up to" in what for what in found)
+
+
+@pytest.mark.parametrize("name", ["nothing", "empty"])
+def test_what_is_no_log_is_one_line(tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    result = CliRunner().invoke(logs, ["verify", str(tmp_path / name)])
+    assert result.exit_code == 1
+    assert len(result.output.splitlines()) == 1
+    assert str(tmp_path / name) in result.output
+
+
+@pytest.fixture(scope="module")
+def victim(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One copy for many small damages, each of which is undone."""
+    return Path(shutil.copytree(written, tmp_path_factory.mktemp("victim") / "data"))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(chosen=st.data())
+def test_no_flipped_bit_of_a_log_goes_unseen(victim: Path, chosen: st.DataObject) -> None:
+    """Wherever it is: the CRC covers all but what the order of offsets and the epochs check."""
+    log = chosen.draw(st.sampled_from(segments(victim)))
+    batches = positions(log)
+    at = chosen.draw(st.sampled_from(batches))[0]
+    # All of the header, and the first bytes of the records.
+    byte = at + chosen.draw(st.integers(0, HEADER_SIZE + 20).filter(lambda one: one < 130))
+    bit = chosen.draw(st.integers(0, 7))
+    before = log.read_bytes()
+    try:
+        overwrite(log, byte, bytes([before[byte] ^ 1 << bit]))
+        assert verify(victim / f"{TOPIC}-0").exit_code == 1
+    finally:
+        log.write_bytes(before)
