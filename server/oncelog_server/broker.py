@@ -281,6 +281,7 @@ class Broker:
                 self._refused_ids,
             ),
             spawn=self._spawn,
+            slices=self._slices,
             checkpoint=lambda: self._upkeep.checkpoint(),
         )
 
