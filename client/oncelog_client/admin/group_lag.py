@@ -86,8 +86,8 @@ async def _counted(
             cluster.refresh_soon()
             raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, str(place))
         topics = by_leader.setdefault(leader, {})
-        row = topics.setdefault(place.topic, ListOffsetsTopic(name=place.topic))
-        row.partitions.append(
+        asked = topics.setdefault(place.topic, ListOffsetsTopic(name=place.topic))
+        asked.partitions.append(
             ListOffsetsPartition(place.partition, timestamp=LATEST, count_from=offset)
         )
 
