@@ -161,7 +161,7 @@ def test_an_identifier_of_thousands_of_characters_is_cut_in_a_table_alone(
     on_terminal: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     long = "y" * 30_000
-    rows = [(long, 1, 2, []), ("g", 1, 2, [])]
+    rows = [(long, 1, 2, None), ("g", 1, 2, None)]
     assert "y" * 254 + "…" in on_terminal(80, COLUMNS, rows)
     assert long not in on_terminal(80, COLUMNS, rows)
     assert long in on_terminal(80, COLUMNS, rows, output="json")
