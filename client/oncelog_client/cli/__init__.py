@@ -32,6 +32,7 @@ EXTENSIONS: Final = "oncelog.commands"
 BROKER: Final = "oncelog_server"
 KNOWN_EXTENSIONS: Final[dict[str, tuple[str, str]]] = {
     "serve": ("oncelog_server.serve:serve", "Run a broker."),
+    "dev": ("oncelog_server.dev:dev", "Run a broker to try things out; it leaves nothing."),
     "logs": ("oncelog_server.offline.commands:logs", "Print and check the files of logs."),
 }
 
