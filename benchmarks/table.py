@@ -134,6 +134,6 @@ HEADINGS = ("what", "unit", "oncelog", "Kafka", "ratio", "must", "aim", "met")
 
 
 def markdown(found: Sequence[Result]) -> str:
-    """The table as it stands in the README."""
+    """The table as it stands in docs/performance.md."""
     lines = [HEADINGS, ["---"] * len(HEADINGS), *map(cells, found)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
+from oncelog_client.cli import oncelog
+from tests.broker import Oncelog
+
 TESTS = Path(__file__).parent
-DOCUMENTS = sorted((TESTS.parent / "docs").glob("*.md"))
+ROOT = TESTS.parent
+README = ROOT / "README.md"
+DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [*sorted(ROOT.glob("*.md")), ROOT / "client" / "README.md", *DOCUMENTS]
+README_LINES = 120
 _REFERENCE = re.compile(r"`([a-z0-9_/]+\.py)(?:::(test_\w+))?`")
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -25,7 +43,7 @@ def test_the_promises_name_their_tests() -> None:
     """Each row of a table in docs/semantics.md says what shows it."""
     rows = [
         line
-        for line in (TESTS.parent / "docs" / "semantics.md").read_text().splitlines()
+        for line in (ROOT / "docs" / "semantics.md").read_text().splitlines()
         if line.startswith("|") and not line.startswith("|---")
     ]
     headings = [row for row in rows if "shown by" in row]
@@ -43,6 +61,153 @@ def _has(path: Path, name: str) -> bool:
 
 def test_every_target_that_is_no_file_has_a_rule() -> None:
     """Without one, make says that nothing is to be done, and CI goes on."""
-    makefile = (TESTS.parent / "Makefile").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
     assert set(phony.split()) == set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE))
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= README_LINES
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page: those of its headings, as they are made of their text, and others."""
+    text = _FENCED.sub("", page.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    named = re.findall(r'<a id="([^"]+)">', text)
+    return {*named, *(heading.replace(" ", "-") for heading in plain)}
+
+
+@each_page
+def test_every_link_leads_somewhere(page: Path) -> None:
+    dead = []
+    for link in _LINK.findall(_FENCED.sub("", page.read_text(encoding="utf-8"))):
+        if "://" in link:
+            continue
+        file, _, anchor = link.partition("#")
+        place = (page.parent / file).resolve() if file else page
+        if not place.exists() or (anchor and anchor not in anchors(place)):
+            dead.append(link)
+    assert not dead
+
+
+def commands(page: Path) -> Iterator[list[str]]:
+    """The commands of a page's indented blocks and shell fences, as words; comments left out."""
+    text = page.read_text(encoding="utf-8")
+    blocks = [body for kind, body in _FENCED.findall(text) if kind in {"sh", "shell", "bash"}]
+    blocks += re.findall(r"(?<=\n\n)((?:    \S.*(?:\n|$))+)", _FENCED.sub("", text))
+    for line in "".join(blocks).replace("\\\n", " ").splitlines():
+        lexer = shlex.shlex(line.strip(), posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        words: list[str] = []
+        for word in [*lexer, ";"]:
+            if set(word) <= set("();<>|&"):
+                yield from [words] if words else []
+                words = []
+            else:
+                words.append(word)
+
+
+def targets() -> set[str]:
+    return set(
+        re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    )
+
+
+def refusal(words: list[str]) -> str | None:
+    """Return why a command line of `oncelog` is wrong, None if its commands and options exist."""
+    command: click.Command = oncelog
+    context = click.Context(command)
+    while isinstance(command, click.Group) and words:
+        found = command.get_command(context, words[0])
+        if found is None:
+            return f"no command {words[0]}" if not words[0].startswith("-") else None
+        command, words = found, words[1:]
+        context = click.Context(command, context)
+    try:
+        command.make_parser(context).parse_args(words)
+    except click.BadOptionUsage as wrong:
+        return None if "requires an argument" in wrong.format_message() else str(wrong)
+    except click.UsageError as wrong:
+        return wrong.format_message()
+    return None
+
+
+@each_page
+def test_every_command_can_be_called(page: Path) -> None:
+    wrong: list[str] = []
+    for words in commands(page):
+        said = " ".join(words)
+        program = Path(words[0]).name
+        if program == "uvx":
+            words = words[words.index("oncelog") :]
+            program = "oncelog"
+        if program == "oncelog":
+            reason = refusal(words[1:])
+            wrong += [f"{said}: {reason}"] if reason else []
+        elif program == "make":
+            wrong += [said for word in words[1:] if "=" not in word and word not in targets()]
+        elif program.startswith("python") and words[1:2] == ["-m"]:
+            try:
+                known = importlib.util.find_spec(words[2]) is not None
+            except ModuleNotFoundError:
+                known = False
+            wrong += [] if known else [said]
+        elif program == "docker" and "--file" in words:
+            wrong += [] if (ROOT / words[words.index("--file") + 1]).is_file() else [said]
+    assert not wrong
+
+
+@each_page
+def test_what_is_named_in_a_line_exists(page: Path) -> None:
+    """`make target` and `oncelog command`, in the middle of a sentence."""
+    wrong = []
+    for words in re.findall(r"`(make|oncelog) ([^`]+)`", page.read_text(encoding="utf-8")):
+        if words[0] == "make":
+            named = [word for word in words[1].split() if "=" not in word and '"' not in word]
+            wrong += [words[1] for word in named[:1] if word not in targets()]
+        elif reason := refusal(re.split(r"\s+", words[1])):
+            wrong.append(f"oncelog {words[1]}: {reason}")
+    assert not wrong
+
+
+def programs(page: Path) -> list[str]:
+    text = page.read_text(encoding="utf-8")
+    return [body for kind, body in _FENCED.findall(text) if kind == "python"]
+
+
+@each_page
+def test_every_program_is_python(page: Path) -> None:
+    for program in programs(page):
+        ast.parse(program)
+
+
+def test_the_programs_of_the_readme_write_what_they_say(tmp_path: Path) -> None:
+    """Those that need a broker alone; the one for Spark is tried in tests/spark."""
+    settings = {"group.initial.rebalance.delay.ms": "0"}
+    with Oncelog(tmp_path, settings) as broker:
+        tried = [each for each in programs(README) if "spark" not in each]
+        assert len(tried) > 1
+        for program in tried:
+            text = program.replace("localhost:9092", broker.address)
+            subprocess.run([sys.executable, "-W", "error", "-c", text], check=True, timeout=60)
+        for topic, first in (("invoices", "1177"), ("shipments", "cds")):
+            lines = _read_committed(broker.address, topic, len(tried))
+            assert len(lines) == len(tried)
+            assert first in lines[0]
+
+
+def _read_committed(address: str, topic: str, count: int) -> list[str]:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "oncelog_client.cli", "consume", "--topic", topic),
+            *("--from-beginning", "--isolation-level", "read_committed"),
+            *("--max-messages", str(count), "--bootstrap-server", address),
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.stdout.splitlines()
