@@ -73,7 +73,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--warm", type=float, default=60.0, help="at most so many s for each load")
     parser.add_argument("--directory", help="where the brokers put their data; not on a tmpfs")
     parser.add_argument("--json", type=Path, help="where the result goes; in results/ by default")
-    parser.add_argument("--markdown", action="store_true", help="print the tables for docs/performance.md")
+    parser.add_argument("--markdown", action="store_true", help="print tables for a document")
     return parser.parse_args()
 
 
