@@ -98,6 +98,7 @@ class Cluster:
         self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
         self._refreshing = asyncio.Lock()
         self._soon = False
+        self._failed_refreshes = 0
         self._refreshed_ms = -math.inf
         # In the order of their starts, in which they are cancelled: a set has that of addresses.
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -148,7 +149,7 @@ class Cluster:
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
         error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, KafkaError):
+        if error is not None:
             log.error("background work of the client failed: %r", error, exc_info=error)
 
     # -- connections
@@ -337,8 +338,11 @@ class Cluster:
         self._soon = False
         try:
             await self.refresh()
+            self._failed_refreshes = 0
         except KafkaError:
-            await asyncio.sleep(self.backoff.initial_ms / 1000)
+            self._failed_refreshes += 1
+            delay_ms = self.backoff.delay_ms(self._failed_refreshes, fraction())
+            await asyncio.sleep(delay_ms / 1000)
 
     async def _refresh_regularly(self) -> None:
         while True:
@@ -384,11 +388,11 @@ class Cluster:
         request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
         response = await self.call_any(request, FindCoordinatorResponse)
         if response.coordinators:
-            row = response.coordinators[0]
-            check(row.error_code, row.error_message)
+            row = next(row for row in response.coordinators if row.key == key)
+            check(row.error_code, row.error_message or key)
             node_id = row.node_id
         else:
-            check(response.error_code, response.error_message)
+            check(response.error_code, response.error_message or key)
             node_id = response.node_id
         if node_id not in self.metadata.brokers:
             await self.refresh()

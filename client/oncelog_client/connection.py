@@ -21,6 +21,7 @@ from oncelog_protocol.errors import ErrorCode, ProtocolError
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from oncelog_protocol.requests import Requests
 
+from .asked_rows import missing_rows
 from .clock import monotonic_ms
 from .config import ClientConfig
 from .connect_failures import (
@@ -35,6 +36,7 @@ from .errors import (
     ClosedError,
     ConnectError,
     DisconnectedError,
+    IncompleteResponseError,
     KafkaError,
     TimedOutError,
     UnsupportedVersionError,
@@ -60,6 +62,9 @@ ANY_VERSION: Final = range(0, 1 << 15)
 
 # A frame of an answer: fetch.max.bytes may be exceeded by one batch, so this only stops nonsense.
 _MAX_ANSWER_BYTES: Final = (1 << 31) - 1
+
+# Of missing rows, how many an error names.
+_ROWS_SHOWN: Final = 5
 
 
 @dataclass(slots=True, eq=False)
@@ -151,12 +156,21 @@ class Connection(asyncio.Protocol):
         """Send a request and wait for its answer.
 
         Raises DisconnectedError, TimedOutError (the connection is closed then: later answers would
-        come too late as well), or UnsupportedVersionError where the broker speaks none of
-        `versions`.
+        come too late as well), IncompleteResponseError if rows that were asked for are missing, or
+        UnsupportedVersionError if the broker speaks none of `versions`.
         """
         await self._writable.wait()
-        answer = await self.start(request, timeout_ms=timeout_ms, versions=versions)
+        version = self.version(request, versions)
+        answer = await self._send(request, version, timeout_ms)
         assert isinstance(answer, response)
+        api = api_of(type(request)).key
+        missing = missing_rows(api, request, answer, version)
+        if missing:
+            raise IncompleteResponseError(
+                f"the response of {shown(self.address)} to {api.name} says nothing of "
+                f"{', '.join(missing[:_ROWS_SHOWN])}"
+                + (f" and {len(missing) - _ROWS_SHOWN} more" if missing[_ROWS_SHOWN:] else "")
+            )
         return answer
 
     def start_unanswered(self, request: object) -> None:

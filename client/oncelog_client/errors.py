@@ -120,6 +120,13 @@ class StaleCoordinatorError(RetriableError):
     """The broker asked is not (yet, or any more) the coordinator."""
 
 
+class IncompleteResponseError(RetriableError):
+    """A response without error lacks rows that were asked for. Whether a change took effect for
+    those is unknown; the client has asked again until its deadline."""
+
+    default_code = ErrorCode.CORRUPT_MESSAGE
+
+
 class BufferExhaustedError(RetriableError):
     """`buffer_memory` stayed full for `max_block_ms`."""
 

@@ -79,6 +79,10 @@ class Metadata:
 
 def _topic_info(row: MetadataResponseTopic, name: str) -> TopicInfo:
     partitions = sorted(row.partitions, key=lambda partition: partition.partition_index)
+    error = row.error_code
+    if [partition.partition_index for partition in partitions] != [*range(len(partitions))]:
+        # A row is missing: the others would be taken for their neighbours.
+        partitions, error = [], error or ErrorCode.LEADER_NOT_AVAILABLE
     return TopicInfo(
         name,
         row.topic_id,
@@ -94,7 +98,7 @@ def _topic_info(row: MetadataResponseTopic, name: str) -> TopicInfo:
             )
             for partition in partitions
         ),
-        row.error_code,
+        error,
     )
 
 

@@ -124,7 +124,12 @@ class StateLog:
             response = await self._call(request, FetchResponse)
             if response.error_code:
                 raise error_for(response.error_code)
-            data = response.responses[0].partitions[0]
+            data = next(
+                row
+                for found in response.responses
+                for row in found.partitions
+                if (found.topic, row.partition_index) == self._partition
+            )
             self._check_leader(data.error_code)
             return data
 
@@ -251,7 +256,12 @@ class StateLog:
 
         async def attempt() -> None:
             response = await self._call(request, ProduceResponse, _EXPLICIT)
-            row = response.responses[0].partition_responses[0]
+            row = next(
+                row
+                for found in response.responses
+                for row in found.partition_responses
+                if (found.name, row.index) == self._partition
+            )
             self._check_leader(row.error_code)
             if row.error_code not in _WRITTEN:
                 raise error_for(row.error_code, f"{self._partition}: {row.error_message or ''}")

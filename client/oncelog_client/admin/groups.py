@@ -66,7 +66,7 @@ async def describe_groups(
                 DescribeGroupsRequest(groups=[group_id]),
                 DescribeGroupsResponse,
             )
-            group = response.groups[0]
+            group = next(row for row in response.groups if row.group_id == group_id)
             if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
                 # From v6 on a group that is not there is an error, before it was a dead one.
                 group = DescribedGroup(group_id=group_id, group_state=_DEAD)

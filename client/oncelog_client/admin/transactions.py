@@ -204,7 +204,8 @@ async def describe_transactions(
                 transactions.DescribeTransactionsRequest([transactional_id]),
                 transactions.DescribeTransactionsResponse,
             )
-            row = response.transaction_states[0]
+            states = response.transaction_states
+            row = next(row for row in states if row.transactional_id == transactional_id)
             check(row.error_code, transactional_id)
             node_id = await cluster.coordinator(CoordinatorType.TRANSACTION, transactional_id)
             return _description(row, node_id)

@@ -45,7 +45,8 @@ class FetchSocket:
             self._socket.settimeout((config.request_timeout_ms + config.fetch_max_wait_ms) / 1000)
         except TimeoutError:
             raise TimedOutError(f"no connection to {host}:{port} within {timeout_s:g} s") from None
-        except OSError as error:
+        except Exception as error:
+            # Also a port or a host that cannot be one: metadata may name anything.
             raise DisconnectedError(f"no connection to {host}:{port}: {error}") from error
 
     @property

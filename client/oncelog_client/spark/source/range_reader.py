@@ -22,6 +22,7 @@ from oncelog_client.cluster import Cluster
 from oncelog_client.config import ConsumerConfig, client_config
 from oncelog_client.connect_failures import Address
 from oncelog_client.errors import (
+    IncompleteResponseError,
     KafkaError,
     OffsetOutOfRangeError,
     RetriableError,
@@ -207,9 +208,10 @@ class _Reader:
         check(response.error_code)
         for topic in response.responses:
             for data in topic.partitions:
-                check(data.error_code, f"{self._partition} at {offset}")
-                return data
-        raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(self._partition))
+                if (topic.topic, data.partition_index) == self._partition:
+                    check(data.error_code, f"{self._partition} at {offset}")
+                    return data
+        raise IncompleteResponseError(f"the response to FETCH says nothing of {self._partition}")
 
     def _ask(self, offset: int, deadline_ms: float) -> None:
         key = os.getpid(), self._config, self._partition
