@@ -75,6 +75,7 @@ class Batch(Generic[T]):
     size_bytes: int = HEADER_SIZE
     state: BatchState = BatchState.OPEN
     attempts: int = 0
+    sequence_errors: int = 0
     retry_at_ms: float = 0.0
     identity: ProducerIdentity = NO_IDENTITY
     base_sequence: int = -1

@@ -222,9 +222,12 @@ class Accumulator(Generic[T]):
             # One that does not fit into the sequence is not in the log, whatever became of earlier
             # attempts: a copy would have been recognised.
             batch.maybe_written = code not in _SEQUENCE_ERRORS
-            delay_ms = 0.0
-            if batch.maybe_written:
-                delay_ms = self.config.backoff.delay_ms(batch.attempts, chance)
+            failures = batch.attempts
+            if not batch.maybe_written:
+                # Mended by what is sent before it, or by a new epoch: the first retry goes at once.
+                failures = batch.sequence_errors
+                batch.sequence_errors += 1
+            delay_ms = self.config.backoff.delay_ms(failures, chance)
             batch.state = BatchState.RETRY
             batch.retry_at_ms = now_ms + delay_ms
             self._mend()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.fetch import (
     EpochEndOffset,
     FetchPartition,
@@ -17,6 +18,9 @@ from oncelog_protocol.messages.fetch import (
     PartitionData,
 )
 
+from .backoff import Pauses
+from .chance import fraction
+from .clock import monotonic_ms
 from .cluster import FETCH_LANE, Cluster
 from .config import ConsumerConfig
 from .errors import KafkaError, OffsetOutOfRangeError, RetriableError, StaleLeaderError, error_for
@@ -60,7 +64,9 @@ class Fetcher:
         self._on_data = on_data
         self._busy: dict[int, frozenset[TopicPartition]] = {}
         self._failure: KafkaError | None = None
-        self._pause: asyncio.TimerHandle | None = None
+        self._pauses: Pauses[TopicPartition] = Pauses(cluster.backoff)
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
 
     def raise_failure(self) -> None:
         """Raise what a broker refused for good, once."""
@@ -70,8 +76,9 @@ class Fetcher:
 
     def close(self) -> None:
         """No further fetches."""
-        if self._pause is not None:
-            self._pause.cancel()
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         self._busy = {node: frozenset() for node in self._cluster.metadata.brokers}
 
     def pump(self) -> None:
@@ -81,8 +88,11 @@ class Fetcher:
         if self.records.readable_bytes() > self._config.fetch_max_bytes:
             return
         wanted: dict[int, list[_Row]] = {}
+        now_ms = monotonic_ms()
         for state in self._subscription.assigned():
             if not state.fetchable or self.records.count(state) >= _AHEAD:
+                continue
+            if self._pauses.until_ms(state.partition) > now_ms:
                 continue
             leader = self._cluster.metadata.leader(state.partition)
             if leader is None:
@@ -100,12 +110,12 @@ class Fetcher:
             return
         request = self._request(rows)
         timeout_ms = self._config.request_timeout_ms + self._config.fetch_max_wait_ms
+        asked = {row.state.partition: row for row in rows}
         try:
             answer = connection.start(request, timeout_ms=timeout_ms)
         except KafkaError as error:
-            self._failed(error)
+            self._failed(asked, error)
             return
-        asked = {row.state.partition: row for row in rows}
         self._busy[leader] = frozenset(asked)
         answer.add_done_callback(partial(self._answered, leader, asked))
 
@@ -147,33 +157,39 @@ class Fetcher:
             return
         error = answer.exception()
         if error is not None:
-            self._failed(error if isinstance(error, KafkaError) else RetriableError(str(error)))
+            failure = error if isinstance(error, KafkaError) else RetriableError(str(error))
+            self._failed(asked, failure)
             return
         response: FetchResponse = answer.result()
         if response.error_code:
-            self._failed(error_for(response.error_code))
+            self._failed(asked, error_for(response.error_code))
             return
-        refused = False
+        # A partition that is not in the response is asked for again, as one that was refused.
+        refused = set(asked)
+        out_of_range = set()
         for topic in response.responses:
             for data in topic.partitions:
                 row = asked.get(TopicPartition(topic.topic, data.partition_index))
                 if row is None:
                     continue
                 state, offset = row.state, row.offset
+                if not data.error_code and data.diverging_epoch is None:
+                    refused.discard(state.partition)
+                    self._pauses.succeeded(state.partition)
+                elif data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    out_of_range.add(state.partition)
                 if self._subscription.get(state.partition) is not state or state.jumps != row.jumps:
                     continue
                 if data.error_code:
-                    refused = True
                     self._refused(state, offset, error_for(data.error_code, str(state.partition)))
                 elif data.diverging_epoch is not None and data.diverging_epoch.end_offset >= 0:
-                    refused = True
                     self._diverged(state, offset, data.diverging_epoch)
                 else:
                     self._accept(state, offset, data)
-        if refused:
-            self._pump_later()
-        else:
-            self.pump()
+        self._pause(refused - out_of_range)
+        # The reset that follows mends it, as a rule.
+        self._pause(out_of_range, free=1)
+        self.pump()
 
     def _accept(self, state: Assigned, offset: int, data: PartitionData) -> None:
         state.high_watermark = data.high_watermark
@@ -237,18 +253,32 @@ class Fetcher:
         self._failure = error
         self._on_data()
 
-    def _failed(self, error: KafkaError) -> None:
+    def _failed(self, asked: Iterable[TopicPartition], error: KafkaError) -> None:
         self._cluster.refresh_soon()
         if not isinstance(error, RetriableError):
             self._fail(error)
-        self._pump_later()
+        self._pause(asked)
 
-    def _pump_later(self) -> None:
-        if self._pause is None or self._pause.cancelled():
-            loop = asyncio.get_running_loop()
-            delay = self._cluster.backoff.initial_ms / 1000
-            self._pause = loop.call_later(delay, self._resume)
+    def _pause(self, partitions: Iterable[TopicPartition], *, free: int = 0) -> None:
+        """Leave the partitions alone for a while, each for longer the more often it has failed in a
+        row; not at all the first `free` times."""
+        now_ms = monotonic_ms()
+        for partition in partitions:
+            self._pauses.failed(partition, now_ms, fraction(), free=free)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Fetch again when the first pause is over."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        now_ms = monotonic_ms()
+        until_ms = self._pauses.next_ms(now_ms)
+        if until_ms is not None and not self._closed:
+            delay_s = (until_ms - now_ms) / 1000
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._resume)
 
     def _resume(self) -> None:
-        self._pause = None
+        self._timer = None
         self.pump()
+        self._set_timer()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.heartbeat import HeartbeatResponse
@@ -31,6 +32,13 @@ log = logging.getLogger(__name__)
 
 # A join is answered when all have joined: at the latest after the rebalance time-out, and a little.
 _JOIN_GRACE_MS = 5_000
+
+# A new member is asked once to come again with its id, and a rebalance that begins while a member
+# synchronises has it join at once: the others wait for it.
+_FREE_ROUNDS: Final[dict[int, int]] = {
+    ErrorCode.MEMBER_ID_REQUIRED: 1,
+    ErrorCode.REBALANCE_IN_PROGRESS: 2,
+}
 
 # Whoever leaves does not wait longer than this to be told that it has.
 _LEAVE_S = 2.0
@@ -81,6 +89,7 @@ class GroupSession:
         self._joined_topics: frozenset[str] = frozenset()
         self._assigned_counts: dict[str, int] | None = None
         self._failure: KafkaError | None = None
+        self._failed_rounds = 0
         self._heartbeat = asyncio.Event()
 
     @property
@@ -185,6 +194,7 @@ class GroupSession:
                 )
                 reaction, assigned = membership.synced(synced, monotonic_ms())
                 if reaction is Reaction.GO_ON:
+                    self._failed_rounds = 0
                     return assigned
                 code = synced.error_code
             else:
@@ -207,11 +217,14 @@ class GroupSession:
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ):
             self._cluster.forget_coordinator(CoordinatorType.GROUP, self._group_id)
-        if code not in (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS):
-            await self._pause()
+        await self._pause(free=_FREE_ROUNDS.get(code, 0))
 
-    async def _pause(self) -> None:
-        await asyncio.sleep(self._cluster.backoff.delay_ms(1, fraction()) / 1000)
+    async def _pause(self, *, free: int = 0) -> None:
+        """Wait before the next round, for longer the more of them have failed in a row; not at all
+        after the first `free` ones."""
+        self._failed_rounds += 1
+        delay_ms = self._cluster.backoff.delay_ms(self._failed_rounds - free, fraction())
+        await asyncio.sleep(delay_ms / 1000)
 
     async def _assignments(
         self, joined: JoinGroupResponse
@@ -293,7 +306,8 @@ class GroupSession:
             )
             code = response.error_code
         except RetriableError:
-            await self._pause()
+            # The next heartbeat, after its interval, is the retry.
+            pass
         except KafkaError as error:
             self._failure = error
         reaction = membership.heartbeat_answered(code, generation_id, monotonic_ms())

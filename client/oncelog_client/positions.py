@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
 
+from .backoff import Pauses
+from .chance import fraction
+from .clock import monotonic_ms
 from .cluster import Cluster
 from .config import ConsumerConfig, OffsetReset
 from .errors import (
@@ -44,6 +47,7 @@ class Positions:
         self._subscription = subscription
         self._on_news = on_news
         self._looking: set[Assigned] = set()
+        self._pauses: Pauses[TopicPartition] = Pauses(cluster.backoff)
         self._failure: KafkaError | None = None
 
     # -- finding
@@ -63,11 +67,17 @@ class Positions:
         if failure is not None and any(self._subscription.without_position()):
             raise failure
 
-    async def _look(self, states: Iterable[Assigned]) -> None:
+    async def _look(self, states: Sequence[Assigned]) -> None:
         try:
             await self._attempt(states)
+            for state in states:
+                self._pauses.succeeded(state.partition)
         except RetriableError:
-            await asyncio.sleep(self._cluster.backoff.initial_ms / 1000)
+            now_ms = monotonic_ms()
+            until_ms = max(
+                self._pauses.failed(state.partition, now_ms, fraction()) for state in states
+            )
+            await asyncio.sleep((until_ms - now_ms) / 1000)
         except KafkaError as error:
             self._failure = error
         finally:

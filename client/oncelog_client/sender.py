@@ -34,6 +34,7 @@ from .config import ProducerConfig
 from .connection import ANY_VERSION, Connection
 from .errors import (
     FatalError,
+    IncompleteResponseError,
     KafkaError,
     RetriableError,
     StaleLeaderError,
@@ -67,6 +68,7 @@ class Sender:
         self._accumulator = accumulator
         self._transaction = transaction
         self._in_flight: dict[int, int] = {}
+        self._identity_failures = 0
         self._awake = asyncio.Event()
         self._progress: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # Why nothing will ever be sent again.
@@ -131,12 +133,15 @@ class Sender:
             )
             check(response.error_code)
         except RetriableError:
-            await asyncio.sleep(self._cluster.backoff.initial_ms / 1000)
+            self._identity_failures += 1
+            delay_ms = self._cluster.backoff.delay_ms(self._identity_failures, fraction())
+            await asyncio.sleep(delay_ms / 1000)
             self.wake()
             return False
         except KafkaError as error:
             self.fail_all(error)
             return False
+        self._identity_failures = 0
         self._accumulator.adopt(ProducerIdentity(response.producer_id, response.producer_epoch))
         return True
 
@@ -268,7 +273,9 @@ class Sender:
 
     def _taken_up(self, batch: Batch[Ticket], row: PartitionProduceResponse | None) -> None:
         if row is None:
-            self._refused(batch, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "not answered"))
+            # Perhaps it was written: as after a connection that broke before the response.
+            message = f"{batch.partition}: the response to PRODUCE says nothing of it"
+            self._refused(batch, IncompleteResponseError(message, ErrorCode.NETWORK_EXCEPTION))
         elif row.error_code in _WRITTEN:
             self._succeed(batch, row.base_offset, row.log_append_time_ms)
         else:

@@ -286,7 +286,7 @@ class Transactional(ABC):
             for batch in self._accumulator.drop_unsent():
                 sender.fail_tickets(batch, TransactionAbortedError("the transaction is aborted"))
             if self._adding is not None:
-                await self._adding
+                await asyncio.wait({self._adding})
             try:
                 async with asyncio.timeout(self.config.max_block_ms / 1000):
                     await self._flush(sender)

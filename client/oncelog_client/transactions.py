@@ -141,6 +141,8 @@ _TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
 }
 
 
+_ADDS_PARTITIONS: Final = (State.IN_TRANSACTION, State.PREPARING, State.PREPARING_COMMIT)
+
 # What a producer batch may be refused with that leaves no hope for the producer itself.
 _FATAL_ON_PRODUCE: Final = frozenset(
     {
@@ -371,8 +373,9 @@ class ProducerTransaction:
         return partition in self._added and not self.is_over
 
     def partitions_to_add(self) -> list[TopicPartition]:
-        """What AddPartitionsToTxn has to carry next."""
-        return sorted(self._to_add)
+        """What AddPartitionsToTxn has to carry next. Nothing during an abort: the response would
+        come when the next transaction may have begun."""
+        return sorted(self._to_add) if self.state in _ADDS_PARTITIONS else []
 
     def partitions_added(self, partitions: Iterable[TopicPartition]) -> None:
         """The coordinator has them."""

@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
+import uvloop
 
 from oncelog_client import Admin, KafkaError, NewTopic, Producer
 from oncelog_protocol.errors import ErrorCode
 from tests.broker import Oncelog
 from tests.client.reading import eventually
 from tests.kafka.kafka import Kafka
+
+# What the loops of this folder's tests have handed to their exception handlers.
+_UNRETRIEVED: Final[list[dict[str, Any]]] = []
+
+
+def _watched_loop() -> asyncio.AbstractEventLoop:
+    loop = uvloop.new_event_loop()
+    loop.set_exception_handler(lambda _, context: _UNRETRIEVED.append(context))
+    return loop
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The loop that the broker runs on, with every exception noted that nothing retrieves."""
+    return {"uvloop": _watched_loop}
+
+
+@pytest.fixture(autouse=True)
+def _every_exception_is_retrieved() -> Iterator[None]:
+    """Fail for an exception of a task, a future or a callback that nothing has retrieved."""
+    _UNRETRIEVED.clear()
+    yield
+    # A task says that its exception was never retrieved when it is collected.
+    gc.collect()
+    found = [*_UNRETRIEVED]
+    _UNRETRIEVED.clear()
+    assert not found, found
+
 
 # What a user may wait for, a test need not.
 QUICK = {
