@@ -29,6 +29,7 @@ from oncelog_server.log.recovery import RecoveryReport
 from oncelog_server.partition.partition import Partition, Trouble
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
+from oncelog_server.refused_work import RefusedWork
 from oncelog_server.settings.topics import topic_config
 from oncelog_server.slices import Slices, Steps
 from oncelog_server.storage.files import Files, StorageError
@@ -81,7 +82,11 @@ class Hosting:
         new_uuid: Callable[[], bytes],
         refused_ids: RefusedProducerIds,
         slices: Slices,
+        refused_work: RefusedWork,
     ) -> None:
+        self._refused_work = refused_work
+        # New partitions whose log the disk refused: why.
+        self._not_made: dict[TopicPartition, StorageError] = {}
         self._refused_ids = refused_ids
         self._broker_id = broker_id
         self._settings = settings

@@ -39,6 +39,8 @@ class AbortedTransactions:
         self._recompute = recompute
         self._loaded: dict[int, TxnIndex] = {}
         self._growing: tuple[int, File] | None = None
+        # Rows that the file of the segment at the end lacks.
+        self._unwritten = bytearray()
         self._sums = self._load_sums()
 
     def _path(self, base_offset: int) -> str:
@@ -56,18 +58,28 @@ class AbortedTransactions:
     def start(self, base_offset: int) -> None:
         """A segment with no rows yet: a new one, or one that recovery is about to scan."""
         self.close()
+        self._unwritten.clear()
         self._loaded[base_offset] = TxnIndex()
         if self._files.exists(self._path(base_offset)):
             write_whole(self._files, self._path(base_offset), b"")
 
     def append(self, base_offset: int, row: AbortedTransaction) -> None:
-        """Raises StorageError: the row is then neither in the file nor here."""
+        """Raises StorageError: the row is then here, and perhaps not in the file."""
+        self.add(base_offset, row)
+        self.write(base_offset)
+
+    def add(self, base_offset: int, row: AbortedTransaction) -> None:
+        """A row of the segment at the end, which `write` is to bring into the file."""
         data = encode_row(row)
-        index = self._index(base_offset)
+        self._index(base_offset).append(row, data)
+        self._unwritten += data
+
+    def write(self, base_offset: int) -> None:
+        """Append the rows that the file lacks. Raises StorageError, and the file is as it was."""
         if self._growing is None or self._growing[0] != base_offset:
             self._growing = (base_offset, self._files.open(self._path(base_offset), create=True))
-        self._growing[1].append(data)
-        index.append(row, data)
+        self._growing[1].append(self._unwritten)
+        self._unwritten = bytearray()
 
     def collect(
         self, base_offsets: Iterable[int], first_offset: int, end_offset: int
@@ -129,14 +141,12 @@ class AbortedTransactions:
             self._growing[1].close()
             self._growing = None
 
-    def distrust(self, base_offset: int) -> None:
-        """A row of this segment may be missing in its file: let the next start compute them."""
+    def forget(self, base_offset: int) -> None:
+        """The segment is not in the log any more."""
         if self._growing is not None and self._growing[0] == base_offset:
             self.close()
         self._loaded.pop(base_offset, None)
         self._sums.pop(base_offset, None)
-
-    forget = distrust
 
     def replace(self, base_offset: int, rows: Iterable[AbortedTransaction]) -> None:
         """Compaction has written the segment and its index anew."""

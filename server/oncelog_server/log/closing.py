@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
 
 def roll(log: PartitionLog, now_ms: int) -> None:
-    """See PartitionLog.roll."""
+    """See PartitionLog.roll. All that the disk may refuse comes before the first change."""
     old = log.active
     if not old.size:
         return
+    log.refusals.write_owed()
     old.write_indexes()
     log.aborted.checkpoint(segment.base_offset for segment in log.segments)
+    closed = old.files()
     new = Segment.create(
         log.files,
         log.directory,
@@ -34,7 +36,7 @@ def roll(log: PartitionLog, now_ms: int) -> None:
     log.rolled_bytes += old.size
     log.reader.keep_indexes(old)
     log.take_snapshot()
-    log.unsynced += old.files()
+    log.unsynced += closed
     flush = Flush(list(log.unsynced), new.base_offset)
     log.files.sync(flush.files, lambda error: log.finish_flush(flush, error))
 
@@ -44,6 +46,7 @@ def close(log: PartitionLog) -> list[File]:
     log.raise_failure()
     if log.log_end_offset == log.closed_at:
         return []
+    log.refusals.write_owed()
     log.active.write_indexes()
     log.aborted.checkpoint(segment.base_offset for segment in log.segments)
     log.take_snapshot()

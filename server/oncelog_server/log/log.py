@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from contextlib import suppress
 from operator import attrgetter
 
 from oncelog_protocol.records.batch import BatchHeader, patch_place
@@ -16,6 +15,7 @@ from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import OffsetOutOfRange
 from oncelog_server.log.reading import LogReader
 from oncelog_server.log.recovery import LoadedLog, load
+from oncelog_server.log.refusals import Refusals
 from oncelog_server.log.results import (
     NO_TIMESTAMP,
     Appended,
@@ -28,7 +28,11 @@ from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.log.validation import BatchRules
 from oncelog_server.log.whole_files import swap_in
 from oncelog_server.storage.files import File, Files, StorageError
-from oncelog_server.storage.layout import LEADER_EPOCH_CHECKPOINT
+from oncelog_server.storage.layout import (
+    LEADER_EPOCH_CHECKPOINT,
+    SNAPSHOT_SUFFIX,
+    TXN_INDEX_SUFFIX,
+)
 
 _base_offset = attrgetter("base_offset")
 
@@ -36,8 +40,8 @@ _base_offset = attrgetter("base_offset")
 class PartitionLog:
     """Offsets `log_start_offset`..`log_end_offset` (exclusive) in segments, the last one growing.
 
-    Once `failure` is set (an fsync failed, or the txnindex could not be written), every append
-    raises it again: what is on the disk is known only after a restart.
+    Once `failure` is set (an fsync failed), every append raises it again: what is on the disk is
+    known only after a restart. What a full disk refuses is in `refusals`, and is tried again.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class PartitionLog:
         self.log_start_offset = loaded.log_start_offset
         self.recovery = loaded.report
         self.failure: StorageError | None = None
+        self.refusals = Refusals()
         self.active = self.segments[-1]
         # Where the log was when it was opened: what was appended since follows from it.
         self.opened_at_offset = self.active.end_offset
@@ -210,14 +215,7 @@ class PartitionLog:
         if completed is not None and not committed:
             stable = producers.last_stable_offset_after(completed)
             row = AbortedTransaction(producer_id, completed.first_offset, offset, stable)
-            try:
-                self.aborted.append(self.active.base_offset, row)
-            except StorageError as error:
-                # The transaction stays open here, so that no reader passes it; the next start puts
-                # it right.
-                self.aborted.distrust(self.active.base_offset)
-                self.failure = error
-                raise
+            self._note_aborted(row)
         producers.marker_appended(
             producer_id,
             producer_epoch,
@@ -227,6 +225,14 @@ class PartitionLog:
             now_ms=now_ms,
         )
         return Appended(offset, offset, NO_TIMESTAMP, False, position, len(batch))
+
+    def _note_aborted(self, row: AbortedTransaction) -> None:
+        """The marker is in the log: readers are given the row from memory, whether or not the
+        txnindex takes it now."""
+        base_offset, aborted = self.active.base_offset, self.aborted
+        aborted.add(base_offset, row)
+        path = self.active.path(TXN_INDEX_SUFFIX)
+        self.refusals.write_or_owe(path, lambda: aborted.write(base_offset))
 
     def _write(
         self,
@@ -243,24 +249,41 @@ class PartitionLog:
             self.assign_leader_epoch(leader_epoch)
         segment, config = self.active, self.config
         if segment.should_roll(len(records), max_timestamp, last_offset, now_ms, config):
-            self.roll(now_ms)
+            try:
+                self.roll(now_ms)
+            except StorageError as error:
+                self.refusals.roll_refused(error)
+                raise
             segment = self.active
-        return segment.append(
-            records, base_offset, last_offset, max_timestamp, config.index_interval_bytes
-        )
+        try:
+            return segment.append(
+                records, base_offset, last_offset, max_timestamp, config.index_interval_bytes
+            )
+        except StorageError as error:
+            self.refusals.append_refused(error, len(records))
+            raise
 
     def raise_failure(self) -> None:
         if (failure := self.failure) is not None:
             raise StorageError(failure.operation, failure.path, failure.reason)
 
+    def try_again(self, now_ms: int) -> None:
+        """Write what the disk has refused; nothing if it refuses nothing. Raises StorageError while
+        it still does."""
+        self.raise_failure()
+        self.refusals.try_again(self.active.log, lambda: self.roll(now_ms))
+
     def assign_leader_epoch(self, epoch: int) -> None:
-        """A leader of `epoch` appends from here on. Raises StorageError."""
+        """A leader of `epoch` appends from here on."""
         if self.leader_epochs.assign(epoch, self.log_end_offset):
             self.write_leader_epochs()
 
     def write_leader_epochs(self) -> None:
+        """Write the leader epochs, or owe their file."""
         path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
-        swap_in(self.files, path, self.leader_epochs.encode())
+        self.refusals.write_or_owe(
+            path, lambda: swap_in(self.files, path, self.leader_epochs.encode())
+        )
 
     # Read.
 
@@ -320,10 +343,13 @@ class PartitionLog:
         closing.roll(self, now_ms)
 
     def take_snapshot(self) -> None:
-        """Write the producers' state at the log's end. If that fails, the next start takes longer,
-        and no more."""
-        with suppress(StorageError):
-            self.snapshots.take(self.log_end_offset, self.producers)
+        """Write the producers' state at the log's end, or owe it: without it the next start takes
+        longer, and no more."""
+        self.refusals.write_or_owe(
+            f"{self.directory}/{SNAPSHOT_SUFFIX}",
+            lambda: self.snapshots.take(self.log_end_offset, self.producers),
+            needed=False,
+        )
 
     def flush_due(self, now_ms: int) -> bool:
         """Do `flush.messages` or `flush.ms` ask for a flush?"""

@@ -23,10 +23,10 @@ class OutOfDescriptors(StorageError):
     """Too many files are open: it says nothing of the disk, and passes."""
 
 
-def refused(operation: str, path: str, error: OSError) -> StorageError:
+def refused(operation: str, path: str, error: OSError, needed_bytes: int = 0) -> StorageError:
     passes = error.errno in (errno.EMFILE, errno.ENFILE)
     kind = OutOfDescriptors if passes else StorageError
-    return kind(operation, path, error.strerror or str(error))
+    return kind(operation, path, error.strerror or str(error), needed_bytes)
 
 
 def affordable_descriptors() -> int:

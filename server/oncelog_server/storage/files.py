@@ -15,13 +15,14 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 class StorageError(Exception):
     """The disk refused: `operation` on `path`, with the system's reason. Maps to
-    KAFKA_STORAGE_ERROR."""
+    KAFKA_STORAGE_ERROR. `needed_bytes`: what was to be written, 0 where that is not known."""
 
-    def __init__(self, operation: str, path: str, reason: str) -> None:
+    def __init__(self, operation: str, path: str, reason: str, needed_bytes: int = 0) -> None:
         super().__init__(f"{operation} {path}: {reason}")
         self.operation = operation
         self.path = path
         self.reason = reason
+        self.needed_bytes = needed_bytes
 
 
 Done: TypeAlias = Callable[[StorageError | None], None]

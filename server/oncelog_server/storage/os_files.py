@@ -97,7 +97,7 @@ class OsFile:
                     rest = rest[os.write(descriptor, rest) :]
         except OSError as error:
             self._cut_back()
-            raise refused("append", self.path, error) from None
+            raise refused("append", self.path, error, expected) from None
         self.size += expected
 
     def _cut_back(self) -> None:
@@ -286,7 +286,7 @@ class OsFiles:
         except OSError as error:
             with suppress(OSError):
                 os.unlink(temporary)
-            raise refused("replace", path, error) from None
+            raise refused("replace", path, error, len(data)) from None
 
     def sync(self, files: Sequence[File], done: Done) -> None:
         self._sync_from(tuple(files), 0, done)

@@ -166,11 +166,11 @@ class MemoryFiles:
             fault.countdown -= 1
             if not fault.countdown:
                 self.append_fault = None
-                raise StorageError("append", path, fault.reason)
+                raise StorageError("append", path, fault.reason, len(data))
         if self.capacity is not None:
             used = sum(len(other.data) for other in self.nodes.values())
             if used + len(data) > self.capacity:
-                raise StorageError("append", path, NO_SPACE)
+                raise StorageError("append", path, NO_SPACE, len(data))
 
     def before_read(self, path: str) -> None:
         if self.failing_reads and self.failing_reads in path:

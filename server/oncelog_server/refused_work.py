@@ -1,0 +1,118 @@
+"""Work that the disk refused, most often because it is full: tried again until the disk takes it, so
+that nothing needs a restart. One event when it is refused, one when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import msgspec
+import structlog
+
+from oncelog_server.coordination.timers import Timer, Timers
+from oncelog_server.storage.files import StorageError
+
+log = structlog.get_logger("oncelog.storage")
+
+RETRY_MS: Final = 1_000
+# How long one turn of the loop may take for it.
+TURN_MS: Final = 10
+# After so many refusals in a row the disk is still full: the rest waits for the next time.
+REFUSALS_OF_A_ROUND: Final = 20
+
+
+class _Work(msgspec.Struct):
+    again: Callable[[], None]
+    labels: dict[str, str]
+    path: str
+    since_ms: int
+
+
+class RefusedWork:
+    """`add` what was refused, `discard` what is not wanted any more."""
+
+    def __init__(self, timers: Timers, monotonic_ms: Callable[[], int]) -> None:
+        self._timers = timers
+        self._monotonic_ms = monotonic_ms
+        self._work: dict[str, _Work] = {}
+        self._timer: Timer | None = None
+        self._stopped = False
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._work
+
+    def __len__(self) -> int:
+        return len(self._work)
+
+    def add(
+        self, name: str, error: StorageError, again: Callable[[], None], **labels: str
+    ) -> None:
+        """Call `again` every second until it does not raise StorageError. What has the name of
+        something that waits takes its place, without an event."""
+        before = self._work.get(name)
+        since_ms = self._monotonic_ms() if before is None else before.since_ms
+        self._work[name] = _Work(again, labels, error.path, since_ms)
+        if before is None:
+            log.error(
+                "disk refused",
+                **labels,
+                file=error.path,
+                operation=error.operation,
+                needed_bytes=error.needed_bytes,
+                reason=error.reason,
+            )
+        if self._timer is None and not self._stopped:
+            self._timer = self._timers.call_later(RETRY_MS, self._try_all)
+
+    def discard(self, name: str) -> None:
+        self._work.pop(name, None)
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._work.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _try_all(self) -> None:
+        self._try_some(list(self._work), 0)
+
+    def _try_some(self, names: list[str], refusals: int) -> None:
+        """One turn's part of a round; `names` are those that have not had theirs."""
+        until_ms = self._monotonic_ms() + TURN_MS
+        for place, name in enumerate(names):
+            if refusals == REFUSALS_OF_A_ROUND:
+                # Another time the others come first.
+                for tried in names[:place]:
+                    if tried in self._work:
+                        self._work[tried] = self._work.pop(tried)
+                break
+            if name not in self._work:
+                continue
+            if self._monotonic_ms() > until_ms:
+                self._timers.call_soon(partial(self._try_some, names[place:], refusals))
+                return
+            refusals = 0 if self._try(name) else refusals + 1
+        self._timer = None
+        if self._work and not self._stopped:
+            self._timer = self._timers.call_later(RETRY_MS, self._try_all)
+
+    def _try(self, name: str) -> bool:
+        """Whether it is done, or failed by a defect and is not tried any more."""
+        work = self._work[name]
+        try:
+            work.again()
+        except StorageError:
+            return False
+        except Exception:
+            log.exception("refused work failed", **work.labels)
+        else:
+            log.info(
+                "disk takes it again",
+                **work.labels,
+                file=work.path,
+                after_ms=self._monotonic_ms() - work.since_ms,
+            )
+        self._work.pop(name, None)
+        return True
