@@ -38,6 +38,7 @@ from oncelog_server.observe.fences import logged_fences, tell_refused_id, tell_s
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
+from oncelog_server.refused_work import RefusedWork
 from oncelog_server.security.authorizer import AllowAll
 from oncelog_server.settings.listeners import (
     Endpoint,
@@ -86,6 +87,7 @@ class Broker:
             _log_failed,
             steps_per_slice=machine.steps_per_slice,
         )
+        self._refused_work = RefusedWork(self._timers, self._clock.monotonic_ms)
         self.directory = machine.directory
         self._files = machine.files
         self.partitions = Partitions()
@@ -189,8 +191,12 @@ class Broker:
             self._slices,
             forgotten=self._hosting.unknown_topics(self.metadata.image),
         )
-        settled = self._hosting.settled
-        self.metadata.subscribe(self._hosting.follow, created=settled, deleted=settled)
+        self.metadata.subscribe(
+            self._hosting.follow,
+            created=self._hosting.created,
+            deleted=self._hosting.settled,
+            give_up=self._hosting.give_up,
+        )
         self.metadata.subscribe(self.groups.follow)
         self.metadata.subscribe(self._upkeep.follow, deleted=self._upkeep.forgotten)
 
@@ -225,6 +231,7 @@ class Broker:
             new_uuid=self._machine.new_uuid,
             refused_ids=self._refused_ids,
             slices=self._slices,
+            refused_work=self._refused_work,
         )
 
     def _new_group_coordinator(self) -> GroupCoordinator:
@@ -363,6 +370,7 @@ class Broker:
         self._late_imports.stop()
         self._upkeep.stop()
         self._hosting.stop()
+        self._refused_work.stop()
         if self._metrics is not None:
             self._metrics.stop()
         self.groups.stop()

@@ -18,6 +18,7 @@ from typing import Final, Protocol
 import msgspec
 import structlog
 
+from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.delta import ImageDelta, PartitionChange
 from oncelog_server.cluster.image import ClusterImage, PartitionImage, TopicImage
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -34,7 +35,7 @@ from oncelog_server.settings.topics import topic_config
 from oncelog_server.slices import Slices, Steps
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import deleted_directory, partition_directory
-from oncelog_server.strays import put_strays_aside
+from oncelog_server.strays import is_of_topic, put_strays_aside
 from oncelog_server.topic_partition import TopicPartition
 
 log = structlog.get_logger("oncelog.partition")
@@ -52,6 +53,10 @@ class Coordinator(Protocol):
     """What leads the partitions of an internal topic."""
 
     def lead(self, partition: Partition) -> None: ...
+
+    def refuse(self, index: int, reason: str) -> None:
+        """The partition's log cannot be used."""
+        ...
 
     def resign(self, index: int) -> None: ...
 
@@ -85,8 +90,9 @@ class Hosting:
         refused_work: RefusedWork,
     ) -> None:
         self._refused_work = refused_work
-        # New partitions whose log the disk refused: why.
-        self._not_made: dict[TopicPartition, StorageError] = {}
+        self._image = ClusterImage()
+        # Partitions whose log the disk did not let be made or opened, by topic: why the first was.
+        self._not_opened: dict[str, StorageError] = {}
         self._refused_ids = refused_ids
         self._broker_id = broker_id
         self._settings = settings
@@ -121,6 +127,7 @@ class Hosting:
     def open_all(self, image: ClusterImage) -> None:
         """At the start: every partition the image puts on this broker. Nobody leads yet: that comes
         with the registration, in a new leader epoch. Raises StorageError."""
+        self._image = image
         for name, aside in put_strays_aside(self._files, image, self._broker_id, self._new_uuid):
             log.warning("partition of no topic put aside", directory=name, now=aside)
         for topic in image.topics.values():
@@ -132,6 +139,7 @@ class Hosting:
     def follow(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
         """The image has advanced. What that asks for begins now; `settled` tells when it is
         done."""
+        self._image = new
         if self._stopped:
             return
         for deleted in delta.topics_deleted:
@@ -153,6 +161,35 @@ class Hosting:
                 self._waiting.setdefault(name, []).append(waiting)
                 await waiting
 
+    async def created(self, topics: Collection[str]) -> None:
+        """As `settled`. Raises Refused where a log could not be made: the disk is full."""
+        await self.settled(topics)
+        for name in topics:
+            error = self._not_opened.get(name)
+            if error is not None:
+                raise Refused(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"Topic '{name}' cannot be kept on disk: {error}. Free some space and try"
+                    " again.",
+                )
+
+    def give_up(self, name: str) -> bool:
+        """Leave nothing of a new topic that cannot be kept on disk, which is about to be deleted;
+        False, and nothing changes, if records were written to it meanwhile."""
+        topic = self._image.topics.get(name)
+        if topic is None:
+            return True
+        names = [TopicPartition(name, one.partition) for one in topic.partitions]
+        opened = [one for one in map(self._partitions.get, names) if one is not None]
+        if any(one.log.log_end_offset for one in opened):
+            return False
+        reason = str(self._not_opened.get(name, "deleted"))
+        for one in names:
+            self._remove(topic, one)
+            # Nobody writes to it until the image knows that it is gone.
+            self._partitions.add_offline(one, reason)
+        return True
+
     def stop(self) -> None:
         """Open nothing any more: what has had no turn is opened at the next start."""
         self._stopped = True
@@ -162,6 +199,7 @@ class Hosting:
 
     def _forget_due(self, topic: TopicImage) -> None:
         """Partitions of a deleted topic that wait for their turn are not opened any more."""
+        self._not_opened.pop(topic.name, None)
         due = self._due.get(topic.name)
         if due is not None:
             due.clear()
@@ -212,17 +250,52 @@ class Hosting:
             partition = self._open(topic, topic_partition)
         if partition is not None:
             self._lead_or_follow(partition, image)
+        elif (coordinator := self._coordinators.get(topic.name)) is not None:
+            reason = self._partitions.offline_reason(topic_partition) or ""
+            coordinator.refuse(image.partition, f"{topic_partition} cannot be used: {reason}")
 
     def _open(self, topic: TopicImage, topic_partition: TopicPartition) -> Partition | None:
         """None where the log cannot be served: the partition is offline, others are not (S3)."""
-        directory = partition_directory(*topic_partition)
-        last = self._last_stop
         # A partition made by this process was never stopped otherwise than cleanly.
         known = self._loading
         try:
+            if not known and topic.name in self._not_opened:  # the others wait with it
+                raise self._not_opened[topic.name]
+            return self._open_log(topic, topic_partition, known=known)
+        except StorageError as error:
+            self._not_opened.setdefault(topic.name, error)
+            self._partitions.add_offline(topic_partition, str(error))
+            self._refused_work.add(
+                _opening(topic_partition),
+                error,
+                partial(self._open_again, topic.id, topic_partition, known=known),
+                group=_opening(topic.name),
+                partition=str(topic_partition),
+            )
+            return None
+
+    def _open_again(self, topic_id: bytes, name: TopicPartition, *, known: bool) -> None:
+        """There may be room now. Raises StorageError."""
+        topic = self._image.topics.get(name.topic)
+        image = self._image.partition(*name)
+        if topic is None or image is None or topic.id != topic_id:
+            return
+        if self._open_log(topic, name, known=known) is None:
+            return
+        if self._refused_work.left(_opening(name.topic)) == 1:  # this one
+            self._not_opened.pop(name.topic, None)
+        self._partitions.take_online(name)
+        self._host(topic, image)
+
+    def _open_log(
+        self, topic: TopicImage, topic_partition: TopicPartition, *, known: bool
+    ) -> Partition | None:
+        """`known`: to the last stop. Raises StorageError."""
+        last = self._last_stop
+        try:
             opened = PartitionLog.open(
                 self._files,
-                directory,
+                partition_directory(*topic_partition),
                 topic_config(self._settings, topic.settings),
                 topic_id=topic.id,
                 now_ms=self._wall_ms(),
@@ -242,13 +315,14 @@ class Hosting:
             )
             self._partitions.add_offline(topic_partition, str(corrupt))
             return None
-        except (InconsistentTopicId, StorageError) as error:
+        except InconsistentTopicId as error:
             log.error("partition offline", partition=str(topic_partition), reason=str(error))
             self._partitions.add_offline(topic_partition, str(error))
             return None
         _tell(topic_partition, opened.recovery)
         opened.producers.max_ids = self._settings.oncelog_max_producer_ids_per_partition
         opened.producers.on_full = partial(self._refused_id, topic_partition)
+        opened.refusals.on_refused = partial(self._refused, topic_partition)
         partition = Partition(
             topic_partition,
             topic.id,
@@ -264,8 +338,22 @@ class Hosting:
         limit = self._settings.oncelog_max_producer_ids_per_partition
         self._refused_ids.add(PER_PARTITION, limit, partition=str(topic_partition))
 
+    def _refused(self, name: TopicPartition, error: StorageError) -> None:
+        """The disk refused something of a log: it is asked again until it takes it."""
+        self._refused_work.add(
+            str(name), error, partial(self._try_log_again, name), partition=str(name)
+        )
+
+    def _try_log_again(self, name: TopicPartition) -> None:
+        """Raises StorageError."""
+        partition = self._partitions.get(name)
+        if partition is not None and partition.offline is None:
+            partition.log.try_again(self._wall_ms())
+
     def _troubled(self, partition: Partition, trouble: Trouble) -> None:
         """A read or an append was refused: by the disk, or for what is on it."""
+        if str(partition.topic_partition) in self._refused_work:
+            return  # it is known, and told
         name, now_ms = partition.topic_partition, self._wall_ms()
         reason, told_ms = self._told.get(name, ("", 0))
         if reason == trouble.reason and 0 <= now_ms - told_ms < REPEAT_MS:
@@ -301,18 +389,34 @@ class Hosting:
         coordinator = self._coordinators.get(topic_partition.topic)
         if coordinator is not None:
             coordinator.resign(topic_partition.partition)
-        partition = self._partitions.remove(topic_partition)
-        self._told.pop(topic_partition, None)
-        if partition is None:
+        self._remove(change.topic, topic_partition)
+
+    def _remove(self, topic: TopicImage, name: TopicPartition) -> None:
+        """Nothing is left of the partition here, nor on disk once the disk allows it."""
+        partition = self._partitions.remove(name)
+        self._told.pop(name, None)
+        self._refused_work.discard(str(name))
+        self._refused_work.discard(_opening(name))
+        directory = partition_directory(*name)
+        aside = deleted_directory(*name, self._new_uuid())
+        if partition is not None:
+            partition.resign()
+        elif not self._files.exists(directory) or not is_of_topic(self._files, directory, topic.id):
             return
-        partition.resign()
+
+        def remove() -> None:
+            if self._files.exists(directory) and is_of_topic(self._files, directory, topic.id):
+                self._files.rename(directory, aside)
+                self._files.remove([aside])
+
         try:
-            partition.log.remove(deleted_directory(*topic_partition, self._new_uuid()))
+            if partition is None:
+                remove()
+            else:
+                partition.log.remove(aside)
         except StorageError as error:
-            log.error(
-                "deleted partition stays on disk",
-                partition=str(topic_partition),
-                reason=str(error),
+            self._refused_work.add(
+                f"remove {directory} {aside}", error, remove, partition=str(name)
             )
 
     def _reconfigure(self, topic: TopicImage) -> None:
@@ -321,6 +425,11 @@ class Hosting:
             partition = self._partitions.get(TopicPartition(topic.name, image.partition))
             if partition is not None:
                 partition.log.reconfigure(config)
+
+
+def _opening(name: TopicPartition | str) -> str:
+    """What the opening of a log, or of those of a topic, is called among refused work."""
+    return f"open {name}"
 
 
 def _where(trouble: Trouble) -> dict[str, object]:

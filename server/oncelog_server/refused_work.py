@@ -1,4 +1,4 @@
-"""Work that the disk refused, most often because it is full: tried again until the disk takes it, so
+"""Work that the disk refused, most often as it is full: tried again until the disk takes it, so
 that nothing needs a restart. One event when it is refused, one when it is done."""
 
 from __future__ import annotations
@@ -24,9 +24,16 @@ REFUSALS_OF_A_ROUND: Final = 20
 
 class _Work(msgspec.Struct):
     again: Callable[[], None]
+    group: str
+
+
+class _Group(msgspec.Struct):
+    """What is told together."""
+
     labels: dict[str, str]
     path: str
     since_ms: int
+    left: int = 0
 
 
 class RefusedWork:
@@ -36,6 +43,7 @@ class RefusedWork:
         self._timers = timers
         self._monotonic_ms = monotonic_ms
         self._work: dict[str, _Work] = {}
+        self._groups: dict[str, _Group] = {}
         self._timer: Timer | None = None
         self._stopped = False
 
@@ -45,15 +53,30 @@ class RefusedWork:
     def __len__(self) -> int:
         return len(self._work)
 
+    def left(self, group: str) -> int:
+        """How many of a group wait."""
+        told = self._groups.get(group)
+        return 0 if told is None else told.left
+
     def add(
-        self, name: str, error: StorageError, again: Callable[[], None], **labels: str
+        self,
+        name: str,
+        error: StorageError,
+        again: Callable[[], None],
+        *,
+        group: str = "",
+        **labels: str,
     ) -> None:
         """Call `again` every second until it does not raise StorageError. What has the name of
-        something that waits takes its place, without an event."""
-        before = self._work.get(name)
-        since_ms = self._monotonic_ms() if before is None else before.since_ms
-        self._work[name] = _Work(again, labels, error.path, since_ms)
-        if before is None:
+        something that waits takes its place. Of a `group`, by default `name` alone, the first
+        refusal is told, and the end of the last."""
+        if self._stopped:
+            return
+        group = group or name
+        self._leave(name)
+        told = self._groups.get(group)
+        if told is None:
+            told = _Group(labels, error.path, self._monotonic_ms())
             log.error(
                 "disk refused",
                 **labels,
@@ -62,15 +85,32 @@ class RefusedWork:
                 needed_bytes=error.needed_bytes,
                 reason=error.reason,
             )
-        if self._timer is None and not self._stopped:
+        told.left += 1
+        self._groups[group] = told
+        self._work[name] = _Work(again, group)
+        if self._timer is None:
             self._timer = self._timers.call_later(RETRY_MS, self._try_all)
 
     def discard(self, name: str) -> None:
-        self._work.pop(name, None)
+        """It is not to be tried any more; nothing is told."""
+        if name in self._work:
+            group = self._work[name].group
+            if not self._leave(name).left:
+                self._groups.pop(group, None)
+
+    def _leave(self, name: str) -> _Group:
+        """Take it out of its group, if it waits."""
+        work = self._work.pop(name, None)
+        if work is None:
+            return _Group({}, "", 0)
+        told = self._groups[work.group]
+        told.left -= 1
+        return told
 
     def stop(self) -> None:
         self._stopped = True
         self._work.clear()
+        self._groups.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -83,10 +123,6 @@ class RefusedWork:
         until_ms = self._monotonic_ms() + TURN_MS
         for place, name in enumerate(names):
             if refusals == REFUSALS_OF_A_ROUND:
-                # Another time the others come first.
-                for tried in names[:place]:
-                    if tried in self._work:
-                        self._work[tried] = self._work.pop(tried)
                 break
             if name not in self._work:
                 continue
@@ -104,15 +140,16 @@ class RefusedWork:
         try:
             work.again()
         except StorageError:
+            self._work[name] = self._work.pop(name)  # the others come first the next time
             return False
         except Exception:
-            log.exception("refused work failed", **work.labels)
-        else:
+            log.exception("refused work failed", name=name)
+        told = self._leave(name)
+        if not told.left and self._groups.pop(work.group, None) is not None:
             log.info(
                 "disk takes it again",
-                **work.labels,
-                file=work.path,
-                after_ms=self._monotonic_ms() - work.since_ms,
+                **told.labels,
+                file=told.path,
+                after_ms=self._monotonic_ms() - told.since_ms,
             )
-        self._work.pop(name, None)
         return True

@@ -31,7 +31,7 @@ DEFAULT_HOST: Final = "localhost"
 ENDED_BY_FORCE: Final = 130
 SAME_MOMENT_S: Final = 0.1
 # Not settings: `faults` reads them, which no broker imports unless one is there.
-FAULT_VARIABLES: Final = ("ONCELOG_FAIL_AT", "ONCELOG_SYNC_DELAY_MS")
+FAULT_VARIABLES: Final = ("ONCELOG_FAIL_AT", "ONCELOG_SYNC_DELAY_MS", "ONCELOG_FULL_FOR")
 
 
 @click.command()

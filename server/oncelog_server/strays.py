@@ -50,10 +50,16 @@ def _belongs(
     known = image.partition(*partition)
     if known is None or broker_id not in known.replicas:
         return False
-    data = read_whole(files, f"{name}/{PARTITION_METADATA}")
+    return is_of_topic(files, name, known.topic_id)
+
+
+def is_of_topic(files: Files, directory: str, topic_id: bytes) -> bool:
+    """Whether a directory may be a partition of that topic, by the id in it: one without an id
+    may."""
+    data = read_whole(files, f"{directory}/{PARTITION_METADATA}")
     if data is None:
         return True
     try:
-        return decode_partition_metadata(data) == known.topic_id
+        return decode_partition_metadata(data) == topic_id
     except MalformedCheckpoint:
         return True

@@ -134,6 +134,14 @@ def delete_topics(
     return [first, *deletions(partitions)], refused
 
 
+def removal(topic: TopicImage) -> list[Write]:
+    """The writes that remove a topic, whatever the settings say: it was never in use."""
+    key = records.topic_key(topic.name)
+    first = Write((Written(key, topic.revision),), (Delete(key),))
+    keys = [records.partition_key(topic.id_text, one.partition) for one in topic.partitions]
+    return [first, *deletions(keys)]
+
+
 def deletions(keys: Sequence[str]) -> list[Write]:
     """Unconditional: of keys that nobody writes any more."""
     return [

@@ -62,6 +62,10 @@ class GroupCoordinator:
     def resign(self, index: int) -> None:
         self.runtime.resign(index)
 
+    def refuse(self, index: int, reason: str) -> None:
+        """The partition's log cannot be used (see ShardRuntime.refuse)."""
+        self.runtime.refuse(index, reason)
+
     def _on_loaded(self, index: int, shard: GroupShard) -> None:
         shard.on_loaded(self._monotonic_ms(), self._wall_ms())
         self._arm(shard)

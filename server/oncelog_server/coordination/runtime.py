@@ -94,6 +94,12 @@ class ShardRuntime(Generic[S]):
         if loaded is not None:
             self._on_unloaded(loaded.shard)
 
+    def refuse(self, index: int, reason: str) -> None:
+        """This broker leads the partition and cannot use its log: the shard answers
+        COORDINATOR_NOT_AVAILABLE, with `reason`, until it is led after all."""
+        self.resign(index)
+        self._refused[index] = reason
+
     # --- look-ups
 
     def __len__(self) -> int:

@@ -119,6 +119,10 @@ class TransactionCoordinator:
     def resign(self, index: int) -> None:
         self.runtime.resign(index)
 
+    def refuse(self, index: int, reason: str) -> None:
+        """The partition's log cannot be used (see ShardRuntime.refuse)."""
+        self.runtime.refuse(index, reason)
+
     def _on_loaded(self, index: int, shard: TransactionShard) -> None:
         shard.on_loaded(now_ms=self._monotonic_ms(), wall_ms=self._wall_ms())
         if shard.stray_markers:

@@ -1,5 +1,5 @@
-"""What the environment asks to break, as parts of a broker: `ONCELOG_FAIL_AT` and
-`ONCELOG_SYNC_DELAY_MS`."""
+"""What the environment asks to break, as parts of a broker: `ONCELOG_FAIL_AT`,
+`ONCELOG_SYNC_DELAY_MS` and `ONCELOG_FULL_FOR`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from typing import Final
 
+from oncelog_server.faults.full_disk import FullDisk
 from oncelog_server.faults.trap import Trap
 from oncelog_server.faults.watched_files import WatchedFiles
 from oncelog_server.faults.watched_requests import WatchedRequests
@@ -15,20 +16,29 @@ from oncelog_server.storage.os_files import CallOnLoop
 
 FAIL_AT: Final = "ONCELOG_FAIL_AT"
 SYNC_DELAY_MS: Final = "ONCELOG_SYNC_DELAY_MS"
+FULL_FOR: Final = "ONCELOG_FULL_FOR"
 
 
 class Faults:
     """The two parts that a broker has to be built with."""
 
-    def __init__(self, trap: Trap | None, sync_delay_ms: int = 0) -> None:
+    def __init__(
+        self, trap: Trap | None, sync_delay_ms: int = 0, full: FullDisk | None = None
+    ) -> None:
         self._trap = trap
+        self._full = full
         self._sync_delay_ms = sync_delay_ms
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Faults:
         """Raises UnknownFailPoint, ValueError for a delay that is no number."""
         point = environment.get(FAIL_AT)
-        return cls(Trap.parse(point) if point else None, int(environment.get(SYNC_DELAY_MS) or 0))
+        control = environment.get(FULL_FOR)
+        return cls(
+            Trap.parse(point) if point else None,
+            int(environment.get(SYNC_DELAY_MS) or 0),
+            FullDisk(control) if control else None,
+        )
 
     def files(
         self, root: str, *, executor: Executor, call_on_loop: CallOnLoop, descriptor_limit: int
@@ -40,6 +50,7 @@ class Faults:
             descriptor_limit=descriptor_limit,
             trap=self._trap,
             sync_delay_s=self._sync_delay_ms / 1000,
+            full=self._full,
         )
 
     def requests(self, requests: Requests) -> Requests:

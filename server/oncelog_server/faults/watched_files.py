@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from typing import Final
 
+from oncelog_server.faults.full_disk import FullDisk
 from oncelog_server.faults.points import Moment, Step, point_name
 from oncelog_server.faults.steps import steps_of
 from oncelog_server.faults.trap import Trap
@@ -21,15 +22,18 @@ _LOG_SUFFIX: Final = ".log"
 class WatchedFile(OsFile):
     """One file; `unsynced` are the steps written to it since its last fsync."""
 
-    __slots__ = ("_topic", "_trap", "unsynced")
+    __slots__ = ("_full_disk", "_topic", "_trap", "unsynced")
 
-    def watch(self, trap: Trap | None) -> None:
+    def watch(self, trap: Trap | None, full: FullDisk | None) -> None:
+        self._full_disk = full
         directory, name = os.path.split(self.path)
         self._topic = os.path.basename(directory).rpartition("-")[0]
         self._trap = trap if name.endswith(_LOG_SUFFIX) else None
         self.unsynced: list[Step] = []
 
     def append(self, *buffers: Buffer) -> None:
+        if self._full_disk is not None:
+            self._full_disk.check("append", self.path, sum(map(len, buffers)))
         trap = self._trap
         if trap is None:
             super().append(*buffers)
@@ -49,7 +53,7 @@ class WatchedFile(OsFile):
 
 class WatchedFiles(OsFiles):
     """`trap` hears of every step, and may be left out. Every fsync takes `sync_delay_s` longer than
-    it does."""
+    it does. `full` says for which files the disk is full."""
 
     file_class = WatchedFile
 
@@ -62,18 +66,37 @@ class WatchedFiles(OsFiles):
         descriptor_limit: int = DESCRIPTOR_LIMIT,
         trap: Trap | None,
         sync_delay_s: float,
+        full: FullDisk | None = None,
     ) -> None:
         super().__init__(
             root, executor=executor, call_on_loop=call_on_loop, descriptor_limit=descriptor_limit
         )
         self._trap = trap
         self._sync_delay_s = sync_delay_s
+        self._full_disk = full
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
+        if self._full_disk is not None and create and not self.exists(path):
+            self._full_disk.check("create", path)
         file = super().open(path, create=create)
         assert isinstance(file, WatchedFile)
-        file.watch(self._trap)
+        file.watch(self._trap, self._full_disk)
         return file
+
+    def make_directory(self, path: str) -> None:
+        if self._full_disk is not None and not self.exists(path):
+            self._full_disk.check("make directory", path)
+        super().make_directory(path)
+
+    def rename(self, source: str, target: str) -> None:
+        if self._full_disk is not None:
+            self._full_disk.check("rename", target)
+        super().rename(source, target)
+
+    def replace(self, path: str, data: bytes) -> None:
+        if self._full_disk is not None:
+            self._full_disk.check("replace", path, len(data))
+        super().replace(path, data)
 
     def sync(self, files: Sequence[File], done: Done) -> None:
         watched = [file for file in files if isinstance(file, WatchedFile)]

@@ -20,10 +20,12 @@ from oncelog_protocol.messages.find_coordinator import (
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.coordination.routing import partition_for
 from oncelog_server.deferred import Deferred
+from oncelog_server.handlers.partition_state import leader_of
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.topic_partition import TopicPartition
 
 API = ApiKey.FIND_COORDINATOR
 VERSIONS = range(0, 7)
@@ -106,11 +108,14 @@ def _leader(node: Node, context: RequestContext, key_type: int, key: str) -> Coo
     topic = image.topics.get(topic_name)
     if topic is None:
         raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic_name} could not be created")
-    leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
+    partition = topic.partitions[partition_for(key, len(topic.partitions))]
+    leader = leader_of(node, topic_name, partition)
     broker = image.brokers.get(leader)
     endpoint = None if broker is None else broker.endpoint(context.listener_name)
     if endpoint is None:
-        raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        name = TopicPartition(topic_name, partition.partition)
+        reason = node.partitions.offline_reason(name)
+        raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason or "")
     return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)
 
 

@@ -47,9 +47,7 @@ class Refusals:
         self._roll = True
         self.refused(error)
 
-    def write_or_owe(
-        self, path: str, write: Callable[[], None], *, needed: bool = True
-    ) -> None:
+    def write_or_owe(self, path: str, write: Callable[[], None], *, needed: bool = True) -> None:
         """Write a side file, or remember to: `write` brings `path` up to what is in memory when it
         is called. `needed`: a start that finds it old would be wrong, not only slow."""
         try:

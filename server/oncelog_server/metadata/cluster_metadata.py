@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, TypeVar
 
 import structlog
@@ -42,6 +43,7 @@ from oncelog_server.cluster.topics import (
     delete_topics,
     deletions,
     internal_topic,
+    removal,
 )
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.listeners import Endpoint
@@ -54,6 +56,8 @@ Settled = Callable[[Collection[str]], Awaitable[None]]
 SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = {TRANSACTION_VERSION: (0, 2)}
 LEASE_TTL_MS: Final = 9000
 ATTEMPTS: Final = 20
+# How often the records of a topic that could not be kept on disk are tried to be removed.
+UNDO_RETRY_S: Final = 1.0
 
 _log = structlog.get_logger(__name__)
 
@@ -106,6 +110,10 @@ class ClusterMetadata:
         self._lease: Lease | None = None
         self._created: list[Settled] = []
         self._deleted: list[Settled] = []
+        self._give_up: list[Callable[[str], bool]] = []
+        # Topics that could not be kept on disk, whose records the store did not let go: their ids.
+        self._not_undone: dict[str, bytes] = {}
+        self._undoing: asyncio.Task[None] | None = None
         # One writer at a time: what is decided on an image is rarely out of date then.
         self._writing = asyncio.Lock()
 
@@ -154,6 +162,9 @@ class ClusterMetadata:
 
     async def stop(self) -> None:
         """Leave the cluster and close the store."""
+        if self._undoing is not None:
+            self._undoing.cancel()
+            await asyncio.wait([self._undoing])
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
@@ -170,18 +181,22 @@ class ClusterMetadata:
         *,
         created: Settled | None = None,
         deleted: Settled | None = None,
+        give_up: Callable[[str], bool] | None = None,
     ) -> None:
         """Call `callback(old, new, delta)` on every new image, before anybody who waits for it.
 
         What it begins there may take longer: `created(names)` returns when what was created of
         these topics can be used, `deleted(names)` when nothing is left of them that new topics
-        could take for their own.
+        could take for their own. Where `created` raises Refused, `give_up(name)` leaves nothing of
+        a new topic, whose records are removed then; False: it holds data already, and stays.
         """
         self._subscribers.append(callback)
         if created is not None:
             self._created.append(created)
         if deleted is not None:
             self._deleted.append(deleted)
+        if give_up is not None:
+            self._give_up.append(give_up)
 
     # ── Changes ──────────────────────────────────────────────────────────────────────────────────
 
@@ -287,9 +302,51 @@ class ClusterMetadata:
             created[:] = [topic]
             return writes
 
+        if new.name in self._not_undone and not validate_only:
+            await self._undo(new.name)
         await self._write(decide, validate_only, creates=new.name)
-        await _all(self._created, [new.name])
+        try:
+            await _all(self._created, [new.name])
+        except Refused:
+            await self._take_back(new.name, topic_id)
+            raise
         return created[0]
+
+    async def _take_back(self, name: str, topic_id: bytes) -> None:
+        """A new topic cannot be kept on disk: nothing of it stays, if need be later."""
+        topic = self.image.topics.get(name)
+        if topic is None or topic.id != topic_id:
+            return
+        if not all(give_up(name) for give_up in self._give_up):
+            return
+        self._not_undone[name] = topic_id
+        try:
+            await self._undo(name)
+        except Refused as refused:
+            _log.error("a topic that cannot be kept on disk stays", topic=name, reason=str(refused))
+            if self._undoing is None or self._undoing.done():
+                self._undoing = asyncio.create_task(self._undo_all(), name="undo of creations")
+
+    async def _undo(self, name: str) -> None:
+        """Remove the records of a topic that could not be kept on disk. Raises Refused."""
+
+        def decide(image: ClusterImage) -> list[Write]:
+            topic = image.topics.get(name)
+            if topic is None or topic.id != self._not_undone.get(name):
+                return []
+            return removal(topic)
+
+        await self._write(decide)
+        self._not_undone.pop(name, None)
+        await _all(self._deleted, [name])
+
+    async def _undo_all(self) -> None:
+        while self._not_undone:
+            await asyncio.sleep(UNDO_RETRY_S)
+            for name in list(self._not_undone):
+                with suppress(Refused):
+                    await self._undo(name)
+                    _log.info("a topic that could not be kept on disk is gone", topic=name)
 
     async def _write(
         self,

@@ -58,7 +58,8 @@ LEADER_COUNT: Final = Metric(
 OFFLINE_COUNT: Final = Metric(
     "kafka_server_replicamanager_offlinereplicacount",
     GAUGE,
-    "Partitions here that serve nothing: their disk failed, or their log is corrupt.",
+    "Partitions here that serve nothing, as their disk failed or their log is corrupt, and those of"
+    " which the disk refuses a file, most often as it is full, and is asked again every second.",
 )
 UNDER_REPLICATED_COUNT: Final = Metric(
     "kafka_server_replicamanager_underreplicatedpartitions",

@@ -49,6 +49,7 @@ class Totals:
     def __init__(self, transactions: OpenTransactions, late_before_ms: int) -> None:
         self._transactions = transactions
         self._late_before_ms = late_before_ms
+        self.refused = 0
         self.count = self.leaders = self.under_replicated = self.producer_ids = self.late = 0
         self.by_topic: dict[str, Traffic] = {}
 
@@ -56,6 +57,7 @@ class Totals:
         log = partition.log
         self.count += 1
         self.leaders += partition.is_leader
+        self.refused += partition.offline is None and log.refusals.current is not None
         self.under_replicated += _is_under_replicated(partition)
         self.producer_ids += len(log.producers)
         traffic = self.by_topic.setdefault(partition.topic_partition.topic, Traffic())
@@ -97,7 +99,7 @@ def partition_lines(
             yield f"{metric.name}{text} {value(partition)}\n"
     for metric, amount in totals.single():
         yield from metric.only(amount)
-    yield from metrics.OFFLINE_COUNT.only(len(partitions.offline()))
+    yield from metrics.OFFLINE_COUNT.only(len(partitions.offline()) + totals.refused)
     yield from transactions.lines()
     for metric, part in BY_TOPIC:
         yield metric.head()

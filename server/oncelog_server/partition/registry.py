@@ -47,6 +47,10 @@ class Partitions:
     def add_offline(self, topic_partition: TopicPartition, reason: str) -> None:
         self._offline[topic_partition] = reason
 
+    def take_online(self, topic_partition: TopicPartition) -> None:
+        """The partition could be opened after all."""
+        self._offline.pop(topic_partition, None)
+
     def remove(self, topic_partition: TopicPartition) -> Partition | None:
         self._offline.pop(topic_partition, None)
         partitions = self._topics.get(topic_partition.topic)

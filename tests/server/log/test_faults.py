@@ -3,6 +3,8 @@ D1, D3, D4, D6, D7, D9, S16)."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from oncelog_server.log.config import LogConfig
@@ -16,7 +18,7 @@ from tests.server.log.driver import (
     producers_of,
     read_all,
 )
-from tests.server.storage.memory_files import MemoryFiles
+from tests.server.storage.memory_files import NO_SPACE, MemoryFiles, Node
 
 
 @pytest.fixture
@@ -168,3 +170,103 @@ def test_a_roll_makes_the_old_segment_durable_in_the_background() -> None:
 def test_a_disk_without_room_for_a_new_log_says_so() -> None:
     with pytest.raises(StorageError):
         Driver(files=MemoryFiles(capacity=10))
+
+
+SIDE_FILES = [".txnindex", ".index", ".timeindex", ".snapshot", "txn-index-checkpoint",
+              "leader-epoch-checkpoint"]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SIDE_FILES)
+@pytest.mark.parametrize("then", ["stop", "kill"])
+def test_d3_a_side_file_that_is_refused_is_owed(driver: Driver, kind: str, then: str) -> None:
+    """An abort, a new leader and a roll while it is refused; another's commit stays visible."""
+    told: list[StorageError] = []
+    log = driver.log
+    log.refusals.on_refused = told.append
+    refusing = Refusing(driver.files, kind)
+    refusing.begin()
+    driver.send(4, 0, 1, transactional=True)
+    driver.mark(4, committed=True)
+    driver.mark(2, committed=False)
+    driver.leader_epoch = 1
+    driver.plain()
+    assert log.first_unstable_offset(MANY) is None
+    with suppress(StorageError):
+        log.roll(driver.now_ms)
+    driver.plain()
+    rolls = kind in (".index", ".timeindex", "txn-index-checkpoint")
+    assert [error.reason for error in told] == ([] if rolls else [NO_SPACE])
+    if not rolls:
+        with pytest.raises(StorageError):
+            log.try_again(driver.now_ms)
+    refusing.end()
+    log.try_again(driver.now_ms)
+    assert log.refusals.current is None
+    log.roll(driver.now_ms)
+    driver.plain()
+    check_invariants(log, driver.files)
+    driver.restart() if then == "stop" else driver.kill()
+    assert [row[0] for row in driver.log.aborted_transactions(0, MANY)] == [2]
+    assert [(one.epoch, one.start_offset) for one in driver.log.leader_epochs] == [(0, 0), (1, 6)]
+    check_invariants(driver.log, driver.files)
+
+
+def test_a_refused_append_is_tried_out_until_there_is_room_for_it(driver: Driver) -> None:
+    """Less than what was refused fits meanwhile: the disk is still called full."""
+    told: list[StorageError] = []
+    log = driver.log
+    log.refusals.on_refused = told.append
+    used = sum(len(node.data) for node in driver.files.nodes.values())
+    driver.files.capacity = used + 500
+    for _ in range(2):
+        with pytest.raises(StorageError):
+            driver.plain(size=1000)
+        driver.plain()
+        with pytest.raises(StorageError):
+            log.try_again(driver.now_ms)
+    (error,) = told
+    assert error.path == log.active.log.path
+    assert error.needed_bytes > 1000
+    end, size = log.log_end_offset, log.active.log.size
+    driver.files.capacity = None
+    log.try_again(driver.now_ms)
+    assert (log.log_end_offset, log.active.log.size) == (end, size)
+    assert log.refusals.current is None
+    driver.plain(size=1000)
+    check_invariants(log, driver.files)
+
+
+def test_retention_frees_a_disk_that_takes_nothing() -> None:
+    """What it writes beside the log is owed."""
+    driver = Driver()
+    for _ in range(3):
+        driver.plain(3)
+        driver.log.roll(driver.now_ms)
+    driver.files.capacity = 0
+    driver.log.delete_records_before(driver.log.log_end_offset - 1, driver.now_ms)
+    assert len(driver.log.segments) < 3
+    driver.files.capacity = None
+    driver.log.try_again(driver.now_ms)
+    check_invariants(driver.log, driver.files)
+    driver.restart()
+    check_invariants(driver.log, driver.files)
+
+
+class Refusing:
+    """A disk without room for files of one kind."""
+
+    def __init__(self, files: MemoryFiles, kind: str) -> None:
+        self._files = files
+        self._kind = kind
+        self._append = files.before_append
+
+    def begin(self) -> None:
+        def before_append(node: Node, path: str, data: bytes) -> None:
+            if self._kind in path:
+                raise StorageError("append", path, NO_SPACE, len(data))
+            self._append(node, path, data)
+
+        self._files.before_append = before_append  # type: ignore[method-assign]
+
+    def end(self) -> None:
+        self._files.before_append = self._append  # type: ignore[method-assign]

@@ -1,0 +1,67 @@
+"""A disk that is full for some kinds of files and has room for the others, under a real broker."""
+
+from __future__ import annotations
+
+import urllib.request
+from pathlib import Path
+
+from tests.broker import Oncelog
+from tests.faults.driving import events
+
+OFFLINE = "kafka_server_replicamanager_offlinereplicacount"
+SETTINGS = {"oncelog.metrics.port": "0", "oncelog.metrics.host": "127.0.0.1"}
+
+
+class FullFor:
+    """`fill` takes regular expressions of paths below the data directory."""
+
+    def __init__(self, control: Path) -> None:
+        self._control = control
+
+    def fill(self, *patterns: str) -> None:
+        written = self._control.with_suffix(".new")
+        written.write_text("\n".join(patterns))
+        written.rename(self._control)
+
+    def free(self) -> None:
+        self._control.unlink(missing_ok=True)
+
+
+def broker_with_full_disk(directory: Path, settings: dict[str, str]) -> tuple[Oncelog, FullFor]:
+    """A broker that is not started, and its disk."""
+    control = directory / "full"
+    broker = Oncelog(
+        directory,
+        settings | SETTINGS,
+        environment={"ONCELOG_FULL_FOR": str(control)},
+        arguments=["--allow-faults"],
+    )
+    return broker, FullFor(control)
+
+
+def offline_count(broker: Oncelog) -> int:
+    """As /metrics says."""
+    address = metrics_address(broker)
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        page = answer.read().decode()
+    (line,) = [one for one in page.splitlines() if one.startswith(f"{OFFLINE} ")]
+    return int(float(line.split()[1]))
+
+
+def metrics_address(broker: Oncelog) -> str:
+    """Where this start of the broker serves metrics."""
+    return str([event["address"] for event in events(broker) if event["event"] == "metrics"][-1])
+
+
+def refused(broker: Oncelog, partition: str) -> list[dict[str, object]]:
+    return [
+        event for event in events(broker)
+        if event["event"] == "disk refused" and event.get("partition") == partition
+    ]  # fmt: skip
+
+
+def healed(broker: Oncelog, partition: str) -> list[dict[str, object]]:
+    return [
+        event for event in events(broker)
+        if event["event"] == "disk takes it again" and event.get("partition") == partition
+    ]  # fmt: skip

@@ -1,0 +1,284 @@
+"""A disk that is full for one kind of file: what is acknowledged stays, what is refused is said,
+and with space again all goes on without a restart (D1-D4, D6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.find_coordinator import FindCoordinatorRequest
+from oncelog_protocol.messages.metadata import MetadataRequest
+from oncelog_protocol.records.batch import build_batch
+from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import (
+    Identity,
+    batch,
+    end_transaction,
+    find_coordinator,
+    init_producer_id,
+    new_identity,
+    produce,
+    records,
+)
+from tests.faults.driving import (
+    QUICK,
+    create,
+    created,
+    end_offset,
+    events,
+    fetch,
+    last_stable_offset,
+    merged,
+    values,
+)
+from tests.faults.full_disk import (
+    FullFor,
+    broker_with_full_disk,
+    healed,
+    offline_count,
+    refused,
+)
+from tests.faults.test_disk_full import TRY_AGAIN, end
+
+HEALED_S = 5.0
+SEGMENT_BYTES = 4_000
+# Kinds of files beside `t-0`'s first log, and those of the coordinator.
+KINDS = {
+    "log": r"^t-0/\d+\.log$",
+    "next log": r"^t-0/(?!0{20})\d+\.log$",
+    "index": r"^t-0/\d+\.index$",
+    "timeindex": r"^t-0/\d+\.timeindex$",
+    "txnindex": r"^t-0/\d+\.txnindex$",
+    "txn-index-checkpoint": r"^t-0/txn-index-checkpoint",
+    "snapshot": r"^t-0/\d+\.snapshot",
+    "all of the partition": r"^t-0/",
+    "all of the coordinator": r"^__transaction_state-",
+    "everything": r".",
+}
+# The others are killed.
+STOPPED_CLEANLY = {"txnindex", "txn-index-checkpoint", "index", "everything"}
+
+
+@pytest.fixture
+def faulty(tmp_path: Path) -> Iterator[tuple[Oncelog, FullFor]]:
+    once = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
+    soon = {"log.flush.offset.checkpoint.interval.ms": "100"}
+    broker, disk = broker_with_full_disk(tmp_path, merged(QUICK, once, soon))
+    broker.start()
+    yield broker, disk
+    broker.kill()
+
+
+@pytest.fixture
+def broker(faulty: tuple[Oncelog, FullFor]) -> Oncelog:
+    return faulty[0]
+
+
+@pytest.fixture
+def disk(faulty: tuple[Oncelog, FullFor]) -> FullFor:
+    return faulty[1]
+
+
+def send(wire: Wire, who: Identity, sequence: int, value: bytes) -> None:
+    answer = produce(wire, "t", batch(who, sequence, value=value), who=who)
+    assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
+
+
+def write_until_rolled(wire: Wire, acknowledged: list[bytes], bytes_each: int = 500) -> bool:
+    """More than fits into a segment, each tried twice; whether something was refused."""
+    was_refused = False
+    for number in range(2 * SEGMENT_BYTES // bytes_each):
+        value = b"%d-%d" % (len(acknowledged), number) + bytes(bytes_each)
+        for _ in range(2):
+            code = produce(wire, "t", build_batch(records(1, value))).error_code
+            assert code in (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR), ErrorCode(code)
+            if code == ErrorCode.NONE:
+                acknowledged.append(value)
+                break
+            was_refused = True
+    return was_refused
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_space_again_everything_goes_on_without_a_restart(
+    broker: Oncelog, disk: FullFor, kind: str
+) -> None:
+    """An abort while the disk is full, before another's commit: nobody waits for it for ever."""
+    with Wire(broker.address) as wire:
+        create(wire, "t", segment_bytes=SEGMENT_BYTES)
+        aborting, committing, hanging = (new_identity(wire, name) for name in "ach")
+        send(wire, aborting, 0, b"aborted")
+        send(wire, committing, 0, b"committed")
+        acknowledged = [b"committed"]
+        assert end_transaction(wire, committing, commit=True).error_code == ErrorCode.NONE
+        send(wire, hanging, 0, b"hanging")
+        assert offline_count(broker) == 0
+
+        disk.fill(KINDS[kind])
+        code = end(wire, aborting, commit=False)[0]
+        assert code in TRY_AGAIN | {ErrorCode.NONE}, code
+        was_refused = write_until_rolled(wire, acknowledged)
+        where = "__transaction_state-0" if kind == "all of the coordinator" else "t-0"
+        wait_until(lambda: offline_count(broker) > 0, "the refusal in the metrics", HEALED_S)
+        (told,) = refused(broker, where)
+        assert told["level"] == "error"
+        assert told["reason"] == "No space left on device"
+        assert str(told["file"]).startswith(f"{where}/")
+        assert was_refused == (kind not in ("snapshot", "all of the coordinator"))
+
+        disk.free()
+        wait_until(lambda: offline_count(broker) == 0, "nothing is refused", HEALED_S)
+        wait_until(lambda: healed(broker, where), "it is said", HEALED_S)
+        if code is not ErrorCode.NONE:
+            wait_until(lambda: end(wire, aborting, commit=False)[0] not in TRY_AGAIN, "an abort")
+        # The operator's abort: the id is taken over, and what it left is aborted.
+        assert new_identity(wire, "h").producer_id >= 0
+        wait_until(
+            lambda: last_stable_offset(wire, "t") == end_offset(wire, "t"), "the LSO", HEALED_S
+        )
+        assert not write_until_rolled(wire, acknowledged)
+        assert values(wire, "t") == acknowledged
+        stable = last_stable_offset(wire, "t")
+        (told,) = refused(broker, where)
+    broker.stop() if kind in STOPPED_CLEANLY else broker.kill()
+    broker.start()
+    with Wire(broker.address) as wire:
+        assert values(wire, "t") == acknowledged
+        assert last_stable_offset(wire, "t") == end_offset(wire, "t") == stable
+
+
+def topics(wire: Wire) -> set[str]:
+    return {one.name or "" for one in wire.call(MetadataRequest(topics=None), 9).topics}
+
+
+NEW = {
+    "folder": r"^n-\d$",
+    "folder of the last partition": r"^n-2$",
+    "partition.metadata": r"^n-\d/partition.metadata",
+    "first log": r"^n-\d/\d+\.log",
+    "everything": r".",
+}
+
+
+@pytest.mark.parametrize("kind", NEW)
+def test_a_topic_whose_folders_cannot_be_made_is_refused_and_leaves_nothing(
+    broker: Oncelog, disk: FullFor, kind: str
+) -> None:
+    with Wire(broker.address) as wire:
+        disk.fill(NEW[kind])
+        for _ in range(3):
+            assert created(wire, "n", partitions=3) == [ErrorCode.KAFKA_STORAGE_ERROR]
+            assert "n" not in topics(wire)
+        if kind != "everything":  # renaming, too
+            wait_until(lambda: not list(broker.data.glob("n-?")), "no folder")
+        disk.free()
+        wait_until(lambda: not list(broker.data.glob("n-?")), "no folder", HEALED_S)
+        wait_until(lambda: offline_count(broker) == 0, "nothing is refused", HEALED_S)
+        create(wire, "n", partitions=3)
+        for partition in range(3):
+            sent = produce(wire, "n", build_batch(records()), partition=partition)
+            assert sent.error_code == ErrorCode.NONE
+    broker.stop()
+    broker.start()
+    with Wire(broker.address) as wire:
+        assert values(wire, "n", partition=2) == [b"v"]
+    assert not list(broker.data.glob("*-stray"))
+
+
+def test_a_new_topic_without_room_for_its_leader_epochs_is_served_and_keeps_them(
+    broker: Oncelog, disk: FullFor
+) -> None:
+    with Wire(broker.address) as wire:
+        disk.fill("leader-epoch-checkpoint")
+        create(wire, "n")
+        assert produce(wire, "n", build_batch(records())).error_code == ErrorCode.NONE
+        assert offline_count(broker) == 1
+        disk.free()
+        wait_until(lambda: offline_count(broker) == 0, "nothing is refused", HEALED_S)
+    epochs = broker.data / "n-0" / "leader-epoch-checkpoint"
+    assert epochs.read_text().splitlines()[2:] == ["0 0"]
+
+
+@pytest.mark.parametrize("pattern", [r"^__", r"^__transaction_state-0$", "partition.metadata"])
+def test_internal_topics_are_made_when_there_is_space_again(tmp_path: Path, pattern: str) -> None:
+    """Until then clients are told to try again, and not where nobody answers."""
+    broker, disk = broker_with_full_disk(tmp_path, QUICK)
+    broker.start()
+    request = FindCoordinatorRequest(key_type=1, coordinator_keys=["x"])
+    with Wire(broker.address) as wire:
+        disk.fill(pattern)
+        for _ in range(3):
+            found = wire.call(request, 4).coordinators[0]
+            assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        disk.free()
+        for number in range(20):
+            find_coordinator(wire, f"id{number}")
+            code = init_producer_id(wire, f"id{number}").error_code
+            assert code == ErrorCode.NONE, ErrorCode(code)
+    broker.kill()
+
+
+def test_a_partition_that_could_not_be_opened_at_the_start_is_opened_later(
+    broker: Oncelog, disk: FullFor
+) -> None:
+    """After a crash indexes of older segments are written anew."""
+    with Wire(broker.address) as wire:
+        create(wire, "t", "sound", segment_bytes=SEGMENT_BYTES)
+        acknowledged: list[bytes] = []
+        write_until_rolled(wire, acknowledged)
+    broker.kill()
+    for path in (broker.data / "t-0").glob("*.index"):
+        path.unlink()
+    (broker.data / "recovery-point-offset-checkpoint").unlink()
+    disk.fill(r"^t-0/\d+\.index")
+    broker.start()
+    with Wire(broker.address) as wire:
+        assert fetch(wire, "t").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert fetch(wire, "sound").error_code == ErrorCode.NONE
+        assert offline_count(broker) == 1
+        disk.free()
+        wait_until(lambda: not fetch(wire, "t").error_code, "the partition", HEALED_S)
+        wait_until(lambda: offline_count(broker) == 0, "nothing is refused", HEALED_S)
+        assert values(wire, "t") == acknowledged
+        assert produce(wire, "t", build_batch(records())).error_code == ErrorCode.NONE
+
+
+def test_a_deleted_partition_leaves_the_disk_when_it_can_be_renamed(
+    broker: Oncelog, disk: FullFor
+) -> None:
+    with Wire(broker.address) as wire:
+        create(wire, "t")
+        disk.fill("-delete$")
+        answer = delete(wire, "t")
+        assert answer is ErrorCode.NONE
+        assert (broker.data / "t-0").exists()
+        disk.free()
+        wait_until(lambda: not (broker.data / "t-0").exists(), "the folder is gone", HEALED_S)
+
+
+def delete(wire: Wire, topic: str) -> ErrorCode:
+    from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest
+
+    answer = wire.call(DeleteTopicsRequest(topic_names=[topic], timeout_ms=10_000), 4)
+    return ErrorCode(answer.responses[0].error_code)
+
+
+def test_a_stop_while_side_files_are_owed_is_not_clean(broker: Oncelog, disk: FullFor) -> None:
+    with Wire(broker.address) as wire:
+        create(wire, "t")
+        who = new_identity(wire, "a")
+        send(wire, who, 0, b"aborted")
+        disk.fill("txnindex")
+        assert end_transaction(wire, who, commit=False).error_code == ErrorCode.NONE
+    assert broker.stop() == 0
+    assert events(broker)[-1]["clean"] is False
+    disk.free()
+    broker.start()
+    with Wire(broker.address) as wire:
+        assert values(wire, "t") == []
+        assert last_stable_offset(wire, "t") == end_offset(wire, "t") == 2
