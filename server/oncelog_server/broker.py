@@ -31,8 +31,10 @@ from oncelog_server.links.markers import RemoteMarkers
 from oncelog_server.log.checkpoints import MetaProperties
 from oncelog_server.machine import Machine
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.metadata.database import DamagedStore
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.network.listener import Limits, Listener
+from oncelog_server.newer_logs import NewerLogs
 from oncelog_server.node import Node
 from oncelog_server.observe.fences import logged_fences, tell_refused_id, tell_stray_markers
 from oncelog_server.partition.group_flush import GroupFlush
@@ -47,8 +49,10 @@ from oncelog_server.settings.listeners import (
     listeners_of,
 )
 from oncelog_server.slices import Slices
-from oncelog_server.storage.data_directory import METADATA_FILE
 from oncelog_server.storage.files import File, StorageError
+from oncelog_server.storage.layout import META_PROPERTIES, METADATA_FILE
+from oncelog_server.storage.ownership import SHOWN, NeedsRecovery
+from oncelog_server.strays import Folders, look_at_folders
 from oncelog_server.timers import LoopTimers
 from oncelog_server.upkeep import Upkeep
 
@@ -102,8 +106,8 @@ class Broker:
     # --- start
 
     async def start(self) -> None:
-        """Raises OSError, StorageError, DirectoryInUse, ValueError (with what is wrong) before
-        anything is served."""
+        """Raises OSError, StorageError, ValueError, and what a data directory is refused with
+        (DirectoryInUse, ForeignDirectory, NeedsRecovery), before anything is served."""
         self.directory.lock()
         try:
             await self._start()
@@ -114,24 +118,26 @@ class Broker:
     async def _start(self) -> None:
         started_ms = self._clock.monotonic_ms()
         meta = self.directory.meta_properties()
-        store = await self._machine.open_store()
-        self.metadata = ClusterMetadata(store, self.settings, new_uuid=self._machine.new_uuid)
-        try:
-            await self.metadata.load(cluster_id=meta.cluster_id if meta is not None else None)
-        except ValueError as error:
-            raise ValueError(f"{self.directory.path / METADATA_FILE}: {error}") from error
-        self._check_identity(meta)
+        next_producer_id = await self._load_metadata(is_new=meta is None)
+        self._check_identity(meta, next_producer_id)
         was_clean = self.directory.has_clean_mark()
         self._build(was_clean)
         endpoints = await self._bind()
         self._metrics = await self._bind_metrics()
         # Not before: a start that is refused leaves everything as it was.
+        folders = self._folders()
         self.directory.take_clean_mark()
+        newer = NewerLogs(next_producer_id)
+        self._hosting.open_all(self.metadata.image, folders, newer)
+        if newer.found:
+            if was_clean:
+                self._leave_clean_mark()
+            raise self._older(newer.found)
         await self._take_producer_ids()
-        self._hosting.open_all(self.metadata.image)
         if self.settings.oncelog_flush_on_ack and not was_clean:
             await self._sync_recovered()
         await self.metadata.register(endpoints)
+        await self._forget_deletions(folders)
         try:
             await self._listener.accept()
             if self._metrics is not None:
@@ -150,9 +156,48 @@ class Broker:
             ms=self._clock.monotonic_ms() - started_ms,
         )
 
-    def _check_identity(self, meta: MetaProperties | None) -> None:
+    async def _load_metadata(self, *, is_new: bool) -> int:
+        """The first producer id that was never given out. Raises NeedsRecovery for a store that is
+        damaged or not what it was; a directory that has a cluster founds no other one."""
+        try:
+            store = await self._machine.open_store()
+            self.metadata = ClusterMetadata(store, self.settings, new_uuid=self._machine.new_uuid)
+            await self.metadata.load(founds=is_new)
+            return await self.metadata.next_producer_id()
+        except DamagedStore as error:
+            raise NeedsRecovery(self.directory.path, str(error)) from error
+        except ValueError as error:
+            found = f"{self.directory.path / METADATA_FILE} is damaged: {error}"
+            raise NeedsRecovery(self.directory.path, found) from error
+
+    async def _forget_deletions(self, folders: Folders) -> None:
+        """Of topics that have left nothing here; durably nothing, if the machine should fail."""
+        gone = self.metadata.image.deletions.keys() - folders.remembered
+        if gone:
+            await self._upkeep.last_checkpoint()
+            await self.metadata.forget_deletions(gone)
+
+    def _folders(self) -> Folders:
+        """Raises NeedsRecovery where there are partitions that the metadata does not know."""
+        folders = look_at_folders(self._files, self.metadata.image, self.settings.node_id)
+        if folders.unknown:
+            raise self._older([f"it does not know {name}" for name in folders.unknown])
+        return folders
+
+    def _older(self, found: list[str]) -> NeedsRecovery:
+        shown = "; ".join(found[:SHOWN])
+        more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        path = self.directory.path
+        return NeedsRecovery(
+            path, f"{path / METADATA_FILE} is older than the logs beside it: {shown}{more}"
+        )
+
+    def _check_identity(self, meta: MetaProperties | None, next_producer_id: int) -> None:
         """Raises ValueError where the directory belongs to another broker or cluster."""
         cluster_id = self.metadata.image.cluster_id
+        if meta is None and (next_producer_id or self.metadata.image.topics):
+            path = self.directory.path
+            raise NeedsRecovery(path, f"{path} holds data of oncelog, but no {META_PROPERTIES}")
         if meta is None:
             fresh = MetaProperties(
                 cluster_id, self.settings.node_id, uuid_to_string(self._machine.new_uuid())
@@ -191,6 +236,7 @@ class Broker:
             self._slices,
             forgotten=self._hosting.unknown_topics(self.metadata.image),
         )
+        self.metadata.undropped = self._hosting.undropped
         self.metadata.subscribe(
             self._hosting.follow,
             created=self._hosting.created,
@@ -230,6 +276,7 @@ class Broker:
             jitter=lambda most: self._machine.random.randrange(most + 1) if most > 0 else 0,
             new_uuid=self._machine.new_uuid,
             refused_ids=self._refused_ids,
+            is_given_id=self._producer_ids.is_given,
             slices=self._slices,
             refused_work=self._refused_work,
         )
@@ -255,6 +302,7 @@ class Broker:
             partition_count=partial(self._partition_count, TRANSACTION_STATE),
             leaders=leaders,
             new_producer_id=self._producer_ids.take,
+            is_given_id=self._producer_ids.is_given,
             timers=self._timers,
             wall_ms=self._clock.now_ms,
             monotonic_ms=self._clock.monotonic_ms,
@@ -288,7 +336,6 @@ class Broker:
                 self._refused_ids,
             ),
             spawn=self._spawn,
-            slices=self._slices,
             checkpoint=lambda: self._upkeep.checkpoint(),
         )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 from functools import partial
 from typing import Final, Protocol
 
@@ -27,6 +27,7 @@ from oncelog_server.coordination.producer_id_quota import PER_PARTITION, Refused
 from oncelog_server.log.errors import CorruptLog, InconsistentTopicId
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.recovery import RecoveryReport
+from oncelog_server.newer_logs import NewerLogs
 from oncelog_server.partition.partition import Partition, Trouble
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
@@ -35,7 +36,7 @@ from oncelog_server.settings.topics import topic_config
 from oncelog_server.slices import Slices, Steps
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import deleted_directory, partition_directory
-from oncelog_server.strays import is_of_topic, put_strays_aside
+from oncelog_server.strays import Folders, is_of_topic, put_strays_aside
 from oncelog_server.topic_partition import TopicPartition
 
 log = structlog.get_logger("oncelog.partition")
@@ -86,6 +87,7 @@ class Hosting:
         jitter: Callable[[int], int],
         new_uuid: Callable[[], bytes],
         refused_ids: RefusedProducerIds,
+        is_given_id: Callable[[int], bool],
         slices: Slices,
         refused_work: RefusedWork,
     ) -> None:
@@ -94,6 +96,7 @@ class Hosting:
         # Partitions whose log the disk did not let be made or opened, by topic: why the first was.
         self._not_opened: dict[str, StorageError] = {}
         self._refused_ids = refused_ids
+        self._is_given_id = is_given_id
         self._broker_id = broker_id
         self._settings = settings
         self._files = files
@@ -114,6 +117,8 @@ class Hosting:
         self._loading = True
         # What was said of a partition's disk, and when: not once for every request that meets it.
         self._told: dict[TopicPartition, tuple[str, int]] = {}
+        # Deleted topics of which a directory could not be put away, by id.
+        self._undropped: set[bytes] = set()
 
     def serve_coordinators(self, transactions: Coordinator, groups: Coordinator) -> None:
         self._coordinators = {TRANSACTION_STATE: transactions, CONSUMER_OFFSETS: groups}
@@ -124,16 +129,18 @@ class Hosting:
         known = {*last.recovery_points, *last.log_start_offsets}
         return {topic for topic, _ in known} - image.topics.keys()
 
-    def open_all(self, image: ClusterImage) -> None:
+    def open_all(self, image: ClusterImage, folders: Folders, newer: NewerLogs) -> None:
         """At the start: every partition the image puts on this broker. Nobody leads yet: that comes
         with the registration, in a new leader epoch. Raises StorageError."""
         self._image = image
-        for name, aside in put_strays_aside(self._files, image, self._broker_id, self._new_uuid):
-            log.warning("partition of no topic put aside", directory=name, now=aside)
+        for name, aside in put_strays_aside(self._files, folders, self._new_uuid):
+            log.warning("partition of a deleted topic put aside", directory=name, now=aside)
         for topic in image.topics.values():
             for partition in topic.partitions:
                 if self._broker_id in partition.replicas:
-                    self._open(topic, TopicPartition(topic.name, partition.partition))
+                    opened = self._open(topic, TopicPartition(topic.name, partition.partition))
+                    if opened is not None:
+                        newer.look_at(opened.log, partition.leader_epoch)
         self._loading = False
 
     def follow(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
@@ -190,9 +197,18 @@ class Hosting:
             self._partitions.add_offline(one, reason)
         return True
 
+    def undropped(self) -> Set[bytes]:
+        """Topics that were deleted since the start and of which directories are left, by id."""
+        due = (change for changes in self._due.values() for change in changes)
+        dropping = {
+            one.topic.id for one in due if not isinstance(one, TopicImage) and one.new is None
+        }
+        return self._undropped | dropping
+
     def stop(self) -> None:
         """Open nothing any more: what has had no turn is opened at the next start."""
         self._stopped = True
+        self._undropped |= self.undropped()
         self._due.clear()
         for name in list(self._waiting):
             self._tell_waiting(name)
@@ -321,6 +337,7 @@ class Hosting:
             return None
         _tell(topic_partition, opened.recovery)
         opened.producers.max_ids = self._settings.oncelog_max_producer_ids_per_partition
+        opened.producers.is_given = self._is_given_id
         opened.producers.on_full = partial(self._refused_id, topic_partition)
         opened.refusals.on_refused = partial(self._refused, topic_partition)
         partition = Partition(
@@ -415,6 +432,7 @@ class Hosting:
             else:
                 partition.log.remove(aside)
         except StorageError as error:
+            self._undropped.add(topic.id)
             self._refused_work.add(
                 f"remove {directory} {aside}", error, remove, partition=str(name)
             )

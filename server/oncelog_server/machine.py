@@ -14,9 +14,10 @@ from oncelog_server.cluster.store import MetadataStore
 from oncelog_server.metadata.cluster_metadata import random_uuid
 from oncelog_server.metadata.sqlite_store import SqliteStore
 from oncelog_server.network.listener import Requests
-from oncelog_server.storage.data_directory import METADATA_FILE, DataDirectory
+from oncelog_server.storage.data_directory import DataDirectory
 from oncelog_server.storage.descriptors import affordable_descriptors
 from oncelog_server.storage.files import Files
+from oncelog_server.storage.layout import META_PROPERTIES, METADATA_COPY, METADATA_FILE
 from oncelog_server.storage.os_files import OsFiles
 
 if TYPE_CHECKING:
@@ -102,7 +103,12 @@ class OsMachine:
         return random_uuid()
 
     async def open_store(self) -> MetadataStore:
-        return await SqliteStore.open(self.directory.path / METADATA_FILE)
+        path = self.directory.path
+        return await SqliteStore.open(
+            path / METADATA_FILE,
+            may_be_new=not (path / META_PROPERTIES).exists(),
+            copy=path / METADATA_COPY,
+        )
 
     async def host_name(self) -> str:
         """This machine's name, as in Kafka, but only if it can be looked up, and at once: a

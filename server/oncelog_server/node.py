@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from oncelog_server.metadata.cluster_metadata import ClusterMetadata
     from oncelog_server.partition.registry import Partitions
     from oncelog_server.security.authorizer import Authorizer
-    from oncelog_server.slices import Slices
 
 T = TypeVar("T")
 
@@ -50,8 +49,6 @@ class Node:
     local_markers: LocalMarkers
     new_producer_id: Callable[[], int]
     spawn: Spawn
-    # For work that would hold the loop for long.
-    slices: Slices
     # Writes where logs start, so that it outlives the process; completed when it does.
     checkpoint: Callable[[], Deferred[None]]
     producer_id_quota: ProducerIdQuota = field(default_factory=ProducerIdQuota)

@@ -16,7 +16,7 @@ from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 from oncelog_server.cluster import records
 from oncelog_server.cluster.store import Put
 from oncelog_server.metadata.sqlite_store import SqliteStore
-from oncelog_server.storage.data_directory import METADATA_FILE
+from oncelog_server.storage.layout import METADATA_FILE
 from tests.broker import Oncelog
 from tests.conformance.transacting import add_partitions
 from tests.conformance.waiting import wait_until

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.topics import delete_topics
 from oncelog_server.log.checkpoints import encode_partition_metadata
+from oncelog_server.settings.model import Settings
 from oncelog_server.storage.layout import deleted_directory, stray_directory
-from oncelog_server.strays import put_strays_aside
+from oncelog_server.strays import look_at_folders, put_strays_aside
 from tests.server.cluster.clusters import Cluster
 from tests.server.storage.memory_files import MemoryFiles
 
@@ -17,34 +20,80 @@ def directory(files: MemoryFiles, name: str, topic_id: bytes | None) -> None:
         files.replace(f"{name}/partition.metadata", encode_partition_metadata(topic_id))
 
 
-def test_partitions_of_no_topic_are_put_aside_and_the_others_stay() -> None:
+def delete(cluster: Cluster, name: str) -> None:
+    assert cluster.apply(delete_topics(cluster.image, Settings(), [name])[0])
+
+
+def moved(files: MemoryFiles, image: ClusterImage, broker_id: int = 1) -> list[tuple[str, str]]:
+    folders = look_at_folders(files, image, broker_id)
+    return put_strays_aside(files, folders, lambda: UNIQUE)
+
+
+def test_partitions_of_a_deleted_topic_are_put_aside_and_the_others_stay() -> None:
     cluster = Cluster((1, 2))
     topic_id = cluster.create("orders", 2, 2)
     cluster.create("elsewhere")
+    gone = cluster.create("gone", 2)
+    delete(cluster, "gone")
     files = MemoryFiles()
     directory(files, "orders-0", topic_id)
     directory(files, "orders-1", None)
-    directory(files, "orders-2", topic_id)
-    directory(files, "gone-0", b"g" * 16)
+    directory(files, "gone-0", gone)
+    directory(files, "gone-1", None)
     directory(files, "another-folder", None)
     files.replace("meta.properties", b"")
-    moved = put_strays_aside(files, cluster.image, 1, lambda: UNIQUE)
-    assert moved == [
+    assert moved(files, cluster.image) == [
         ("gone-0", stray_directory("gone", 0, UNIQUE)),
-        ("orders-2", stray_directory("orders", 2, UNIQUE)),
+        ("gone-1", stray_directory("gone", 1, UNIQUE)),
     ]
     assert files.exists(f"gone-0.{UNIQUE.hex()}-stray/partition.metadata")
     assert {"orders-0", "orders-1", "another-folder", "meta.properties"} <= set(files.list(""))
-    assert put_strays_aside(files, cluster.image, 1, lambda: UNIQUE) == []
+    assert moved(files, cluster.image) == []
+
+
+def test_what_the_store_does_not_know_shows_that_it_is_older() -> None:
+    """Of no topic, of another id, beyond the number of partitions, or without any id."""
+    cluster = Cluster()
+    topic_id = cluster.create("orders", 2)
+    cluster.create("again")
+    files = MemoryFiles()
+    directory(files, "orders-0", topic_id)
+    directory(files, "orders-2", topic_id)
+    directory(files, "again-0", b"another topic id")
+    directory(files, "new-0", b"n" * 16)
+    directory(files, "bare-0", None)
+    files.replace("bare-0/00000000000000000000.log", b"")
+    directory(files, "empty-0", None)
+    found = look_at_folders(files, cluster.image, 1)
+    assert found.unknown == ["again-0", "bare-0", "new-0", "orders-2"]
+    assert found.strays == []
 
 
 def test_a_topic_that_came_back_has_another_id() -> None:
     cluster = Cluster()
+    old = cluster.create("orders")
+    delete(cluster, "orders")
     cluster.create("orders")
     files = MemoryFiles()
-    directory(files, "orders-0", b"old topic id....")
-    assert len(put_strays_aside(files, cluster.image, 1, lambda: UNIQUE)) == 1
+    directory(files, "orders-0", old)
+    assert len(moved(files, cluster.image)) == 1
     assert not files.exists("orders-0")
+
+
+def test_a_deletion_is_remembered_as_long_as_something_is_left_of_the_topic() -> None:
+    cluster = Cluster()
+    old = cluster.create("orders")
+    delete(cluster, "orders")
+    assert set(cluster.image.deletions) == {old}
+    files = MemoryFiles()
+    directory(files, "orders-0", old)
+    assert look_at_folders(files, cluster.image, 1).remembered == {old}
+    moved(files, cluster.image)
+    assert look_at_folders(files, cluster.image, 1).remembered == {old}
+    files.remove([stray_directory("orders", 0, UNIQUE)])
+    for call in files.pending:
+        call()
+    assert look_at_folders(files, cluster.image, 1).remembered == set()
 
 
 def test_a_partition_of_other_brokers_only_is_a_stray() -> None:
@@ -52,13 +101,13 @@ def test_a_partition_of_other_brokers_only_is_a_stray() -> None:
     topic_id = cluster.create("orders", 1, 1)
     files = MemoryFiles()
     directory(files, "orders-0", topic_id)
-    assert len(put_strays_aside(files, cluster.image, 2, lambda: UNIQUE)) == 1
+    assert len(moved(files, cluster.image, 2)) == 1
 
 
 def test_what_was_on_its_way_out_is_removed() -> None:
     files = MemoryFiles()
     directory(files, deleted_directory("orders", 0, UNIQUE), b"g" * 16)
-    assert put_strays_aside(files, Cluster().image, 1, lambda: UNIQUE) == []
+    assert moved(files, Cluster().image) == []
     for call in files.pending:
         call()
     assert files.list("") == []

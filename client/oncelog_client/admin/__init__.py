@@ -20,7 +20,6 @@ from .descriptions import (
     TopicDescription,
     TopicListing,
 )
-from .group_lag import PartitionLag
 from .transaction_descriptions import (
     AbortTransactionSpec,
     Fence,
@@ -45,7 +44,6 @@ __all__ = [
     "MemberDescription",
     "NewTopic",
     "OffsetSpec",
-    "PartitionLag",
     "ProducerState",
     "ReplicaInfo",
     "ResourceType",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,37 +18,21 @@ from oncelog_client.admin import (
     ResourceType,
     TopicDescription,
 )
-from oncelog_client.cli.commands import Tool
-from oncelog_client.cli.connecting import ask
+from oncelog_client.cli.connecting import connected_admin
 from oncelog_client.cli.options import (
     connection_options,
     exactly_one,
-    output_option,
+    json_option,
+    read_properties,
+    run,
     split_pair,
 )
-from oncelog_client.cli.output import Column, show
+from oncelog_client.cli.output import show
 
-TOPIC_COLUMN: Final = Column("Topic", "id")
-CHANGED_COLUMNS: Final = (TOPIC_COLUMN, Column("Result"))
-PARTITION_COLUMNS: Final = (
-    TOPIC_COLUMN,
-    Column("Partition", "count"),
-    Column("Leader", "count"),
-    Column("Leader epoch", "count", rank=4),
-    Column("Replicas", rank=1),
-    Column("Isr", rank=2),
-    Column("Configs", rank=3),
-)
+PARTITION_COLUMNS = ("Topic", "Partition", "Leader", "Leader epoch", "Replicas", "Isr", "Configs")
 
 
-@click.command(
-    cls=Tool,
-    examples=[
-        "topics --list",
-        "topics --create --topic orders --partitions 6 --config retention.ms=86400000",
-        "topics --describe --topic 'orders|bills-.*'",
-    ],
-)
+@click.command()
 @connection_options
 @click.option("--list", "list_", is_flag=True, help="The names of the topics.")
 @click.option("--create", is_flag=True, help="Create a topic.")
@@ -61,9 +46,11 @@ PARTITION_COLUMNS: Final = (
 @click.option("--if-not-exists", is_flag=True, help="--create: an existing topic will do.")
 @click.option("--if-exists", is_flag=True, help="--alter, --delete, --describe: none will do.")
 @click.option("--exclude-internal", is_flag=True, help="Leave internal topics out.")
-@output_option
+@json_option
 def topics(
-    *,
+    bootstrap_server: str,
+    command_config: Path | None,
+    give_up_after: float,
     list_: bool,
     create: bool,
     describe: bool,
@@ -78,15 +65,21 @@ def topics(
     if verb == "alter" and flags["partitions"] is None:
         raise click.UsageError("--alter needs --partitions; for settings there is oncelog config")
 
-    ask(lambda admin: VERBS[verb](admin, **flags))
+    settings = read_properties(command_config)
+
+    async def call() -> None:
+        async with connected_admin(bootstrap_server, settings, give_up_after) as admin:
+            await VERBS[verb](admin, **flags)
+
+    run(call())
 
 
-async def _list(admin: Admin, *, output: str, **flags: Any) -> None:
+async def _list(admin: Admin, *, as_json: bool, **flags: Any) -> None:
     names = await _names(admin, flags["topic"], flags["exclude_internal"])
-    show([TOPIC_COLUMN], [[name] for name in names], output=output, empty="no topics")
+    show(["Topic"], [[name] for name in names], as_json=as_json)
 
 
-async def _create(admin: Admin, *, topic: Sequence[str], output: str, **flags: Any) -> None:
+async def _create(admin: Admin, *, topic: Sequence[str], as_json: bool, **flags: Any) -> None:
     new = [
         NewTopic(
             name,
@@ -101,10 +94,10 @@ async def _create(admin: Admin, *, topic: Sequence[str], output: str, **flags: A
         new = [one for one in new if one.name not in existing]
     if new:
         await admin.create_topics(new)
-    _show_changed([one.name for one in new], "created", output)
+    await _show_changed([one.name for one in new], "created", as_json)
 
 
-async def _describe(admin: Admin, *, topic: Sequence[str], output: str, **flags: Any) -> None:
+async def _describe(admin: Admin, *, topic: Sequence[str], as_json: bool, **flags: Any) -> None:
     names = await _existing(admin, topic, flags["if_exists"], flags["exclude_internal"])
     described = await admin.describe_topics(names) if names else {}
     resources = {name: ConfigResource(ResourceType.TOPIC, name) for name in names}
@@ -114,20 +107,20 @@ async def _describe(admin: Admin, *, topic: Sequence[str], output: str, **flags:
         for name in names
         for row in _partition_rows(described[name], _own(settings[resources[name]]))
     ]
-    show(PARTITION_COLUMNS, rows, output=output, empty="no topics")
+    show(PARTITION_COLUMNS, rows, as_json=as_json)
 
 
-async def _alter(admin: Admin, *, topic: Sequence[str], output: str, **flags: Any) -> None:
+async def _alter(admin: Admin, *, topic: Sequence[str], as_json: bool, **flags: Any) -> None:
     names = await _existing(admin, topic, flags["if_exists"], False)
     await admin.create_partitions(dict.fromkeys(names, flags["partitions"]))
-    _show_changed(names, "altered", output)
+    await _show_changed(names, "altered", as_json)
 
 
-async def _delete(admin: Admin, *, topic: Sequence[str], output: str, **flags: Any) -> None:
+async def _delete(admin: Admin, *, topic: Sequence[str], as_json: bool, **flags: Any) -> None:
     names = await _existing(admin, topic, flags["if_exists"], False)
     if names:
         await admin.delete_topics(names)
-    _show_changed(names, "deleted", output)
+    await _show_changed(names, "deleted", as_json)
 
 
 VERBS = {
@@ -190,6 +183,5 @@ def _partition_rows(
     ]
 
 
-def _show_changed(names: list[str], what: str, output: str) -> None:
-    rows = [[name, what] for name in names]
-    show(CHANGED_COLUMNS, rows, output=output, empty=f"no topic was {what}")
+async def _show_changed(names: list[str], what: str, as_json: bool) -> None:
+    show(["Topic", "Result"], [[name, what] for name in names], as_json=as_json)

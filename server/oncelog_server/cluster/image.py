@@ -17,6 +17,7 @@ from oncelog_server.cluster.records import (
     BrokerRecord,
     ClusterRecord,
     ControllerRecord,
+    DeletionRecord,
     EndpointRecord,
     FeaturesRecord,
     PartitionRecord,
@@ -87,6 +88,8 @@ class ClusterImage(msgspec.Struct, frozen=True):
     topics: Mapping[str, TopicImage] = msgspec.field(default_factory=dict)
     features: Mapping[str, int] = msgspec.field(default_factory=dict)
     features_epoch: int = -1
+    # Topics that were deleted, by id, until no folder of theirs is left.
+    deletions: Mapping[bytes, DeletionRecord] = msgspec.field(default_factory=dict)
     _names: Mapping[bytes, str] = msgspec.field(default_factory=dict)
     # All partition records by topic, those of no topic (yet) or beyond its count included.
     _partitions: Mapping[bytes, Mapping[int, PartitionImage]] = msgspec.field(default_factory=dict)
@@ -140,6 +143,7 @@ class _Draft:
         self._brokers: dict[int, BrokerImage] | None = None
         self._topics: dict[str, TopicImage] | None = None
         self._names: dict[bytes, str] | None = None
+        self._deletions: dict[bytes, DeletionRecord] | None = None
         self._partitions: dict[bytes, Mapping[int, PartitionImage]] | None = None
         # Those of them that are this draft's own, not the old image's.
         self._own: dict[bytes, dict[int, PartitionImage]] = {}
@@ -153,6 +157,8 @@ class _Draft:
             self._partition(key, entry)
         elif key.startswith(records.TOPICS):
             self._topic(key.removeprefix(records.TOPICS), entry)
+        elif key.startswith(records.DELETIONS):
+            self._deletion(uuid_from_string(key.removeprefix(records.DELETIONS)), entry)
         elif key.startswith(records.BROKERS):
             self._broker(int(key.removeprefix(records.BROKERS)), entry)
         elif key == records.CONTROLLER:
@@ -177,6 +183,8 @@ class _Draft:
             changed["_names"] = self._names
         if self._partitions is not None:
             changed["_partitions"] = self._partitions
+        if self._deletions is not None:
+            changed["deletions"] = self._deletions
         return msgspec.structs.replace(self._old, revision=self.revision, **changed)
 
     def _broker(self, broker_id: int, entry: Entry | None) -> None:
@@ -194,6 +202,14 @@ class _Draft:
             record.rack,
             record.features,
         )
+
+    def _deletion(self, topic_id: bytes, entry: Entry | None) -> None:
+        if self._deletions is None:
+            self._deletions = dict(self._old.deletions)
+        if entry is None:
+            self._deletions.pop(topic_id, None)
+        else:
+            self._deletions[topic_id] = records.decode(DeletionRecord, entry.value)
 
     def _topic(self, name: str, entry: Entry | None) -> None:
         if self._topics is None:

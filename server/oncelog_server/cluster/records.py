@@ -63,6 +63,14 @@ class PartitionRecord(msgspec.Struct, frozen=True):
     removing: tuple[int, ...] = ()
 
 
+class DeletionRecord(msgspec.Struct, frozen=True):
+    """`deletions/<topic id>`: a topic that was deleted, kept until its folders are gone. A folder
+    of no topic is put aside only if it belongs to one of these."""
+
+    name: str
+    partitions: int
+
+
 class ProducerIdsRecord(msgspec.Struct, frozen=True):
     """`producer_ids`: the first id that was never given out."""
 
@@ -88,6 +96,7 @@ PRODUCER_IDS: Final = "producer_ids"
 BROKERS: Final = "brokers/"
 TOPICS: Final = "topics/"
 PARTITIONS: Final = "partitions/"
+DELETIONS: Final = "deletions/"
 
 
 def broker_key(broker_id: int) -> str:
@@ -101,6 +110,10 @@ def topic_key(name: str) -> str:
 def partition_key(topic_id: str, partition: int) -> str:
     """`topic_id` in Kafka's text form."""
     return f"{PARTITIONS}{topic_id}/{partition}"
+
+
+def deletion_key(topic_id: str) -> str:
+    return f"{DELETIONS}{topic_id}"
 
 
 def encode(record: Any) -> bytes:
@@ -122,6 +135,7 @@ _DECODERS: dict[type, Any] = {
         ClusterRecord,
         TopicRecord,
         PartitionRecord,
+        DeletionRecord,
         ProducerIdsRecord,
         FeaturesRecord,
         ConfigRecord,

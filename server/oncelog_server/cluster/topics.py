@@ -15,7 +15,7 @@ from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.image import NO_LEADER, ClusterImage, TopicImage
 from oncelog_server.cluster.placement import Assignment, check_assignment, place
-from oncelog_server.cluster.records import PartitionRecord, TopicRecord
+from oncelog_server.cluster.records import DeletionRecord, PartitionRecord, TopicRecord
 from oncelog_server.cluster.store import (
     MAX_OPERATIONS,
     Created,
@@ -40,7 +40,7 @@ from oncelog_server.settings.topics import topic_values
 
 MAX_PARTITIONS_OF_A_REQUEST: Final = 10_000
 # Topics whose records one transaction of the store removes.
-MAX_DELETED_AT_ONCE: Final = MAX_OPERATIONS
+MAX_DELETED_AT_ONCE: Final = MAX_OPERATIONS // 2
 DEFAULT: Final = -1
 
 
@@ -112,9 +112,11 @@ def delete_topics(
     image: ClusterImage, settings: Settings, names: Sequence[str]
 ) -> tuple[list[Write], dict[str, Refused]]:
     """The writes that remove up to MAX_DELETED_AT_ONCE topics, and why which are not removed. The
-    topics' records go first, and together: partitions without a topic are none."""
+    topics' records go first, and together: partitions without a topic are none. That they were
+    deleted is remembered until their folders are gone."""
     refused: dict[str, Refused] = {}
     conditions: dict[str, Written] = {}
+    remembered: list[Put] = []
     partitions: list[str] = []
     for name in names:
         topic = image.topics.get(name)
@@ -125,21 +127,29 @@ def delete_topics(
         else:
             key = records.topic_key(name)
             conditions[key] = Written(key, topic.revision)
+            remembered.append(_remembered(topic))
             partitions += [
                 records.partition_key(topic.id_text, one.partition) for one in topic.partitions
             ]
     if not conditions:
         return [], refused
-    first = Write(tuple(conditions.values()), tuple(Delete(key) for key in conditions))
+    gone = tuple(Delete(key) for key in conditions)
+    first = Write(tuple(conditions.values()), (*gone, *remembered))
     return [first, *deletions(partitions)], refused
 
 
 def removal(topic: TopicImage) -> list[Write]:
     """The writes that remove a topic, whatever the settings say: it was never in use."""
     key = records.topic_key(topic.name)
-    first = Write((Written(key, topic.revision),), (Delete(key),))
+    first = Write((Written(key, topic.revision),), (Delete(key), _remembered(topic)))
     keys = [records.partition_key(topic.id_text, one.partition) for one in topic.partitions]
     return [first, *deletions(keys)]
+
+
+def _remembered(topic: TopicImage) -> Put:
+    """That a topic was deleted: until its folders are gone."""
+    record = DeletionRecord(topic.name, len(topic.partitions))
+    return Put(records.deletion_key(topic.id_text), records.encode(record))
 
 
 def deletions(keys: Sequence[str]) -> list[Write]:

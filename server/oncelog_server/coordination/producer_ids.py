@@ -23,6 +23,7 @@ class ProducerIds:
         self._asked = False
         self._blocks: deque[range] = deque()
         self._left = 0
+        self._end = 0
 
     def __len__(self) -> int:
         return self._left
@@ -31,6 +32,12 @@ class ProducerIds:
         self._asked = False
         self._blocks.append(block)
         self._left += len(block)
+        self._end = max(self._end, block.stop)
+
+    def is_given(self, producer_id: int) -> bool:
+        """Whether the id was given out, by this broker or before it: blocks follow each other as
+        long as there is one broker."""
+        return producer_id < (self._blocks[0].start if self._blocks else self._end)
 
     def failed(self) -> None:
         self._asked = False

@@ -71,6 +71,7 @@ class TransactionCoordinator:
         monotonic_ms: Callable[[], int],
         max_timeout_ms: int,
         fences: Fences | None = None,
+        is_given_id: Callable[[int], bool] = lambda producer_id: True,
         on_stray_markers: Callable[[int, int], None] = lambda index, count: None,
     ) -> None:
         self._partition_count = partition_count
@@ -90,7 +91,11 @@ class TransactionCoordinator:
         self.runtime: ShardRuntime[TransactionShard] = ShardRuntime(
             replay_at=ReplayAt.COMMIT,
             new_shard=lambda epoch: TransactionShard(
-                epoch, max_timeout_ms=max_timeout_ms, grouped=grouped, fences=self.fences
+                epoch,
+                max_timeout_ms=max_timeout_ms,
+                grouped=grouped,
+                fences=self.fences,
+                is_given_id=is_given_id,
             ),
             on_loaded=self._on_loaded,
             on_unloaded=lambda shard: shard.on_unloaded(),

@@ -9,7 +9,6 @@ time-out. v11 timestamp -6: the beginning of what tiered storage does not have y
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
 from typing import Final
 
 from oncelog_protocol.apis import ApiKey
@@ -21,11 +20,9 @@ from oncelog_protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from oncelog_server.deferred import Deferred
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
-from oncelog_server.partition.lag import count_lag
 from oncelog_server.partition.partition import Isolation, Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
@@ -51,9 +48,7 @@ SPECIAL_SINCE: Final[dict[int, int]] = {
 }
 
 
-def handle(
-    node: Node, context: RequestContext, request: ListOffsetsRequest
-) -> ListOffsetsResponse | Deferred[ListOffsetsResponse]:
+def handle(node: Node, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     isolation = (
         Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
     )
@@ -80,30 +75,7 @@ def handle(
             except (StorageError, CorruptLog):
                 answers.append(_nothing(wanted, ErrorCode.KAFKA_STORAGE_ERROR))
         topics.append(ListOffsetsTopicResponse(topic.name, answers))
-    response = ListOffsetsResponse(topics=topics)
-    if any(wanted.count_from >= 0 for topic in request.topics for wanted in topic.partitions):
-        return node.slices.run(_with_lags(node, request, response))
-    return response
-
-
-def _with_lags(
-    node: Node, request: ListOffsetsRequest, response: ListOffsetsResponse
-) -> Generator[None, None, ListOffsetsResponse]:
-    """The response with the counts that were asked for: ours, see the message."""
-    for topic, answered in zip(request.topics, response.topics, strict=True):
-        for wanted, row in zip(topic.partitions, answered.partitions, strict=True):
-            if row.error_code or wanted.count_from < 0:
-                continue
-            try:
-                partition = node.partitions.require(topic.name, wanted.partition_index)
-                lag = yield from count_lag(partition, wanted.count_from)
-                row.readable_records = lag.readable_records
-                row.held_back_records = lag.held_back_records
-            except Refused as refused:  # deleted while others were counted
-                row.error_code = refused.code
-            except (StorageError, CorruptLog):
-                row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-    return response
+    return ListOffsetsResponse(topics=topics)
 
 
 def _check_timestamp(version: int, timestamp: int) -> None:

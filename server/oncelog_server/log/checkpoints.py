@@ -107,14 +107,27 @@ def encode_meta_properties(meta: MetaProperties) -> bytes:
 
 
 def decode_meta_properties(data: bytes) -> MetaProperties:
-    """Raises MalformedCheckpoint."""
+    """Raises MalformedCheckpoint; its text follows the name of the file."""
+    if not data.strip():
+        raise MalformedCheckpoint("is empty")
     try:
         lines = [line.strip() for line in data.decode().splitlines()]
-        fields = dict(line.split("=", 1) for line in lines if line and line[0] not in "#!")
-        if fields["version"] != str(_META_VERSION):
-            raise MalformedCheckpoint(f"unknown version {fields['version']!r}")
-        return MetaProperties(
-            fields["cluster.id"], int(fields["node.id"]), fields.get("directory.id", "")
-        )
-    except (KeyError, ValueError) as error:
-        raise MalformedCheckpoint(f"not meta.properties: {error}") from None
+    except UnicodeDecodeError:
+        raise MalformedCheckpoint("is damaged: it is not text") from None
+    fields: dict[str, str] = {}
+    for line in lines:
+        if line and line[0] not in "#!":
+            name, equals, value = line.partition("=")
+            if not equals:
+                raise MalformedCheckpoint(f"is damaged: {line!r} has no '='")
+            fields[name] = value
+    missing = [name for name in ("version", "cluster.id", "node.id") if not fields.get(name)]
+    if missing:
+        raise MalformedCheckpoint(f"is damaged: it has no {' and no '.join(missing)}")
+    if fields["version"] != str(_META_VERSION):
+        raise MalformedCheckpoint(f"has the unknown version {fields['version']!r}")
+    if not fields["node.id"].isdecimal():
+        raise MalformedCheckpoint(f"is damaged: node.id is {fields['node.id']!r}")
+    return MetaProperties(
+        fields["cluster.id"], int(fields["node.id"]), fields.get("directory.id", "")
+    )

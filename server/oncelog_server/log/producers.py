@@ -95,6 +95,10 @@ def _nobody_hears() -> None:
     pass
 
 
+def _any_id(producer_id: int) -> bool:
+    return True
+
+
 class Producers:
     """The producers of one partition. `id_expiration_ms`: how long an idle one is remembered
     (`producer.id.expiration.ms`)."""
@@ -105,6 +109,8 @@ class Producers:
         self.max_ids = 2**63
         # Hears of every batch that is refused for that.
         self.on_full: Callable[[], None] = _nobody_hears
+        # Whether an id was ever given out: one that was not will be another producer's.
+        self.is_given: Callable[[int], bool] = _any_id
         self._swept_ms = NONE
         self._entries: dict[int, ProducerEntry] = {}
         # By first offset; both only ever grow at the end, so the first key is the smallest.
@@ -134,11 +140,18 @@ class Producers:
         """May this batch be appended? The batch it repeats, if it is one of the last five.
 
         Records of coordinators have no sequence numbers. Raises AppendError with
-        INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE or, for one more
-        producer than may be remembered, POLICY_VIOLATION.
+        INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE, for an id that was
+        never given out UNKNOWN_PRODUCER_ID or, for one more producer than may be remembered,
+        POLICY_VIOLATION.
         """
         entry = self._entries.get(header.producer_id)
         if entry is None:
+            if from_client and not self.is_given(header.producer_id):
+                raise AppendError(
+                    ErrorCode.UNKNOWN_PRODUCER_ID,
+                    f"producer id {header.producer_id} was never given out: ask for one "
+                    "(InitProducerId)",
+                )
             if from_client and len(self._entries) >= self.max_ids:
                 self.on_full()
                 raise AppendError(

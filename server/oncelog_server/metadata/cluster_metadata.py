@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -114,6 +114,8 @@ class ClusterMetadata:
         # Topics that could not be kept on disk, whose records the store did not let go: their ids.
         self._not_undone: dict[str, bytes] = {}
         self._undoing: asyncio.Task[None] | None = None
+        # Deleted topics of which this broker still has folders, by id.
+        self.undropped: Callable[[], Set[bytes]] = frozenset
         # One writer at a time: what is decided on an image is rarely out of date then.
         self._writing = asyncio.Lock()
 
@@ -124,12 +126,16 @@ class ClusterMetadata:
         await self.load(cluster_id=cluster_id)
         await self.register(endpoints)
 
-    async def load(self, *, cluster_id: str | None = None) -> None:
+    async def load(self, *, cluster_id: str | None = None, founds: bool = True) -> None:
         """Read the image and follow the store. A new cluster gets `cluster_id`, or one at random.
 
-        Raises OSError if the store cannot be read, ValueError for records that are none.
+        Raises OSError if the store cannot be read, ValueError for records that are none, or if
+        there is no cluster and none may be founded.
         """
-        await self._found_cluster(cluster_id)
+        if founds:
+            await self._found_cluster(cluster_id)
+        elif await self._store.get(records.CLUSTER) is None:
+            raise ValueError("there is no record of the cluster")
         snapshot = await self._store.range("")
         self._advance(ClusterImage.of(snapshot))
         self._watching = asyncio.create_task(self._watch(), name="metadata watch")
@@ -229,10 +235,13 @@ class ClusterMetadata:
 
     async def delete_topics(self, names: Sequence[str]) -> list[Refused | None]:
         """One result for each, in their order; many in one transaction of the store."""
+        ids = {name: topic.id for name in names if (topic := self.image.topics.get(name))}
         results: list[Refused | None] = []
         for start in range(0, len(names), MAX_DELETED_AT_ONCE):
             results += await self._delete(names[start : start + MAX_DELETED_AT_ONCE])
         await _all(self._deleted, names)
+        gone = [name for name, refused in zip(names, results, strict=True) if refused is None]
+        await self.forget_deletions({ids[name] for name in gone if name in ids})
         return results
 
     async def _delete(self, names: Sequence[str]) -> list[Refused | None]:
@@ -249,6 +258,18 @@ class ClusterMetadata:
         except Refused as failed:
             return [refusals.get(name, failed) for name in names]
         return [refusals.get(name) for name in names]
+
+    async def forget_deletions(self, topic_ids: Set[bytes]) -> None:
+        """No folder is left of these deleted topics, as far as this broker does not say otherwise:
+        their deletions need not be remembered any more."""
+        forgotten = (self.image.deletions.keys() & topic_ids) - self.undropped()
+        keys = [records.deletion_key(uuid_to_string(one)) for one in sorted(forgotten)]
+        try:
+            for write in deletions(keys):
+                await self._store.txn(write.compare, write.operations)
+        except OSError as error:
+            # They are forgotten at the next start.
+            _log.warning("deletions of topics stay remembered", reason=str(error))
 
     async def create_partitions(
         self, topics: Sequence[NewPartitions], *, validate_only: bool = False
@@ -278,6 +299,14 @@ class ClusterMetadata:
             return alter_topic(image, self._settings, name, own)
 
         await self._write(decide, validate_only)
+
+    async def next_producer_id(self) -> int:
+        """The first id that was never given out. Raises OSError, ValueError for a record that is
+        none."""
+        entry = await self._store.get(records.PRODUCER_IDS)
+        if entry is None:
+            return 0
+        return records.decode(records.ProducerIdsRecord, entry.value).next_producer_id
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
         """A block that nobody else has or will ever have. Raises Refused."""
@@ -337,8 +366,9 @@ class ClusterMetadata:
             return removal(topic)
 
         await self._write(decide)
-        self._not_undone.pop(name, None)
+        topic_id = self._not_undone.pop(name, b"")
         await _all(self._deleted, [name])
+        await self.forget_deletions({topic_id})
 
     async def _undo_all(self) -> None:
         while self._not_undone:

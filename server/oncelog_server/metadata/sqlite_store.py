@@ -2,65 +2,70 @@
 
 The database is used from one thread of its own. WAL with synchronous=FULL: a transaction that was
 answered survives power loss. Leases live as long as the process: what the one before left is
-removed when the store opens.
+removed when the store opens. A second after a change everything is in the file itself.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
+
+import structlog
 
 from oncelog_server.cluster.store import (
     Changes,
     Compare,
-    Created,
-    Delete,
     Entry,
-    Event,
     Operation,
-    Put,
     Snapshot,
     TxnResult,
     check_limits,
 )
+from oncelog_server.metadata.database import DamagedStore as DamagedStore
+from oncelog_server.metadata.database import Database
 from oncelog_server.metadata.feed import Feed
 
 T = TypeVar("T")
 
-SCHEMA_VERSION = 1
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS records (
-    key TEXT PRIMARY KEY,
-    value BLOB NOT NULL,
-    create_revision INTEGER NOT NULL,
-    mod_revision INTEGER NOT NULL,
-    lease_id INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-INSERT OR IGNORE INTO counters VALUES ('revision', 0), ('lease', 0);
-"""
-_COLUMNS = "key, value, create_revision, mod_revision"
+# How long after a change its file is checkpointed: once for all changes of that time.
+SETTLE_S: Final = 1.0
+
+log = structlog.get_logger("oncelog.storage")
 
 
 class SqliteStore:
     """Open with `await SqliteStore.open(path)`. An executor that is given must have one thread."""
 
-    def __init__(self, database: _Database, executor: Executor, owned: bool) -> None:
+    def __init__(self, database: Database, executor: Executor, owned: bool) -> None:
         self._database = database
         self._executor = executor
         self._owned = owned
         self._feed = Feed(database.revision)
+        self._settling: asyncio.TimerHandle | None = None
+        self._told = ""
+        self._closed = False
 
     @classmethod
-    async def open(cls, path: Path | str, executor: Executor | None = None) -> SqliteStore:
-        """Opens or creates the file. Raises OSError if it is no store of ours or is damaged."""
+    async def open(
+        cls,
+        path: Path | str,
+        executor: Executor | None = None,
+        *,
+        may_be_new: bool = True,
+        copy: Path | None = None,
+    ) -> SqliteStore:
+        """Opens the file, or creates it if it `may_be_new`; its records are kept as text in `copy`.
+
+        Raises DamagedStore, and OSError if it is no store of ours or cannot be opened.
+        """
         thread = executor or ThreadPoolExecutor(1, "oncelog-metadata")
+        make = partial(Database, path, may_be_new=may_be_new, copy=copy)
         try:
-            database = await asyncio.get_running_loop().run_in_executor(thread, _Database, path)
+            database = await asyncio.get_running_loop().run_in_executor(thread, make)
         except BaseException:
             if executor is None:
                 thread.shutdown(wait=False)
@@ -88,6 +93,9 @@ class SqliteStore:
         await self._change(lambda: self._database.end_lease(lease_id))
 
     async def close(self) -> None:
+        self._closed = True
+        if self._settling is not None:
+            self._settling.cancel()
         await self._run(self._database.close)
         if self._owned:
             self._executor.shutdown(wait=False)
@@ -108,6 +116,34 @@ class SqliteStore:
         changes = future.result()[1]
         if changes is not None:
             self._feed.publish(changes)
+            self._settle_soon()
+
+    def _settle_soon(self) -> None:
+        if self._settling is None and not self._closed:
+            self._settling = asyncio.get_running_loop().call_later(SETTLE_S, self._settle)
+
+    def _settle(self) -> None:
+        work = asyncio.get_running_loop().run_in_executor(self._executor, self._database.settle)
+        work.add_done_callback(self._settled)
+
+    def _settled(self, work: asyncio.Future[bool]) -> None:
+        self._settling = None
+        if work.cancelled():
+            return
+        failure = work.exception() or self._database.copy_failure
+        self._tell("" if failure is None else str(failure))
+        if failure is not None or not work.result():
+            self._settle_soon()
+
+    def _tell(self, reason: str) -> None:
+        """An event where the text has fallen behind, and where it is whole again."""
+        if reason == self._told:
+            return
+        self._told = reason
+        if reason:
+            log.error("metadata not written to its own file or its copy", reason=reason)
+        else:
+            log.info("metadata written to its own file and its copy again")
 
 
 class SqliteLease:
@@ -124,120 +160,3 @@ class SqliteLease:
     async def revoke(self) -> None:
         self._ended = True
         await self._store.end_lease(self.id)
-
-
-class _Database:
-    """The connection, on its thread. sqlite's errors leave it as OSError."""
-
-    def __init__(self, path: Path | str) -> None:
-        self._path = path
-        try:
-            # Autocommit: transactions are begun and ended by `txn` alone.
-            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        except sqlite3.Error as error:
-            raise OSError(f"{path}: {error}") from error
-        try:
-            self._prepare(path)
-        except sqlite3.Error as error:
-            self.close()
-            raise OSError(f"{path}: {error}") from error
-
-    def _prepare(self, path: Path | str) -> None:
-        execute = self._connection.execute
-        execute("PRAGMA journal_mode=WAL")
-        execute("PRAGMA synchronous=FULL")
-        (version,) = execute("PRAGMA user_version").fetchone()
-        if version not in (0, SCHEMA_VERSION):
-            self._connection.close()
-            raise OSError(f"{path}: written by another version of this broker ({version})")
-        if version == 0:
-            self._connection.executescript(_SCHEMA)
-            execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-        self.revision: int = self._counter("revision")
-        self.end_lease(None)
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def get(self, key: str) -> Entry | None:
-        row = self._execute(f"SELECT {_COLUMNS} FROM records WHERE key = ?", key).fetchone()
-        return Entry(*row) if row else None
-
-    def range(self, prefix: str) -> Snapshot:
-        rows = self._execute(
-            f"SELECT {_COLUMNS} FROM records WHERE key >= ? AND key < ? ORDER BY key",
-            prefix,
-            prefix + "\U0010ffff",
-        )
-        return Snapshot(self.revision, tuple(Entry(*row) for row in rows))
-
-    def new_lease(self) -> int:
-        self._execute("UPDATE counters SET value = value + 1 WHERE name = 'lease'")
-        return self._counter("lease")
-
-    def end_lease(self, lease_id: int | None) -> tuple[TxnResult, Changes | None]:
-        """Deletes the keys of a lease; of every lease if it is None."""
-        if lease_id is None:
-            rows = self._execute("SELECT key FROM records WHERE lease_id != 0").fetchall()
-        else:
-            rows = self._execute("SELECT key FROM records WHERE lease_id = ?", lease_id).fetchall()
-        return self.txn((), [Delete(key) for (key,) in rows])
-
-    def txn(
-        self, compare: Sequence[Compare], operations: Sequence[Operation]
-    ) -> tuple[TxnResult, Changes | None]:
-        self._execute("BEGIN IMMEDIATE")
-        try:
-            result, changes = self._apply(compare, operations)
-            self._execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
-        self.revision = result.revision
-        return result, changes
-
-    def _apply(
-        self, compare: Sequence[Compare], operations: Sequence[Operation]
-    ) -> tuple[TxnResult, Changes | None]:
-        if not all(map(self._holds, compare)):
-            return TxnResult(False, self.revision), None
-        revision = self.revision + 1
-        events = [event for event in (self._operate(one, revision) for one in operations) if event]
-        if not events:
-            return TxnResult(True, self.revision), None
-        self._execute("UPDATE counters SET value = ? WHERE name = 'revision'", revision)
-        return TxnResult(True, revision), Changes(revision, tuple(events))
-
-    def _holds(self, condition: Compare) -> bool:
-        entry = self.get(condition.key)
-        if isinstance(condition, Created):
-            return (entry.create_revision if entry else 0) == condition.create_revision
-        return (entry.mod_revision if entry else 0) == condition.mod_revision
-
-    def _operate(self, operation: Operation, revision: int) -> Event | None:
-        before = self.get(operation.key)
-        if isinstance(operation, Put):
-            created = before.create_revision if before else revision
-            entry = Entry(operation.key, operation.value, created, revision)
-            self._execute(
-                "INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?)",
-                entry.key,
-                entry.value,
-                created,
-                revision,
-                operation.lease_id,
-            )
-            return Event(operation.key, entry)
-        self._execute("DELETE FROM records WHERE key = ?", operation.key)
-        return Event(operation.key, None) if before else None
-
-    def _counter(self, name: str) -> int:
-        (value,) = self._execute("SELECT value FROM counters WHERE name = ?", name).fetchone()
-        return int(value)
-
-    def _execute(self, sql: str, *values: object) -> sqlite3.Cursor:
-        try:
-            return self._connection.execute(sql, values)
-        except sqlite3.Error as error:
-            raise OSError(f"metadata store {self._path}: {error}") from error

@@ -3,11 +3,11 @@ the last stop."""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
 
 import structlog
 
@@ -28,10 +28,9 @@ from oncelog_server.storage.layout import (
     META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
 )
+from oncelog_server.storage.ownership import NeedsRecovery, check_ownership
 
 log = structlog.get_logger("oncelog.storage")
-
-METADATA_FILE: Final = "oncelog-metadata.sqlite"
 
 Offsets = Mapping[tuple[str, int], int]
 
@@ -44,12 +43,17 @@ class DataDirectory:
     """Open with `lock`; give back with `release`."""
 
     def __init__(self, path: str) -> None:
-        self.path = Path(path).absolute()
+        self.path = _absolute(path)
         self._lock: int | None = None
 
     def lock(self) -> None:
-        """Make the directory and take it. Raises DirectoryInUse, and OSError with its path."""
+        """Make the directory and take it, if it is oncelog's or empty.
+
+        Raises ForeignDirectory, NeedsRecovery, DirectoryInUse, and OSError with its path.
+        """
         try:
+            _check_links(self.path)
+            check_ownership(self.path)
             self.path.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
@@ -70,6 +74,12 @@ class DataDirectory:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    def take_if_locked(self) -> None:
+        """Take the directory only where a broker has been before: makes nothing. Raises
+        DirectoryInUse and OSError."""
+        if (self.path / LOCK).exists():
+            self.lock()
 
     def has_clean_mark(self) -> bool:
         """Whether the last stop was clean."""
@@ -93,14 +103,14 @@ class DataDirectory:
         files.replace(CLEAN_SHUTDOWN, b'{"version":0}')
 
     def meta_properties(self) -> MetaProperties | None:
-        """None for a new directory. Raises MalformedCheckpoint."""
+        """None for a new directory. Raises NeedsRecovery for a file that is damaged."""
         data = self._read(META_PROPERTIES)
         if data is None:
             return None
         try:
             return decode_meta_properties(data)
         except MalformedCheckpoint as error:
-            raise MalformedCheckpoint(f"{self.path / META_PROPERTIES}: {error}") from None
+            raise NeedsRecovery(self.path, f"{self.path / META_PROPERTIES} {error}") from None
 
     def write_meta_properties(self, files: Files, meta: MetaProperties) -> None:
         files.replace(META_PROPERTIES, encode_meta_properties(meta))
@@ -126,6 +136,34 @@ class DataDirectory:
             return (self.path / name).read_bytes()
         except FileNotFoundError:
             return None
+
+
+def _absolute(path: str) -> Path:
+    """Raises OSError for a relative path where the current directory has been deleted."""
+    try:
+        return Path(path).absolute()
+    except FileNotFoundError:
+        raise OSError(
+            f"the data directory {path} is relative to the current directory, which has been "
+            "deleted: change to another one, or give --data an absolute path"
+        ) from None
+
+
+def _check_links(path: Path) -> None:
+    """Raise OSError for what mkdir calls "File exists": a file, a loop of links, a broken link."""
+    for part in (path, *path.parents):
+        if not os.path.lexists(part):
+            continue
+        if part.is_symlink():
+            try:
+                part.resolve(strict=True)
+            except (OSError, RuntimeError) as error:
+                loops = isinstance(error, RuntimeError) or error.errno == errno.ELOOP
+                why = "a loop of symbolic links" if loops else "its target does not exist"
+                raise OSError(errno.ENOENT, f"{part} is a symbolic link: {why}") from None
+        if not part.is_dir():
+            raise OSError(errno.ENOTDIR, f"{part} is a file, not a directory")
+        return
 
 
 def checkpoints_of(

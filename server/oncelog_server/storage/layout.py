@@ -31,6 +31,12 @@ HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
 CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
+# What mkfs leaves in the root of a file system: a volume with nothing else in it is empty.
+LOST_AND_FOUND: Final = "lost+found"
+# Ours: the metadata store. Every file of it, and of its copies, begins with METADATA_NAME.
+METADATA_NAME: Final = "oncelog-metadata"
+METADATA_FILE: Final = f"{METADATA_NAME}.sqlite"
+METADATA_COPY: Final = f"{METADATA_NAME}.txt"
 
 _MAX_NAME: Final = 255
 _SEGMENT_FILE = re.compile(
@@ -39,6 +45,9 @@ _SEGMENT_FILE = re.compile(
 )
 _PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>0|[1-9]\d{0,9})")
 _DELETED_PARTITION = re.compile(r".+\.[0-9a-f]{32}-delete")
+_STRAY_PARTITION = re.compile(
+    r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>0|[1-9]\d{0,9})\.[0-9a-f]{32}-stray"
+)
 
 
 class SegmentFile(NamedTuple):
@@ -97,3 +106,11 @@ def _set_aside(topic: str, partition: int, unique: bytes, why: str) -> str:
 
 def is_deleted_directory(name: str) -> bool:
     return _DELETED_PARTITION.fullmatch(name) is not None
+
+
+def parse_stray_directory(name: str) -> TopicPartition | None:
+    """None for anything that was not put aside. A long topic name may have been cut."""
+    match = _STRAY_PARTITION.fullmatch(name)
+    if match is None:
+        return None
+    return TopicPartition(match["topic"], int(match["partition"]))

@@ -105,7 +105,9 @@ class TransactionShard:
         max_timeout_ms: int,
         grouped: set[str] | None = None,
         fences: Fences | None = None,
+        is_given_id: Callable[[int], bool] = lambda producer_id: True,
     ) -> None:
+        self._is_given_id = is_given_id
         self.fences = Fences() if fences is None else fences
         self.coordinator_epoch = coordinator_epoch
         self.max_timeout_ms = max_timeout_ms
@@ -219,8 +221,21 @@ class TransactionShard:
                 _release(live, TransactionResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
             return
         value = decode_transaction_log_value(record.value)
-        self._assign(from_value(transactional_id, value))
+        metadata = from_value(transactional_id, value)
+        self._check_given(metadata)
+        self._assign(metadata)
         self.transactions[transactional_id].client = client_in(value)
+
+    def _check_given(self, metadata: TransactionMetadata) -> None:
+        """Raise ValueError for a producer id that was never given out, as the metadata says that is
+        restored from before: it would be given out again."""
+        for producer_id in (metadata.producer_id, metadata.next_producer_id):
+            if not self._is_given_id(producer_id):
+                raise ValueError(
+                    f"{metadata.transactional_id!r} has producer id {producer_id}, which was never "
+                    "given out: the metadata is older than the log, `oncelog storage recover` "
+                    "mends it while the broker is stopped"
+                )
 
     def replay_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
         """There are no transactions in the transaction log itself: a marker says nothing. Skipped,

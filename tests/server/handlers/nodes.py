@@ -24,9 +24,7 @@ from oncelog_server.security.authorizer import (
 )
 from oncelog_server.settings.listeners import Endpoint
 from oncelog_server.settings.model import Settings
-from oncelog_server.slices import Slices
 from tests.server.log.driver import NOW_MS
-from tests.server.manual_timers import ManualTimers
 from tests.server.metadata.memory_store import MemoryStore
 
 T = TypeVar("T")
@@ -53,10 +51,6 @@ class Denying:
 
     def authorise(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
         return (operation, resource.name) not in self._denied
-
-
-def _raise(error: Exception) -> None:
-    raise error
 
 
 @asynccontextmanager
@@ -94,7 +88,6 @@ async def broker(
         local_markers=NOBODY,
         new_producer_id=NOBODY,
         spawn=spawn,
-        slices=Slices(ManualTimers(), lambda: 0, _raise, steps_per_slice=1 << 30),
         checkpoint=Deferred,
     )
     await metadata.stop()

@@ -1,0 +1,257 @@
+"""The sqlite file of the metadata store, and what shows that it is damaged or older than it was.
+
+The file has a checksum over its records, kept by every transaction. sqlite's own errors leave here
+as OSError; DamagedStore where the file itself is at fault.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+from zlib import crc32
+
+from oncelog_server.cluster.records import PRODUCER_IDS
+from oncelog_server.cluster.store import (
+    Changes,
+    Compare,
+    Created,
+    Delete,
+    Entry,
+    Event,
+    Operation,
+    Put,
+    Snapshot,
+    TxnResult,
+)
+from oncelog_server.metadata.text_copy import TextCopy
+
+SCHEMA_VERSION: Final = 2
+# The first version had no checksum.
+_WITHOUT_CHECKSUM: Final = 1
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS records (
+    key TEXT PRIMARY KEY,
+    value BLOB NOT NULL,
+    create_revision INTEGER NOT NULL,
+    mod_revision INTEGER NOT NULL,
+    lease_id INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+INSERT OR IGNORE INTO counters VALUES ('revision', 0), ('lease', 0), ('checksum', 0);
+"""
+_COLUMNS = "key, value, create_revision, mod_revision"
+_SUM_BITS: Final = 62
+# What sqlite answers where the file is not what it was; everything else may pass.
+_DAMAGE: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR_SHORT_READ", "SQLITE_FORMAT")
+_NO_TABLE: Final = "no such table"
+
+
+class DamagedStore(OSError):
+    """The file is empty, damaged, or older than its copy."""
+
+
+class Database:
+    """The connection, on the store's thread. `may_be_new`: whether an empty or missing file is a
+    new store rather than a lost one. `copy` is where its records are kept as text."""
+
+    def __init__(
+        self, path: Path | str, *, may_be_new: bool = True, copy: Path | None = None
+    ) -> None:
+        self._path = path
+        self._copy = TextCopy(copy) if copy is not None else None
+        try:
+            # Autocommit: transactions are begun and ended by `txn` alone.
+            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as error:
+            raise OSError(f"{path}: {error}") from error
+        try:
+            self._prepare(may_be_new)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _prepare(self, may_be_new: bool) -> None:
+        (version,) = self._execute("PRAGMA user_version").fetchone()
+        if version not in (0, _WITHOUT_CHECKSUM, SCHEMA_VERSION):
+            raise OSError(f"{self._path}: written by another version of this broker ({version})")
+        if version == 0 and not may_be_new:
+            raise DamagedStore(f"{self._path} is empty")
+        if version == SCHEMA_VERSION:
+            self._check_sum()
+        self._execute("PRAGMA journal_mode=WAL")
+        self._execute("PRAGMA synchronous=FULL")
+        if version != SCHEMA_VERSION:
+            self._migrate()
+        self.revision: int = self._counter("revision")
+        if self._copy is not None:
+            copied = self._copy.open(self.revision, self._lasting)
+            if copied > self.revision:
+                raise DamagedStore(
+                    f"{self._path} is older than it was: it ends at revision {self.revision}, and "
+                    f"its copy {self._copy.path.name} at {copied}"
+                )
+        self.end_lease(None)
+
+    def _migrate(self) -> None:
+        self._connection.executescript(_SCHEMA)
+        total = sum(map(_row_sum, self._rows(""))) % (1 << _SUM_BITS)
+        self._execute("UPDATE counters SET value = ? WHERE name = 'checksum'", total)
+        self._execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+    def _check_sum(self) -> None:
+        total = sum(map(_row_sum, self._rows(""))) % (1 << _SUM_BITS)
+        if total != self._counter("checksum"):
+            raise DamagedStore(f"{self._path} is damaged: its records do not match their checksum")
+
+    def close(self) -> None:
+        """The last connection to a file puts all of its log into it."""
+        if self._copy is not None:
+            self._copy.close()
+        self._connection.close()
+
+    def settle(self) -> bool:
+        """Put everything into the file itself, so that a copy of that file alone is a whole one,
+        and sync the text. False: try again later."""
+        if self._copy is not None:
+            if self._copy.failure is not None:
+                self._copy.refresh(self.revision, self._lasting)
+            self._copy.sync()
+        busy, _, _ = self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy and self.copy_failure is None
+
+    @property
+    def copy_failure(self) -> OSError | None:
+        """Why the text does not show the last change."""
+        return None if self._copy is None else self._copy.failure
+
+    def get(self, key: str) -> Entry | None:
+        row = self._execute(f"SELECT {_COLUMNS} FROM records WHERE key = ?", key).fetchone()
+        return Entry(*row) if row else None
+
+    def range(self, prefix: str) -> Snapshot:
+        return Snapshot(self.revision, tuple(self._rows(prefix)))
+
+    def _rows(self, prefix: str) -> list[Entry]:
+        rows = self._execute(
+            f"SELECT {_COLUMNS} FROM records WHERE key >= ? AND substr(key, 1, ?) = ? ORDER BY key",
+            prefix,
+            len(prefix),
+            prefix,
+        )
+        try:
+            return [Entry(*row) for row in rows]
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
+    def _lasting(self) -> list[Entry]:
+        """What outlives the process: no lease."""
+        rows = self._execute(f"SELECT {_COLUMNS} FROM records WHERE lease_id = 0 ORDER BY key")
+        return [Entry(*row) for row in rows]
+
+    def new_lease(self) -> int:
+        self._execute("UPDATE counters SET value = value + 1 WHERE name = 'lease'")
+        return self._counter("lease")
+
+    def end_lease(self, lease_id: int | None) -> tuple[TxnResult, Changes | None]:
+        """Deletes the keys of a lease; of every lease if it is None."""
+        if lease_id is None:
+            rows = self._execute("SELECT key FROM records WHERE lease_id != 0").fetchall()
+        else:
+            rows = self._execute("SELECT key FROM records WHERE lease_id = ?", lease_id).fetchall()
+        return self.txn((), [Delete(key) for (key,) in rows])
+
+    def txn(
+        self, compare: Sequence[Compare], operations: Sequence[Operation]
+    ) -> tuple[TxnResult, Changes | None]:
+        self._execute("BEGIN IMMEDIATE")
+        try:
+            result, changes = self._apply(compare, operations)
+            self._execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+        self.revision = result.revision
+        if changes is not None:
+            self._note(changes, operations)
+        return result, changes
+
+    def _note(self, changes: Changes, operations: Sequence[Operation]) -> None:
+        """Add a transaction to the text."""
+        if self._copy is None:
+            return
+        leased = {one.key for one in operations if isinstance(one, Put) and one.lease_id}
+        rows = [(event.key, event.entry) for event in changes.events if event.key not in leased]
+        self._copy.add(changes.revision, rows, self._lasting)
+        if any(key == PRODUCER_IDS for key, _ in rows):
+            self._copy.sync()
+
+    def _apply(
+        self, compare: Sequence[Compare], operations: Sequence[Operation]
+    ) -> tuple[TxnResult, Changes | None]:
+        if not all(map(self._holds, compare)):
+            return TxnResult(False, self.revision), None
+        revision = self.revision + 1
+        events: list[Event] = []
+        added = 0
+        for operation in operations:
+            event, difference = self._operate(operation, revision)
+            added += difference
+            if event is not None:
+                events.append(event)
+        if not events:
+            return TxnResult(True, self.revision), None
+        self._execute("UPDATE counters SET value = ? WHERE name = 'revision'", revision)
+        total = (self._counter("checksum") + added) % (1 << _SUM_BITS)
+        self._execute("UPDATE counters SET value = ? WHERE name = 'checksum'", total)
+        return TxnResult(True, revision), Changes(revision, tuple(events))
+
+    def _holds(self, condition: Compare) -> bool:
+        entry = self.get(condition.key)
+        if isinstance(condition, Created):
+            return (entry.create_revision if entry else 0) == condition.create_revision
+        return (entry.mod_revision if entry else 0) == condition.mod_revision
+
+    def _operate(self, operation: Operation, revision: int) -> tuple[Event | None, int]:
+        """What it changes, and by how much the checksum grows."""
+        before = self.get(operation.key)
+        removed = _row_sum(before) if before else 0
+        if isinstance(operation, Put):
+            created = before.create_revision if before else revision
+            entry = Entry(operation.key, operation.value, created, revision)
+            self._execute(
+                "INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?)",
+                entry.key,
+                entry.value,
+                created,
+                revision,
+                operation.lease_id,
+            )
+            return Event(operation.key, entry), _row_sum(entry) - removed
+        self._execute("DELETE FROM records WHERE key = ?", operation.key)
+        return (Event(operation.key, None) if before else None), -removed
+
+    def _counter(self, name: str) -> int:
+        row = self._execute("SELECT value FROM counters WHERE name = ?", name).fetchone()
+        if row is None:
+            raise DamagedStore(f"{self._path} is damaged: it has no counter {name!r}")
+        return int(row[0])
+
+    def _execute(self, sql: str, *values: object) -> sqlite3.Cursor:
+        try:
+            return self._connection.execute(sql, values)
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: sqlite3.Error) -> OSError:
+        code = getattr(error, "sqlite_errorname", "") or ""
+        if code.startswith(_DAMAGE) or str(error).startswith(_NO_TABLE):
+            return DamagedStore(f"{self._path} is damaged: {error}")
+        return OSError(f"metadata store {self._path}: {error}")
+
+
+def _row_sum(entry: Entry) -> int:
+    head = f"{entry.key}\0{entry.create_revision}\0{entry.mod_revision}\0"
+    return crc32(entry.value, crc32(head.encode()))

@@ -1,0 +1,252 @@
+"""`oncelog-metadata.txt`: the metadata store's records as text, kept beside it.
+
+One JSON array a line. The first line is `["oncelog-metadata", 1, <bytes of the snapshot>]`, then
+groups follow, each closed by `["end", <revision>, "<CRC-32>"]`: the first group is a snapshot, each
+other one what one transaction changed (`["put", <create revision>, <mod revision>, <key>, <value>]`
+or `["delete", <key>]`). The checksum is that of all bytes before its line. What follows the last
+`end` that is right is torn and does not count. Records with a lease are left out: they end with the
+process.
+
+A group is written before its transaction is answered, in one write; it is synced with the next
+checkpoint of the store, and at once where producer ids were given out. When the changes outgrow the
+snapshot, the file is written anew under another name, synced and renamed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+from zlib import crc32
+
+import msgspec
+
+from oncelog_server.cluster.store import Entry, Snapshot
+from oncelog_server.storage.layout import TEMPORARY_SUFFIX
+
+TITLE: Final = "oncelog-metadata"
+VERSION: Final = 1
+# The changes may take so much more than the snapshot before they are folded into a new one.
+SLACK_BYTES: Final = 256 << 10
+
+_END_MARK: Final = b'["end",'
+
+Entries = Callable[[], Iterable[Entry]]
+
+
+class MalformedCopy(ValueError):
+    """The file has no whole snapshot."""
+
+
+class TextCopy:
+    """The file at `path`, open for appending; used from the store's thread alone.
+
+    `failure` is why the file does not show the last change; `refresh` writes it anew.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.failure: OSError | None = None
+        self._descriptor = -1
+        self._crc = 0
+        self._size = 0
+        self._limit = 0
+        self._unsynced = False
+
+    def open(self, revision: int, entries: Entries) -> int:
+        """Continue the file if it ends at `revision`, else write it anew from `entries`. Return the
+        revision that it had: where that is greater, nothing is written."""
+        data = b""
+        with suppress(FileNotFoundError):
+            data = self.path.read_bytes()
+        found = last_revision(data)
+        if found > revision:
+            return found
+        if found == revision and data.endswith(b"\n"):
+            self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+            self._crc, self._size = crc32(data), len(data)
+            self._limit = 2 * _snapshot_bytes(data) + SLACK_BYTES
+        else:
+            self.refresh(revision, entries)
+        return found
+
+    def add(
+        self, revision: int, changes: Sequence[tuple[str, Entry | None]], entries: Entries
+    ) -> None:
+        """One transaction: the keys it wrote, or deleted (None)."""
+        if self.failure is not None or self._size > self._limit:
+            self.refresh(revision, entries)
+            return
+        body = b"".join(_line(key, entry) for key, entry in changes)
+        crc = crc32(body, self._crc)
+        end = _end(revision, crc)
+        try:
+            _write_all(self._descriptor, body + end)
+        except OSError as error:
+            self.failure = error
+            return
+        self._crc = crc32(end, crc)
+        self._size += len(body) + len(end)
+        self._unsynced = True
+
+    def refresh(self, revision: int, entries: Entries) -> None:
+        """Write the file anew: atomically, and synced."""
+        temporary = self.path.with_name(self.path.name + TEMPORARY_SUFFIX)
+        data = encode_copy(revision, entries())
+        try:
+            self._replace(temporary, data)
+        except OSError as error:
+            self.failure = error
+            with suppress(OSError):
+                temporary.unlink()
+            return
+        self.failure = None
+        self._unsynced = False
+        self._crc, self._size = crc32(data), len(data)
+        self._limit = 2 * len(data) + SLACK_BYTES
+
+    def sync(self) -> None:
+        if self._unsynced and self.failure is None:
+            try:
+                os.fsync(self._descriptor)
+            except OSError as error:
+                self.failure = error
+            else:
+                self._unsynced = False
+
+    def close(self) -> None:
+        self.sync()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _replace(self, temporary: Path, data: bytes) -> None:
+        """Raises OSError; the old file is then still there."""
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+        try:
+            _write_all(descriptor, data)
+            os.fsync(descriptor)
+            os.replace(temporary, self.path)
+            _sync_directory(self.path.parent)
+        except OSError:
+            os.close(descriptor)
+            raise
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = descriptor
+
+
+def encode_copy(revision: int, entries: Iterable[Entry]) -> bytes:
+    """The whole file: one snapshot."""
+    body = b"".join(_line(entry.key, entry) for entry in entries)
+    head = _ENCODER.encode([TITLE, VERSION, len(body)]) + b"\n" + body
+    return head + _end(revision, crc32(head))
+
+
+def decode_copy(data: bytes) -> Snapshot:
+    """The records as of the last whole group. Raises MalformedCopy where there is none."""
+    entries: dict[str, Entry] = {}
+    group: list[tuple[str, Entry | None]] = []
+    revision = -1
+    position = 0
+    crc = 0
+    for line in data.splitlines(keepends=True):
+        if not line.endswith(b"\n"):
+            break
+        try:
+            row = _DECODER.decode(line)
+            if position == 0:
+                _check_title(row)
+            elif line.startswith(_END_MARK):
+                if row[2] != _hex(crc):
+                    break
+                _apply(entries, group)
+                revision, group = int(row[1]), []
+            else:
+                group.append(_change(row))
+        except (msgspec.DecodeError, LookupError, TypeError, ValueError):
+            break
+        position += len(line)
+        crc = crc32(line, crc)
+    if revision < 0:
+        raise MalformedCopy("it has no whole snapshot")
+    return Snapshot(revision, tuple(entries[key] for key in sorted(entries)))
+
+
+def last_revision(data: bytes) -> int:
+    """The revision at which the file ends; -1 where it holds nothing whole."""
+    tail = data.rfind(_END_MARK)
+    if tail >= 0 and data.endswith(b"\n") and data.find(b"\n", tail) == len(data) - 1:
+        with suppress(msgspec.DecodeError, LookupError, TypeError, ValueError):
+            row = _DECODER.decode(data[tail:])
+            if row[2] == _hex(crc32(memoryview(data)[:tail])):
+                return int(row[1])
+    try:
+        return decode_copy(data).revision
+    except MalformedCopy:
+        return -1
+
+
+def _check_title(row: Any) -> None:
+    if row[0] != TITLE or row[1] != VERSION:
+        raise ValueError(f"not a copy of version {VERSION}: {row}")
+
+
+def _snapshot_bytes(data: bytes) -> int:
+    try:
+        return int(_DECODER.decode(data[: data.index(b"\n")])[2])
+    except (msgspec.DecodeError, LookupError, TypeError, ValueError):
+        return 0
+
+
+def _line(key: str, entry: Entry | None) -> bytes:
+    if entry is None:
+        return _ENCODER.encode(["delete", key]) + b"\n"
+    value = msgspec.Raw(entry.value)
+    return _ENCODER.encode(["put", entry.create_revision, entry.mod_revision, key, value]) + b"\n"
+
+
+def _change(row: Any) -> tuple[str, Entry | None]:
+    """Raises LookupError, TypeError or ValueError for a line that is none."""
+    if row[0] == "delete":
+        return str(row[1]), None
+    if row[0] != "put":
+        raise ValueError(f"unknown line {row[0]!r}")
+    _, created, modified, key, value = row
+    return key, Entry(key, _ENCODER.encode(value), int(created), int(modified))
+
+
+def _apply(entries: dict[str, Entry], group: Sequence[tuple[str, Entry | None]]) -> None:
+    for key, entry in group:
+        if entry is None:
+            entries.pop(key, None)
+        else:
+            entries[key] = entry
+
+
+def _end(revision: int, crc: int) -> bytes:
+    return _ENCODER.encode(["end", revision, _hex(crc)]) + b"\n"
+
+
+def _hex(crc: int) -> str:
+    return f"{crc:08x}"
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _sync_directory(path: Path) -> None:
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+_DECODER: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()

@@ -1,0 +1,32 @@
+"""What the logs of a start show that the metadata does not know: it is older than they are, from a
+backup perhaps. To go on would give producer ids twice, and elect leaders in epochs that are
+over."""
+
+from __future__ import annotations
+
+from oncelog_server.log.log import PartitionLog
+
+
+class NewerLogs:
+    """`next_producer_id` is the first that the metadata has not given out. `found` says what was
+    seen, a sentence for each."""
+
+    def __init__(self, next_producer_id: int) -> None:
+        self._next_producer_id = next_producer_id
+        self.found: list[str] = []
+
+    def look_at(self, log: PartitionLog, leader_epoch: int) -> None:
+        """At a log that was just opened; `leader_epoch` is that of the metadata."""
+        epoch = log.leader_epochs.latest_epoch
+        if epoch > leader_epoch:
+            self.found.append(
+                f"{log.directory} has records of leader epoch {epoch}, and the metadata knows of "
+                f"{leader_epoch}"
+            )
+        # A marker alone proves nothing: an operator may have written it.
+        producer_id = max((one.producer_id for one in log.producers if one.batches), default=-1)
+        if producer_id >= self._next_producer_id:
+            self.found.append(
+                f"{log.directory} has records of producer id {producer_id}, and the metadata has "
+                f"given out those below {self._next_producer_id}"
+            )

@@ -1,0 +1,151 @@
+"""Which program a data directory belongs to, by what is in it.
+
+Nothing here changes a byte, a name or a time: a directory of another program is only looked at.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from oncelog_server.storage.layout import (
+    LOCK,
+    LOST_AND_FOUND,
+    META_PROPERTIES,
+    METADATA_FILE,
+    METADATA_NAME,
+    TXN_INDEX_CHECKPOINT,
+    parse_partition_directory,
+)
+
+# Every node of Apache Kafka (KRaft) has them beside its partitions, oncelog never.
+KAFKA_METADATA_LOG: Final = "__cluster_metadata-"
+KAFKA_BOOTSTRAP: Final = "bootstrap.checkpoint"
+# How many names a message shows.
+SHOWN: Final = 5
+
+
+class ForeignDirectory(Exception):
+    """The directory holds what oncelog did not write."""
+
+
+class NeedsRecovery(Exception):
+    """The directory is oncelog's, and its metadata is lost, damaged or older than its logs."""
+
+    def __init__(self, path: Path, found: str) -> None:
+        super().__init__(
+            f"{found}. `oncelog storage recover --data {path}` shows how the metadata would be "
+            "rebuilt from the folders of the partitions, and does so with --yes"
+        )
+
+
+class Owner(Enum):
+    """EMPTY: nothing is there yet. LOST: oncelog's, without its metadata store. UNKNOWN: partitions
+    and nothing that says which program wrote them."""
+
+    EMPTY = "empty"
+    ONCELOG = "oncelog"
+    LOST = "lost"
+    UNKNOWN = "unknown"
+    FOREIGN = "foreign"
+
+
+def owner_of(path: Path) -> Owner:
+    """Return the owner of a directory, which need not exist. Raises OSError."""
+    return _owner(path, _names(path))
+
+
+def check_ownership(path: Path) -> None:
+    """Raise ForeignDirectory or NeedsRecovery unless a broker may start on the directory, and
+    OSError where it cannot be read."""
+    names = _names(path)
+    owner = _owner(path, names)
+    if owner in (Owner.FOREIGN, Owner.UNKNOWN):
+        raise ForeignDirectory(_refusal(path, names))
+    if owner is Owner.LOST:
+        raise NeedsRecovery(path, f"{path} holds data of oncelog, but no {METADATA_FILE}")
+
+
+def _names(path: Path) -> set[str]:
+    try:
+        return set(os.listdir(path)) - {LOCK, LOST_AND_FOUND}
+    except FileNotFoundError:
+        return set()
+
+
+def _owner(path: Path, names: Collection[str]) -> Owner:
+    if not names:
+        return Owner.EMPTY
+    if METADATA_FILE in names:
+        return Owner.ONCELOG
+    if any(name.startswith(METADATA_NAME) for name in names):
+        return Owner.LOST
+    if KAFKA_BOOTSTRAP in names or any(name.startswith(KAFKA_METADATA_LOG) for name in names):
+        return Owner.FOREIGN
+    if META_PROPERTIES in names and _is_our_properties(path / META_PROPERTIES):
+        return Owner.LOST
+    partitions = [name for name in names if parse_partition_directory(name) is not None]
+    if any((path / name / TXN_INDEX_CHECKPOINT).is_file() for name in partitions):
+        return Owner.LOST
+    return Owner.UNKNOWN if partitions and META_PROPERTIES not in names else Owner.FOREIGN
+
+
+def _is_our_properties(path: Path) -> bool:
+    """Java writes a comment with the date on top, and oncelog none."""
+    data = b""
+    with suppress(OSError):
+        data = path.read_bytes()
+    return data.startswith(b"version=") and b"directory.id=" in data and b"#" not in data
+
+
+def _refusal(path: Path, names: Collection[str]) -> str:
+    from_kafka = KAFKA_BOOTSTRAP in names or META_PROPERTIES in names
+    found = _shown(path, names)
+    advice = "Give --data a directory that is empty or does not exist"
+    if from_kafka or any(parse_partition_directory(name) is not None for name in names):
+        advice += (
+            "; to take over data of Apache Kafka there will be `oncelog storage import`, "
+            "which a later release brings"
+        )
+    if _owner(path, names) is Owner.UNKNOWN:
+        advice += (
+            f". If oncelog wrote it and its metadata is lost: `oncelog storage recover --data "
+            f"{path}` shows what can be rebuilt"
+        )
+    return (
+        f"{path} is not a data directory of oncelog: it holds {found}. "
+        f"Nothing in it was changed. {advice}"
+    )
+
+
+def _shown(path: Path, names: Collection[str]) -> str:
+    def rank(name: str) -> tuple[int, str]:
+        if name == META_PROPERTIES:
+            return 0, name
+        if name.startswith(KAFKA_METADATA_LOG):
+            return 1, name
+        return (2 if parse_partition_directory(name) is not None else 3), name
+
+    ordered = sorted(names, key=rank)
+    shown = [_described(path, name) for name in ordered[:SHOWN]]
+    more = len(ordered) - len(shown)
+    if more:
+        return f"{', '.join(shown)} and {more} more"
+    return ", ".join(shown)
+
+
+def _described(path: Path, name: str) -> str:
+    """meta.properties with its version, cluster and node; any other name as it is."""
+    if name != META_PROPERTIES:
+        return name
+    try:
+        lines = (path / name).read_text(errors="replace").splitlines()
+    except OSError as error:
+        return f"{name} ({error.strerror})"
+    wanted = ("version", "cluster.id", "node.id", "broker.id")
+    told = [line.strip() for line in lines if line.split("=", 1)[0].strip() in wanted]
+    return f"{name} ({', '.join(told)})" if told else name

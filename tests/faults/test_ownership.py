@@ -1,0 +1,390 @@
+"""A broker starts on its own data or on nothing: what another program wrote is not touched, and its
+own data without its metadata, or with an older one, is refused with the way out."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.store import Delete
+from oncelog_server.cluster.topics import delete_topics
+from oncelog_server.log.checkpoints import encode_partition_metadata
+from oncelog_server.metadata.sqlite_store import SqliteStore
+from oncelog_server.metadata.text_copy import decode_copy
+from oncelog_server.settings.model import Settings
+from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import (
+    batch,
+    end_transaction,
+    init_producer_id,
+    new_identity,
+    produce,
+)
+from tests.faults.driving import QUICK, create, damage, events, refusal, values
+from tests.faults.folders import (
+    COPY,
+    STORE,
+    fingerprint,
+    lose_store,
+    restore_metadata,
+    save_metadata,
+    strays,
+)
+from tests.faults.logs import write
+
+KAFKA_PROPERTIES = (
+    "#\n#Sun Nov 22 10:00:00 UTC 2026\ncluster.id=b25jZWxvZy1jb250cm9sLQ\n"
+    "directory.id=c4xAUsuXAq-D4JiTn4OkSg\nnode.id=1\nversion=1\n"
+)
+
+
+def _partition(folder: Path, name: str) -> None:
+    (folder / name).mkdir(parents=True)
+    (folder / name / f"{0:020}.log").write_bytes(b"records")
+    (folder / name / "partition.metadata").write_bytes(encode_partition_metadata(b"t" * 16))
+
+
+def _of_kafka(folder: Path) -> None:
+    for name in ("__cluster_metadata-0", "orders-0", "orders-1", "__consumer_offsets-0"):
+        _partition(folder, name)
+    (folder / "meta.properties").write_text(KAFKA_PROPERTIES)
+    (folder / "bootstrap.checkpoint").write_bytes(b"bootstrap")
+    (folder / ".lock").touch()
+
+
+def _of_a_kafka_broker_alone(folder: Path) -> None:
+    _partition(folder, "orders-0")
+    (folder / "meta.properties").write_text(KAFKA_PROPERTIES)
+
+
+def _of_a_person(folder: Path) -> None:
+    folder.mkdir()
+    for number in range(9):
+        (folder / f"letter {number}.txt").write_text("dear")
+
+
+FOREIGN: dict[str, tuple[Callable[[Path], None], list[str]]] = {
+    "Apache Kafka": (
+        _of_kafka,
+        ["meta.properties (cluster.id=b25j", "version=1", "__cluster_metadata-0", "orders-0"],
+    ),
+    "a broker of Apache Kafka alone": (_of_a_kafka_broker_alone, ["meta.properties", "orders-0"]),
+    "a partition": (lambda folder: _partition(folder, "x-0"), ["holds x-0", "storage import"]),
+    "a person": (_of_a_person, ["letter 0.txt", "and 4 more"]),
+}
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Oncelog:
+    """A broker that was never started."""
+    return Oncelog(tmp_path, QUICK)
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_directory_of_another_program_is_refused_and_not_touched(new: Oncelog, kind: str) -> None:
+    make, told = FOREIGN[kind]
+    make(new.data)
+    before = fingerprint(new.data)
+    said = refusal(new)
+    assert fingerprint(new.data) == before
+    assert "is not a data directory of oncelog" in said
+    assert "--data" in said
+    for words in told:
+        assert words in said, said
+
+
+def test_a_new_volume_is_empty(new: Oncelog) -> None:
+    """Of a file system's root, and after a start that ended before it wrote anything."""
+    new.data.mkdir()
+    (new.data / "lost+found").mkdir()
+    (new.data / ".lock").touch()
+    with new:
+        pass
+
+
+@pytest.mark.parametrize("left", ["an empty store", "a store of nothing"])
+def test_a_first_start_that_was_cut_short_is_begun_anew(new: Oncelog, left: str) -> None:
+    new.data.mkdir()
+    (new.data / ".lock").touch()
+    (new.data / STORE).touch()
+    if left == "a store of nothing":
+        with Oncelog(new.directory / "other", QUICK) as other:
+            pass
+        shutil.copy2(other.data / STORE, new.data)
+        _empty(new.data / STORE, keep=("cluster", "features"))
+    with new:
+        pass
+
+
+def _empty(store: Path, keep: tuple[str, ...]) -> None:
+    """Delete all records but some, as a transaction of the broker does."""
+
+    async def empty() -> None:
+        opened = await SqliteStore.open(store)
+        keys = [entry.key for entry in (await opened.range("")).entries]
+        await opened.txn((), [Delete(key) for key in keys if key not in keep])
+        await opened.close()
+
+    asyncio.run(empty())
+
+
+def _filled(broker: Oncelog) -> None:
+    with Wire(broker.address) as wire:
+        create(wire, "orders", "payments")
+        for topic in ("orders", "payments"):
+            write(wire, topic, 3)
+
+
+def _truncate(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+
+
+def _lose_all(broker: Oncelog) -> None:
+    lose_store(broker, copy=True)
+    (broker.data / "meta.properties").unlink()
+
+
+def _clear(name: str) -> Callable[[Oncelog], None]:
+    def clear(broker: Oncelog) -> None:
+        (broker.data / name).write_bytes(b"")
+
+    return clear
+
+
+LOSSES: dict[str, Callable[[Oncelog], None]] = {
+    "the store is gone": lose_store,
+    "the store and its copy are gone": lambda broker: lose_store(broker, copy=True),
+    "the store has no records": lambda broker: _empty(broker.data / STORE, ()),
+    "meta.properties is gone": lambda broker: (broker.data / "meta.properties").unlink(),
+    "meta.properties is empty": _clear("meta.properties"),
+    "all metadata is gone": _lose_all,
+}
+# After a kill all pages are in sqlite's log, too.
+DAMAGES: dict[str, Callable[[Oncelog], None]] = {
+    "the store is empty": _clear(STORE),
+    "the store is cut off": lambda broker: _truncate(broker.data / STORE),
+    "the store is no database": lambda broker: damage(broker.data / STORE, 3),
+}
+
+
+@pytest.mark.parametrize("damage_of", DAMAGES)
+def test_a_damaged_store_is_refused_with_the_way_out(broker: Oncelog, damage_of: str) -> None:
+    _filled(broker)
+    broker.stop()
+    DAMAGES[damage_of](broker)
+    for _ in range(2):
+        assert f"oncelog storage recover --data {broker.data}" in refusal(broker)
+    assert strays(broker) == []
+
+
+@pytest.mark.parametrize(
+    ("loss", "how"),
+    [*((loss, "clean stop") for loss in LOSSES), ("the store is gone", "kill")],
+)
+def test_lost_metadata_is_refused_with_the_way_out(broker: Oncelog, loss: str, how: str) -> None:
+    _filled(broker)
+    broker.stop() if how == "clean stop" else broker.kill()
+    LOSSES[loss](broker)
+    partitions = {name: of for name, of in fingerprint(broker.data).items() if "-0" in name}
+    for _ in range(2):
+        said = refusal(broker)
+        assert f"oncelog storage recover --data {broker.data}" in said, said
+    after = fingerprint(broker.data)
+    assert {name: of for name, of in after.items() if "-0" in name} == partitions
+    assert strays(broker) == []
+    if "meta.properties is empty" in loss:
+        assert "meta.properties is empty" in said
+
+
+def test_a_store_whose_bytes_changed_is_refused(broker: Oncelog) -> None:
+    """Each record is what it was, or the start says that it is not."""
+    with Wire(broker.address) as wire:
+        create(wire, "precious", retention_ms=123_456_789)
+    broker.stop()
+    path = broker.data / STORE
+    data = path.read_bytes()
+    assert b"123456789" in data
+    path.write_bytes(data.replace(b"123456789", b"123456788"))
+    assert "do not match their checksum" in refusal(broker)
+
+
+def test_older_metadata_is_refused_before_an_id_is_given_twice(
+    broker: Oncelog, tmp_path: Path
+) -> None:
+    """The first batch of a new producer was acknowledged and not written."""
+    with Wire(broker.address) as wire:
+        create(wire, "t")
+        new_identity(wire)
+    broker.stop()
+    save_metadata(broker, tmp_path / "saved")
+    broker.start()
+    with Wire(broker.address) as wire:
+        who = new_identity(wire)
+        assert produce(wire, "t", batch(who, 0)).error_code == ErrorCode.NONE
+    broker.stop()
+    restore_metadata(broker, tmp_path / "saved")
+    for _ in range(3):
+        said = refusal(broker)
+        assert "older than the logs" in said
+        assert f"producer id {who.producer_id}" in said
+        assert "leader epoch" in said
+    broker.data.joinpath(COPY).unlink()
+    assert "older than the logs" in refusal(broker)
+
+
+def test_an_older_store_beside_its_newer_copy_is_refused(broker: Oncelog, tmp_path: Path) -> None:
+    """A copy of the file alone, put back; nothing in any log shows it."""
+    broker.stop()
+    shutil.copy2(broker.data / STORE, tmp_path / STORE)
+    broker.start()
+    with Wire(broker.address) as wire:
+        new_identity(wire)
+    broker.kill()
+    lose_store(broker)
+    shutil.copy2(tmp_path / STORE, broker.data)
+    said = refusal(broker)
+    assert "is older than it was" in said
+    assert "oncelog storage recover" in said
+
+
+def test_a_partition_that_older_metadata_does_not_know(broker: Oncelog, tmp_path: Path) -> None:
+    broker.stop()
+    save_metadata(broker, tmp_path / "saved")
+    broker.start()
+    with Wire(broker.address) as wire:
+        create(wire, "later", partitions=3)
+    broker.stop()
+    restore_metadata(broker, tmp_path / "saved")
+    said = refusal(broker)
+    assert "it does not know later-0; it does not know later-1" in said
+    assert strays(broker) == []
+    assert (broker.data / "later-0").is_dir()
+
+
+def test_a_producer_id_that_was_never_given_out_is_refused(broker: Oncelog) -> None:
+    """It would later be another producer's, and a start would take the metadata for older."""
+    with Wire(broker.address) as wire:
+        create(wire, "t")
+        who = new_identity(wire)
+        for forged in (who.producer_id + 1, who.producer_id + 5_000, 2**62):
+            data = batch(replace(who, producer_id=forged), 0)
+            assert produce(wire, "t", data).error_code == ErrorCode.UNKNOWN_PRODUCER_ID
+        assert values(wire, "t") == []
+        assert produce(wire, "t", batch(who, 0)).error_code == ErrorCode.NONE
+    broker.kill()
+    broker.start()
+
+
+def test_a_transactional_id_of_newer_metadata_is_not_served(
+    broker: Oncelog, tmp_path: Path
+) -> None:
+    """Its producer id is in no partition's log: only the coordinator's own shows it."""
+    with Wire(broker.address) as wire:
+        create(wire, "t")
+        first = new_identity(wire, "x")
+        assert produce(wire, "t", batch(first, 0), who=first).error_code == ErrorCode.NONE
+        end_transaction(wire, first, commit=True)
+        save_metadata(broker, tmp_path / "saved")
+        while init_producer_id(wire, None).producer_id < 1_000:  # or it waits for a block
+            pass
+        new_identity(wire, "y")
+    broker.kill()
+    restore_metadata(broker, tmp_path / "saved")
+    broker.start()
+    wait_until(lambda: _reasons(broker, "cannot lead partition"), "a shard that is refused")
+    assert "oncelog storage recover" in _reasons(broker, "cannot lead partition")[0]
+
+
+def _reasons(broker: Oncelog, event: str) -> list[str]:
+    return [str(one["reason"]) for one in events(broker) if one["event"] == event]
+
+
+def test_what_a_crash_leaves_of_a_deleted_topic_is_put_aside(broker: Oncelog) -> None:
+    """The store knows that it was deleted, however long ago; and forgets it with its folders."""
+    with Wire(broker.address) as wire:
+        create(wire, "gone")
+        write(wire, "gone", 1)
+    broker.stop()
+    shutil.copytree(broker.data / "gone-0", broker.directory / "gone-0")
+    _delete_in_store(broker.data / STORE, "gone")
+    broker.start()
+    assert [name[:7] for name in strays(broker)] == ["gone-0."]
+    broker.stop()
+    assert "deletions/" in (broker.data / COPY).read_text()
+    shutil.rmtree(broker.data / strays(broker)[0])
+    broker.start()
+    broker.stop()
+    assert "deletions/" not in _last_snapshot(broker.data / COPY)
+
+
+def _delete_in_store(store: Path, topic: str) -> None:
+
+    async def delete() -> None:
+        opened = await SqliteStore.open(store)
+        image = ClusterImage.of(await opened.range(""))
+        for one in delete_topics(image, Settings(), [topic])[0]:
+            await opened.txn(one.compare, one.operations)
+        await opened.close()
+
+    asyncio.run(delete())
+
+
+def _last_snapshot(copy: Path) -> str:
+    return " ".join(entry.key for entry in decode_copy(copy.read_bytes()).entries)
+
+
+def test_a_deleted_topic_is_forgotten_with_its_folders(broker: Oncelog) -> None:
+    with Wire(broker.address) as wire:
+        create(wire, "a", "b")
+        names = [DeleteTopicState(name=name) for name in ("a", "b")]
+        answer = wire.call(DeleteTopicsRequest(topics=names, timeout_ms=10_000), 6)
+        assert [one.error_code for one in answer.responses] == [0, 0]
+    broker.stop()
+    assert "deletions/" not in _last_snapshot(broker.data / COPY)
+
+
+@pytest.mark.parametrize("kind", ["a loop", "a broken link", "a file"])
+def test_a_data_directory_that_cannot_be_one_is_named(new: Oncelog, kind: str) -> None:
+    said = {
+        "a loop": "a loop of symbolic links",
+        "a broken link": "its target does not exist",
+        "a file": "is a file",
+    }[kind]
+    if kind == "a file":
+        new.data.write_text("text")
+        command = [*new.command()[:3], "serve", "--port", "0", "--set", f"log.dirs={new.data}"]
+    else:
+        new.data.symlink_to(new.data if kind == "a loop" else new.data.with_name("nothing"))
+        command = new.command()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_serve_in_a_deleted_directory(tmp_path: Path) -> None:
+    place = tmp_path / "gone"
+    place.mkdir()
+    script = (
+        "import os, sys; os.rmdir(os.getcwd());"
+        "from oncelog_server.__main__ import main; main(['serve', '--port', '0'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=place, capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 1
+    assert "has been deleted" in done.stderr
+    assert "Traceback" not in done.stderr
