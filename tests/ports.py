@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import weakref
@@ -17,21 +18,36 @@ LATE: Final = 64
 # Linux; the socket module has no name for it before Python 3.14.
 _IP_BIND_ADDRESS_NO_PORT: Final = 24
 
-_late: deque[int] = deque()
+# Ports of IPv4 that may be somebody's for IPv6 before there is one that is free for both.
+TRIES: Final = 100
+
+NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
+
+_late: deque[list[int]] = deque()
 
 
 def reserve_port(owner: object) -> int:
-    """A port of 127.0.0.1 that the system gives to nobody as long as `owner` is there.
+    """Return a port that the system gives to nobody as long as `owner` is there.
 
-    It is bound but does not listen: whoever names it and sets SO_REUSEADDR, as servers do, may
-    listen there, as often as it likes; a connection is refused until then.
+    It is bound on every address but does not listen: whoever names it and sets SO_REUSEADDR, as
+    servers do, may listen there, as often as it likes; a connection is refused until then. On one
+    address alone it could be given to a client with another address of this machine, whose socket,
+    up to a minute after it was closed, would be in the way of a broker that listens on all.
     """
-    with socket.socket() as holder:
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind(("127.0.0.1", 0))
-        port = int(holder.getsockname()[1])
-        weakref.finalize(owner, _let_go, holder.detach())
-    return port
+    for _ in range(TRIES):
+        held = [_bound(socket.AF_INET, "", 0)]
+        port = int(held[0].getsockname()[1])
+        try:
+            held.append(_bound(socket.AF_INET6, "::", port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:  # by a program that has this port of IPv6 alone
+                held[0].close()
+                continue
+            if error.errno not in NO_IPV6:
+                raise
+        weakref.finalize(owner, _let_go, [holder.detach() for holder in held])
+        return port
+    raise OSError(errno.EADDRINUSE, f"no port is free for both IPv4 and IPv6, in {TRIES} tries")
 
 
 def passing_socket(address: str) -> socket.socket:
@@ -51,7 +67,21 @@ def free_ports(count: int) -> list[int]:
     return [reserve_port(free_ports) for _ in range(count)]
 
 
-def _let_go(descriptor: int) -> None:
-    _late.append(descriptor)
+def _bound(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
+    holder = socket.socket(family)
+    try:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family is socket.AF_INET6:
+            holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        holder.bind((host, port))
+    except OSError:
+        holder.close()
+        raise
+    return holder
+
+
+def _let_go(descriptors: list[int]) -> None:
+    _late.append(descriptors)
     if len(_late) > LATE:
-        os.close(_late.popleft())
+        for descriptor in _late.popleft():
+            os.close(descriptor)

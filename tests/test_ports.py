@@ -50,6 +50,38 @@ def test_a_port_is_its_owners_and_for_a_while_nobodys() -> None:
     assert is_free(port)
 
 
+def leave_behind(count: int, address: str) -> None:
+    """Sockets of clients at this address that are in TIME_WAIT, as a load leaves them."""
+    with socket.create_server((address, 0), backlog=count) as server:
+        for _ in range(count):
+            with socket.socket() as client:
+                client.bind((address, 0))
+                client.connect(server.getsockname())
+                accepted, _ = server.accept()
+            with accepted:
+                assert accepted.recv(1) == b""  # the client closes first: it is the one that waits
+
+
+def listens(port: int) -> bool:
+    """Whether a server may listen there on every address, as a broker does."""
+    for family, host in ((socket.AF_INET, ""), (socket.AF_INET6, "::")):
+        try:
+            socket.create_server((host, port), family=family).close()
+        except OSError:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_clients_at_other_addresses_do_not_take_a_reserved_port(order: str) -> None:
+    """A broker listens on every address: a socket of 127.0.0.2 with its port is in its way."""
+    owners = [Owner() for _ in range(50)]
+    ports = [reserve_port(owner) for owner in owners] if order == "before" else []
+    leave_behind(1_500, "127.0.0.2")
+    ports = ports or [reserve_port(owner) for owner in owners]
+    assert [port for port in ports if not listens(port)] == []
+
+
 def test_the_port_of_a_broker_that_was_killed_is_not_given_away(tmp_path: Path) -> None:
     with Oncelog(tmp_path) as broker:
         port = broker.port

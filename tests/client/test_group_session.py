@@ -130,8 +130,12 @@ async def test_a_deleted_topic_does_not_keep_a_member_from_leaving(
 ) -> None:
     await (await producer.send(topic, b"v", partition=0))
     async with asyncio.timeout(DEADLINE_S):
-        consumer = Consumer(bootstrap, group_id=name, auto_offset_reset="earliest")
-        async with consumer:
+        # Its requests for metadata would else make the topic again before it is seen to be gone.
+        settings: dict[str, Any] = {
+            "auto_offset_reset": "earliest",
+            "allow_auto_create_topics": False,
+        }
+        async with Consumer(bootstrap, group_id=name, **settings) as consumer:
             await consumer.subscribe([topic])
             await read(consumer, 1)
             await admin.delete_topics([topic])
