@@ -37,6 +37,7 @@ def test_r4_a_batch_out_of_order_is_refused(wire: Wire, topic: str) -> None:
     for sequence in (8, 0):
         refused = produce(wire, topic, batch(who, sequence))
         assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, sequence
+        assert refused.log_start_offset == 0
     assert produce(wire, topic, batch(who, 7)).base_offset == 7
 
 
@@ -48,7 +49,9 @@ def test_r4_the_sequence_starts_again_with_a_new_epoch(wire: Wire, topic: str) -
     wrong = produce(wire, topic, batch(newer, 5))
     assert wrong.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert produce(wire, topic, batch(newer, 0)).error_code == ErrorCode.NONE
-    assert produce(wire, topic, batch(who, 1)).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    fenced = produce(wire, topic, batch(who, 1))
+    assert fenced.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert fenced.log_start_offset == 0
 
 
 def test_e8_the_sequence_wraps(wire: Wire, topic: str) -> None:

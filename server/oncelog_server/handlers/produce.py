@@ -13,6 +13,7 @@ from typing import Final
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode, ProtocolError
 from oncelog_protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceResponse,
@@ -25,6 +26,7 @@ from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
 from oncelog_server.coordination.error_versions import code_for_version
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.handlers.current_leaders import CurrentLeaders
+from oncelog_server.log.validation import MAX_RECORD_ERRORS
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.producing.produce import NONE, PartitionAppend, Produce
@@ -37,6 +39,16 @@ VERSIONS = range(3, 14)
 ADDS_PARTITIONS_SINCE: Final = 12
 TOPIC_IDS_SINCE: Final = 13
 VALID_ACKS: Final = frozenset({-1, 0, 1})
+
+# Of what a log says of a batch, these come with its start, as in Kafka.
+FROM_THE_LOG: Final = frozenset(
+    {
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    }
+)
 
 # One topic of the request, and its appends.
 Topic = tuple[TopicProduceData, list[PartitionAppend]]
@@ -122,6 +134,7 @@ def _close_on_error(appends: list[PartitionAppend]) -> None:
 def _response(node: Node, context: RequestContext, topics: list[Topic]) -> ProduceResponse:
     endpoints: list[NodeEndpoint] = []
     responses = []
+    left = MAX_RECORD_ERRORS
     for topic, appends in topics:
         answers = []
         for one in appends:
@@ -136,6 +149,12 @@ def _response(node: Node, context: RequestContext, topics: list[Topic]) -> Produ
                 )
             else:
                 answer = _refused(node, context, one, endpoints)
+                if len(one.record_errors) <= left:
+                    left -= len(one.record_errors)
+                    answer.record_errors = [
+                        BatchIndexAndErrorMessage(error.index, error.message)
+                        for error in one.record_errors
+                    ]
             answers.append(answer)
         responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
     return ProduceResponse(responses, node_endpoints=endpoints)
@@ -151,6 +170,8 @@ def _refused(
         base_offset=-1,
         error_message=one.message,
     )
+    if one.partition is not None and (one.record_errors or one.code in FROM_THE_LOG):
+        refused.log_start_offset = one.partition.log.log_start_offset
     if one.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and one.partition is not None:
         leaders = CurrentLeaders(node, context.listener_name)
         refused.current_leader = LeaderIdAndEpoch(*leaders.of(*one.partition.topic_partition))

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
+
+from oncelog_protocol.errors import ErrorCode
 from oncelog_server.refusal import Refused
 
 
 class AppendError(Refused):
     """The batch or marker is not appended and nothing has changed; `code` goes to the client."""
+
+
+class RecordError(msgspec.Struct, frozen=True):
+    """A record that made its batch be refused: its place in the batch, and why (KIP-467)."""
+
+    index: int
+    message: str
+
+
+class InvalidRecords(AppendError):
+    """Records inside the batch are not as the topic wants them; `errors` names them in their
+    order, or none where they are too many."""
+
+    def __init__(self, code: ErrorCode, message: str, errors: Sequence[RecordError]) -> None:
+        super().__init__(code, message)
+        self.errors = errors
 
 
 class OffsetOutOfRange(Exception):

@@ -112,7 +112,7 @@ class PartitionLog:
 
     def reconfigure(self, config: LogConfig) -> None:
         """Settings that hold from now on. Raises ValueError for an unknown compression type."""
-        self._rules = BatchRules(config)
+        self._rules = BatchRules(config, self.directory.rpartition("/")[2])
         self.config = config
 
     @property

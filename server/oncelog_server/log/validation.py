@@ -34,12 +34,17 @@ from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_protocol.records.record import NewRecord, Record
 from oncelog_server.log.config import LOG_APPEND_TIME as TOPIC_LOG_APPEND_TIME
 from oncelog_server.log.config import PRODUCER, UNLIMITED, LogConfig
-from oncelog_server.log.errors import AppendError
+from oncelog_server.log.errors import AppendError, InvalidRecords, RecordError
 
 NO_TIMESTAMP: Final = -1
 # What the records of one batch may take decompressed: a bomb stops here.
 _MIN_DECOMPRESSED_LIMIT: Final = 16 * 1024 * 1024
 _DECOMPRESSION_FACTOR: Final = 10
+
+# A batch with more faulty records than this names none: the answer would be fifty times as large as
+# the batch. As many are what librdkafka puts into one at most (batch.num.messages).
+MAX_RECORD_ERRORS: Final = 10_000
+SHOWN_RECORD_ERRORS: Final = 3
 
 _KNOWN_FLAGS: Final = COMPRESSION_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
 _MAX_CODEC: Final = max(Compression)
@@ -56,11 +61,13 @@ class BatchRules:
     """What one topic's settings ask of a batch, worked out once."""
 
     __slots__ = ("_after_max_ms", "_before_max_ms", "_codec", "_config", "_keys_required", "_limit",
-                 "_walks", "log_append_time", "max_bytes", "own_max_bytes",
+                 "_partition", "_walks", "log_append_time", "max_bytes", "own_max_bytes",
                  "segment_bytes")  # fmt: skip
 
-    def __init__(self, config: LogConfig) -> None:
+    def __init__(self, config: LogConfig, partition: str) -> None:
+        """`partition` is `topic-0`: for messages."""
         self._config = config
+        self._partition = partition
         self.max_bytes = config.max_message_bytes
         self.segment_bytes = config.segment_bytes
         # Below both no batch is too large.
@@ -83,9 +90,9 @@ class BatchRules:
         """A client's batch: the header, and the bytes to append, which are `records` itself unless
         it had to be compressed anew.
 
-        LogAppendTime is patched in place. Raises AppendError with MESSAGE_TOO_LARGE,
-        RECORD_LIST_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE or
-        INVALID_TIMESTAMP.
+        LogAppendTime is patched in place. Raises InvalidRecords, or AppendError with
+        MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD,
+        UNSUPPORTED_COMPRESSION_TYPE or INVALID_TIMESTAMP.
         """
         header = _one_batch(records)
         size = header.batch_length + LENGTH_OVERHEAD
@@ -94,7 +101,7 @@ class BatchRules:
             raise AppendError(ErrorCode.CORRUPT_MESSAGE, "the CRC of the batch is wrong")
         _check_fields(header)
         if not self.log_append_time:
-            self._check_latest_timestamp(header, now_ms)
+            self._check_latest_timestamp(records, header, now_ms)
         codec = self._codec
         if self._walks or (codec is not None and codec != header.attributes & COMPRESSION_MASK):
             walked = self._walk(records, header, now_ms)
@@ -126,9 +133,12 @@ class BatchRules:
                 f"a batch of {size} bytes in segments of {self.segment_bytes}",
             )
 
-    def _check_latest_timestamp(self, header: BatchHeader, now_ms: int) -> None:
+    def _check_latest_timestamp(
+        self, records: bytearray | memoryview, header: BatchHeader, now_ms: int
+    ) -> None:
         latest = header.max_timestamp
         if latest - now_ms > self._after_max_ms:
+            self._walk(records, header, now_ms)  # names the records, if the header is right
             raise AppendError(
                 ErrorCode.INVALID_TIMESTAMP,
                 f"timestamp {latest} is more than {self._after_max_ms} ms ahead of {now_ms}",
@@ -143,20 +153,56 @@ class BatchRules:
             walked = read_records(records, max_bytes=self._limit, check_crc=False)
         except CorruptRecords as error:
             raise AppendError(ErrorCode.INVALID_RECORD, error.reason) from None
-        for record in walked:
-            if self._keys_required and record.key is None and not header.is_control:
-                raise AppendError(
-                    ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key"
-                )
+        keyless: list[int] = []
+        untimely: list[int] = []
+        for index, record in enumerate(walked):
+            if self._keys_required and record.key is None:
+                keyless.append(index)
+                continue
             timestamp = record.timestamp
             if self.log_append_time or timestamp == NO_TIMESTAMP:
                 continue
             if now_ms - timestamp > self._before_max_ms or timestamp - now_ms > self._after_max_ms:
-                raise AppendError(
-                    ErrorCode.INVALID_TIMESTAMP,
-                    f"timestamp {timestamp} is too far from {now_ms} for this topic",
-                )
+                untimely.append(index)
+        if keyless or untimely:
+            raise self._invalid_records(walked, keyless, untimely, now_ms)
         return walked
+
+    def _invalid_records(
+        self, walked: list[Record], keyless: list[int], untimely: list[int], now_ms: int
+    ) -> InvalidRecords:
+        """Worded as Kafka's LogValidator (KIP-467)."""
+        without_key = (
+            "Compacted topic cannot accept message without key in topic partition "
+            f"{self._partition}"
+        )
+        within = f"[{now_ms - self._before_max_ms}, {now_ms + self._after_max_ms}]"
+        count = len(keyless) + len(untimely)
+        named = count if count <= MAX_RECORD_ERRORS else SHOWN_RECORD_ERRORS
+        errors = [RecordError(index, without_key) for index in keyless[:named]]
+        errors += [
+            RecordError(
+                index,
+                f"Timestamp {walked[index].timestamp} of message with offset "
+                f"{walked[index].offset} is out of range. The timestamp should be within {within}",
+            )
+            for index in untimely[:named]
+        ]
+        errors.sort(key=lambda one: one.index)
+        if untimely:
+            code = ErrorCode.INVALID_TIMESTAMP
+            message = "One or more records have been rejected due to invalid timestamp"
+        else:
+            code = ErrorCode.INVALID_RECORD
+            shown = ", ".join(
+                f"RecordError(batchIndex={one.index}, message='{one.message}')"
+                for one in errors[:SHOWN_RECORD_ERRORS]
+            )
+            message = (
+                f"One or more records have been rejected due to {count} record errors in total, "
+                f"and only showing the first three errors at most: [{shown}]"
+            )
+        return InvalidRecords(code, message, errors if count == named else ())
 
     def _recompress(
         self, walked: list[Record], header: BatchHeader, codec: Compression

@@ -8,7 +8,7 @@ partitions before: then the question adds them (part 2).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -23,6 +23,7 @@ from oncelog_protocol.records.batch import (
 )
 from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_server.deferred import Deferred, then_ask
+from oncelog_server.log.errors import InvalidRecords, RecordError
 from oncelog_server.log.results import Appended
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.verification import VerificationGuard
@@ -66,10 +67,13 @@ class PartitionAppend(msgspec.Struct, eq=False):
     guard: VerificationGuard | None = None
     # Of a transactional batch.
     header: BatchHeader | None = None
+    # The records that made it be refused.
+    record_errors: Sequence[RecordError] = ()
 
     def refuse(self, code: ErrorCode, message: str = "") -> None:
         self.code = code
         self.message = message or None
+        self.record_errors = ()
 
     @property
     def is_transactional(self) -> bool:
@@ -235,6 +239,8 @@ class Produce(msgspec.Struct, eq=False):
             one.appended = partition.append(one.records, now_ms=self.now_ms)
         except Refused as refused:
             one.refuse(refused.code, refused.message)
+            if isinstance(refused, InvalidRecords):
+                one.record_errors = refused.errors
             _remember_refused(one)
 
 

@@ -17,8 +17,9 @@ from oncelog_protocol.records.compression import Compression
 from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
 from oncelog_protocol.records.record import NewRecord
 from oncelog_server.log.config import LogConfig
-from oncelog_server.log.errors import AppendError
+from oncelog_server.log.errors import AppendError, InvalidRecords
 from oncelog_server.log.results import Origin
+from oncelog_server.log.validation import MAX_RECORD_ERRORS
 from tests.server.log.driver import MANY, NOW_MS, Driver, batch
 
 DEFAULT = LogConfig()
@@ -174,8 +175,19 @@ def test_a_compacted_topic_takes_no_record_without_a_key() -> None:
     with pytest.raises(AppendError) as refused:
         driver.append(build_batch(mixed))
     assert refused.value.code == ErrorCode.INVALID_RECORD
+    assert isinstance(refused.value, InvalidRecords)
+    assert [one.index for one in refused.value.errors] == [1]
     driver.append(build_batch(mixed[:1]))
     driver.mark(1)
+
+
+def test_b1_a_batch_with_more_faulty_records_than_an_answer_may_name_names_none() -> None:
+    driver = Driver(replace(DEFAULT, cleanup_policy=frozenset({"compact"})))
+    for count in (MAX_RECORD_ERRORS, MAX_RECORD_ERRORS + 1):
+        with pytest.raises(InvalidRecords, match=f"due to {count} record errors") as refused:
+            driver.append(build_batch([NewRecord(NOW_MS, None, b"")] * count))
+        assert len(refused.value.errors) == (count if count == MAX_RECORD_ERRORS else 0)
+        assert refused.value.message.count("batchIndex=") == 3
 
 
 @pytest.mark.parametrize("there", list(Compression))

@@ -1,0 +1,141 @@
+"""Produce v8+ names the records for which a batch was refused (KIP-467), word by word as Kafka."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.produce import PartitionProduceResponse
+from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.compression import Compression
+from oncelog_protocol.records.record import NewRecord
+from tests.conformance.conftest import Target, create_topic
+from tests.conformance.wire import Wire
+from tests.conformance.writing import produce
+
+HOUR_MS = 3_600_000
+RECORD_ERRORS_SINCE = 8
+
+
+def errors(answer: PartitionProduceResponse) -> list[tuple[int, str | None]]:
+    """Which records, and why."""
+    return [(one.batch_index, one.batch_index_error_message) for one in answer.record_errors]
+
+
+def keyed(count: int, *without: int, at_ms: int | None = None) -> list[NewRecord]:
+    """`count` records, of which those at `without` have no key."""
+    now_ms = int(time.time() * 1000) if at_ms is None else at_ms
+    return [NewRecord(now_ms, None if i in without else b"k", b"v") for i in range(count)]
+
+
+@pytest.mark.parametrize("version", [7, 8, 12])
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
+def test_b1_records_without_a_key_are_named(
+    wire: Wire, admin: AdminClient, name: str, version: int, codec: Compression
+) -> None:
+    create_topic(admin, name, config={"cleanup.policy": "compact"})
+    data = build_batch(keyed(6, 1, 2, 4, 5), compression=codec)
+    answer = produce(wire, name, data, version=version)
+    assert ErrorCode(answer.error_code).name == "INVALID_RECORD"
+    assert (answer.base_offset, answer.log_start_offset) == (-1, 0)
+    if version < RECORD_ERRORS_SINCE:
+        assert (answer.record_errors, answer.error_message) == ([], None)
+        return
+    why = f"Compacted topic cannot accept message without key in topic partition {name}-0"
+    assert errors(answer) == [(index, why) for index in (1, 2, 4, 5)]
+    shown = ", ".join(f"RecordError(batchIndex={index}, message='{why}')" for index in (1, 2, 4))
+    assert answer.error_message == (
+        "One or more records have been rejected due to 4 record errors in total, and only showing "
+        f"the first three errors at most: [{shown}]"
+    )
+
+
+OUTSIDE = re.compile(
+    r"Timestamp (\d+) of message with offset (\d+) is out of range\. "
+    r"The timestamp should be within \[(-?\d+), (\d+)\]"
+)
+
+
+@pytest.mark.parametrize("ahead_ms", [-3 * HOUR_MS, 3 * HOUR_MS])
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP])
+def test_b1_timestamps_outside_the_limits_are_named(
+    wire: Wire, admin: AdminClient, name: str, ahead_ms: int, codec: Compression
+) -> None:
+    limits = {
+        "message.timestamp.before.max.ms": str(2 * HOUR_MS),
+        "message.timestamp.after.max.ms": str(HOUR_MS),
+    }
+    create_topic(admin, name, config=limits)
+    now_ms = int(time.time() * 1000)
+    records = [
+        NewRecord(now_ms + (ahead_ms if index in (0, 3) else 0), b"k", b"v") for index in range(4)
+    ]
+    answer = produce(wire, name, build_batch(records, compression=codec))
+    assert ErrorCode(answer.error_code).name == "INVALID_TIMESTAMP"
+    assert answer.error_message == (
+        "One or more records have been rejected due to invalid timestamp"
+    )
+    found = errors(answer)
+    assert [index for index, _ in found] == [0, 3]
+    for index, why in found:
+        said = OUTSIDE.fullmatch(why or "")
+        assert said is not None, why
+        stamp, offset, first, last = map(int, said.groups())
+        assert (stamp, offset, last - first) == (now_ms + ahead_ms, index, 3 * HOUR_MS)
+
+
+def test_b1_a_timestamp_is_what_a_batch_is_refused_for(
+    wire: Wire, admin: AdminClient, name: str
+) -> None:
+    """Of both kinds; a record that has no key is judged by that."""
+    config = {"cleanup.policy": "compact", "message.timestamp.after.max.ms": str(HOUR_MS)}
+    create_topic(admin, name, config=config)
+    ahead_ms = int(time.time() * 1000) + 2 * HOUR_MS
+    records = [*keyed(2, 0), *keyed(2, 0, at_ms=ahead_ms)]
+    answer = produce(wire, name, build_batch(records))
+    assert ErrorCode(answer.error_code).name == "INVALID_TIMESTAMP"
+    whys = [(index, (why or "").split(" ")[0]) for index, why in errors(answer)]
+    assert whys == [(0, "Compacted"), (2, "Compacted"), (3, "Timestamp")]
+
+
+def test_b1_a_batch_that_is_refused_as_a_whole_names_no_record(
+    wire: Wire, admin: AdminClient, name: str
+) -> None:
+    create_topic(admin, name, config={"cleanup.policy": "compact"})
+    data = build_batch(keyed(2, 0))
+    data[-1] ^= 1
+    answer = produce(wire, name, data)
+    assert ErrorCode(answer.error_code).name == "CORRUPT_MESSAGE"
+    assert answer.record_errors == []
+
+
+def test_librdkafka_0011_names_ten_records_and_says_of_ninety_that_others_failed(
+    target: Target, admin: AdminClient, name: str
+) -> None:
+    """test_message_single_partition_record_fail of its test 0011."""
+    create_topic(admin, name, config={"cleanup.policy": "compact"})
+    producer = Producer(
+        {"bootstrap.servers": target.address, "linger.ms": 2_000, "batch.num.messages": 100}
+    )
+    codes: dict[int, int] = {}
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        codes[int(message.value() or b"-1")] = 0 if error is None else error.code()
+
+    try:
+        for index in range(100):
+            key = None if index % 10 == 0 else b"k"
+            producer.produce(name, str(index).encode(), key, 0, on_delivery=delivered)
+        assert producer.flush(30) == 0
+    except KafkaException as error:  # pragma: no cover - the message of a failed test
+        raise AssertionError(error.args) from error
+    assert len(codes) == 100
+    named = {index for index, code in codes.items() if code == KafkaError.INVALID_RECORD}
+    different = {i for i, code in codes.items() if code == KafkaError._INVALID_DIFFERENT_RECORD}
+    assert named == set(range(0, 100, 10))
+    assert len(different) == 90
