@@ -154,6 +154,27 @@ PARTITIONS_OF_INTERNAL_TOPICS = Difference(
     source="who coordinates an id or a group follows from their number",
 )
 
+# --- what is not built yet, and must not look as if it were
+
+SCRAM_CREDENTIALS_ARE_NOT_SET = Difference(
+    case="AlterUserScramCredentials sets a credential",
+    kafka=ErrorCode.NONE,
+    oncelog=ErrorCode.SECURITY_DISABLED,
+    source="no listener authenticates with it: it would protect nothing",
+)
+QUOTAS_ARE_NOT_SET = Difference(
+    case="AlterClientQuotas sets a quota",
+    kafka=ErrorCode.NONE,
+    oncelog=ErrorCode.UNSUPPORTED_VERSION,
+    source="it would not be enforced",
+)
+LOGGERS_ARE_NO_RESOURCES = Difference(
+    case="ListConfigResources of type BROKER_LOGGER",
+    kafka="listed",
+    oncelog="left out",
+    source="DescribeConfigs has no loggers to tell of",
+)
+
 # --- what is found after a restart
 
 DAMAGED_COORDINATOR = Difference(

@@ -63,6 +63,39 @@ def test_kafka_configs(target: Target, java_driver: JavaDriver, topic: str) -> N
     assert "segment.bytes=1073741824" in configs("--describe", "--all")
 
 
+def test_kafka_tools_for_security_and_quotas(target: Target, java_driver: JavaDriver) -> None:
+    """B5: without an authorizer, users and quotas. MirrorMaker asks for ACLs at its start, and logs
+    an ERROR with a stack where that is not SECURITY_DISABLED."""
+
+    def tool(name: str, *arguments: str) -> str:
+        server = ("--bootstrap-server", target.address)
+        result = java_driver.tool(name, *server, *arguments, check=False)
+        return result.stdout + result.stderr
+
+    listed = tool("acls", "--list")
+    assert "SecurityDisabledException: No Authorizer is configured on the broker" in listed
+    right = ("--allow-principal", "User:x", "--operation", "Read", "--topic", "t")
+    added = tool("acls", "--add", *right)
+    assert "SecurityDisabledException: No Authorizer is configured" in added
+    for kind in ("users", "clients", "ips"):
+        assert "xception" not in tool("configs", "--describe", "--entity-type", kind), kind
+
+
+def test_kafka_tools_for_leaders_and_moves(
+    target: Target, java_driver: JavaDriver, topic: str
+) -> None:
+    """B5: every partition has its only leader already, and none is on its way."""
+
+    def tool(name: str, *arguments: str) -> str:
+        server = ("--bootstrap-server", target.address)
+        return java_driver.tool(name, *server, *arguments).stdout
+
+    place = ("--topic", topic, "--partition", "0")
+    elected = tool("leader-election", "--election-type", "preferred", *place)
+    assert f"Valid replica already elected for partitions {topic}-0" in elected
+    assert "No partition reassignments found." in tool("reassign-partitions", "--list")
+
+
 def test_kafka_consumer_groups(
     target: Target, java_driver: JavaDriver, python_clients: dict[str, Client], topic: str
 ) -> None:

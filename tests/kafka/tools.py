@@ -14,6 +14,7 @@ TOOL_TIMEOUT_S = 60.0
 TOOL_JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 TOOLS: Mapping[str, str] = {
+    "acls": "org.apache.kafka.tools.AclCommand",
     "configs": "kafka.admin.ConfigCommand",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
@@ -25,7 +26,9 @@ TOOLS: Mapping[str, str] = {
     "features": "org.apache.kafka.tools.FeatureCommand",
     "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "jmx": "org.apache.kafka.tools.JmxTool",
+    "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "producer-perf": "org.apache.kafka.tools.ProducerPerformance",
+    "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "storage": "kafka.tools.StorageTool",
     "topics": "org.apache.kafka.tools.TopicCommand",
     "transactional-message-copier": "org.apache.kafka.tools.TransactionalMessageCopier",

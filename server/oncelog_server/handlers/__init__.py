@@ -52,6 +52,16 @@ NAMES: Final = (
     "describe_transactions",
     "list_transactions",
     "describe_topic_partitions",
+    "describe_acls",
+    "create_acls",
+    "delete_acls",
+    "describe_client_quotas",
+    "alter_client_quotas",
+    "describe_user_scram_credentials",
+    "alter_user_scram_credentials",
+    "elect_leaders",
+    "list_partition_reassignments",
+    "list_config_resources",
 )
 
 

@@ -8,18 +8,26 @@ from typing import Any, Final
 from oncelog_protocol.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
+    alter_user_scram_credentials,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_groups,
     delete_records,
     delete_topics,
+    describe_acls,
+    describe_client_quotas,
     describe_configs,
     describe_groups,
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
     describe_transactions,
+    describe_user_scram_credentials,
+    elect_leaders,
     end_txn,
     fetch,
     find_coordinator,
@@ -28,8 +36,10 @@ from oncelog_protocol.messages import (
     init_producer_id,
     join_group,
     leave_group,
+    list_config_resources,
     list_groups,
     list_offsets,
+    list_partition_reassignments,
     list_transactions,
     metadata,
     offset_commit,
@@ -225,6 +235,56 @@ add_offsets_request = always(add_offsets_to_txn.AddOffsetsToTxnRequest("id", 1, 
 describe_transactions_request = always(describe_transactions.DescribeTransactionsRequest(["id"]))
 list_transactions_request = always(list_transactions.ListTransactionsRequest())
 end_request = always(end_txn.EndTxnRequest("id", 1, 0, True))
+
+
+def describe_acls_request(topic: str) -> Any:
+    return describe_acls.DescribeAclsRequest(1, None, 1, None, None, 1, 1)
+
+
+def create_acls_request(topic: str) -> Any:
+    return create_acls.CreateAclsRequest(
+        [create_acls.AclCreation(2, topic, 3, "User:x", "*", 3, 3)]
+    )
+
+
+def delete_acls_request(topic: str) -> Any:
+    return delete_acls.DeleteAclsRequest(
+        [delete_acls.DeleteAclsFilter(1, None, 1, None, None, 1, 1)]
+    )
+
+
+def describe_quotas_request(topic: str) -> Any:
+    return describe_client_quotas.DescribeClientQuotasRequest([])
+
+
+def alter_quotas_request(topic: str) -> Any:
+    entity = [alter_client_quotas.EntityData("user", "x")]
+    ops = [alter_client_quotas.OpData("producer_byte_rate", 1.0)]
+    return alter_client_quotas.AlterClientQuotasRequest(
+        [alter_client_quotas.EntryData(entity, ops)]
+    )
+
+
+def describe_scram_request(topic: str) -> Any:
+    users = [describe_user_scram_credentials.UserName("x")]
+    return describe_user_scram_credentials.DescribeUserScramCredentialsRequest(users)
+
+
+def alter_scram_request(topic: str) -> Any:
+    deletions = [alter_user_scram_credentials.ScramCredentialDeletion("x", 1)]
+    return alter_user_scram_credentials.AlterUserScramCredentialsRequest(deletions)
+
+
+def elect_leaders_request(topic: str) -> Any:
+    return elect_leaders.ElectLeadersRequest(0, [elect_leaders.TopicPartitions(topic, [0])])
+
+
+def list_moves_request(topic: str) -> Any:
+    return list_partition_reassignments.ListPartitionReassignmentsRequest()
+
+
+def list_resources_request(topic: str) -> Any:
+    return list_config_resources.ListConfigResourcesRequest([2])
 
 
 def codes(answer: Any) -> Iterator[int]:

@@ -1,0 +1,62 @@
+"""DeleteAcls (key 31, versions 1 to 3): takes rights away.
+
+* v2: flexible
+* v3: user resources (KIP-373)
+"""
+
+from __future__ import annotations
+
+from oncelog_protocol.schema import message, struct
+from oncelog_protocol.types import array, int8, int16, int32, string
+
+
+@struct
+class DeleteAclsFilter:
+    """Rights to remove: null and ANY (1) let all through."""
+
+    resource_type_filter: int = int8()
+    resource_name_filter: str | None = string(nullable=True, default=None)
+    pattern_type_filter: int = int8(default=3)
+    principal_filter: str | None = string(nullable=True, default=None)
+    host_filter: str | None = string(nullable=True, default=None)
+    operation: int = int8()
+    permission_type: int = int8()
+
+
+@message(range(1, 4), flexible_since=2)
+class DeleteAclsRequest:
+    """One filter or several."""
+
+    filters: list[DeleteAclsFilter] = array(DeleteAclsFilter)
+
+
+@struct
+class DeleteAclsMatchingAcl:
+    """One right that matched, and whether it is gone."""
+
+    error_code: int = int16()
+    error_message: str | None = string(nullable=True, default=None)
+    resource_type: int = int8()
+    resource_name: str = string()
+    pattern_type: int = int8(default=3)
+    principal: str = string()
+    host: str = string()
+    operation: int = int8()
+    permission_type: int = int8()
+
+
+@struct
+class DeleteAclsFilterResult:
+    """The outcome for one filter."""
+
+    error_code: int = int16()
+    error_message: str | None = string(nullable=True, default=None)
+    matching_acls: list[DeleteAclsMatchingAcl] = array(DeleteAclsMatchingAcl)
+
+
+@message(range(1, 4), flexible_since=2)
+class DeleteAclsResponse:
+    """The outcomes, in the order of the request."""
+
+    throttle_time_ms: int = int32()
+    filter_results: list[DeleteAclsFilterResult] = array(DeleteAclsFilterResult)

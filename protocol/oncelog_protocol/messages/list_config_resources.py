@@ -1,0 +1,33 @@
+"""ListConfigResources (key 74, versions 0 to 1): tells what has settings (KIP-714, KIP-1142).
+
+* v1: all types of resources; v0 has client metrics only
+"""
+
+from __future__ import annotations
+
+from oncelog_protocol.schema import message, struct
+from oncelog_protocol.types import array, int8, int16, int32, string
+
+
+@message(range(0, 2), flexible_since=0)
+class ListConfigResourcesRequest:
+    """Which types; none stands for all."""
+
+    resource_types: list[int] = array(int8, since=1)
+
+
+@struct
+class ConfigResource:
+    """One resource."""
+
+    resource_name: str = string()
+    resource_type: int = int8(since=1, default=16)
+
+
+@message(range(0, 2), flexible_since=0)
+class ListConfigResourcesResponse:
+    """The resources of these types."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    config_resources: list[ConfigResource] = array(ConfigResource)

@@ -1,0 +1,52 @@
+"""ListPartitionReassignments (key 46, version 0): tells which partitions are moved (KIP-455)."""
+
+from __future__ import annotations
+
+from oncelog_protocol.schema import message, struct
+from oncelog_protocol.types import array, int16, int32, string
+
+
+@struct
+class ListPartitionReassignmentsTopics:
+    """Partitions of one topic."""
+
+    name: str = string()
+    partition_indexes: list[int] = array(int32)
+
+
+@message(range(0, 1), flexible_since=0)
+class ListPartitionReassignmentsRequest:
+    """Null stands for all partitions."""
+
+    timeout_ms: int = int32(default=60000)
+    topics: list[ListPartitionReassignmentsTopics] | None = array(
+        ListPartitionReassignmentsTopics, nullable=True, default=None
+    )
+
+
+@struct
+class OngoingPartitionReassignment:
+    """One partition on its way."""
+
+    partition_index: int = int32()
+    replicas: list[int] = array(int32)
+    adding_replicas: list[int] = array(int32)
+    removing_replicas: list[int] = array(int32)
+
+
+@struct
+class OngoingTopicReassignment:
+    """The partitions of one topic that are being moved."""
+
+    name: str = string()
+    partitions: list[OngoingPartitionReassignment] = array(OngoingPartitionReassignment)
+
+
+@message(range(0, 1), flexible_since=0)
+class ListPartitionReassignmentsResponse:
+    """What is being moved."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable=True, default=None)
+    topics: list[OngoingTopicReassignment] = array(OngoingTopicReassignment)

@@ -1,0 +1,91 @@
+"""AlterClientQuotas: sets and removes quotas of clients (KIP-546). None is enforced yet: one to be
+set is refused, since the user would take it for a limit.
+
+v0: changes, or only a check
+v1: flexible
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlteredEntryData,
+    EntryData,
+)
+from oncelog_server.handlers.describe_client_quotas import ENTITY_TYPES
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import CLUSTER, Operation
+
+API = ApiKey.ALTER_CLIENT_QUOTAS
+VERSIONS = range(0, 2)
+
+# Quotas in whole numbers, and those that may have a fraction.
+WHOLE: Final = frozenset({"producer_byte_rate", "consumer_byte_rate", "connection_creation_rate"})
+KEYS: Final = WHOLE | {"request_percentage", "controller_mutation_rate"}
+
+Entity = tuple[tuple[str, str | None], ...]
+
+
+def handle(
+    node: Node, context: RequestContext, request: AlterClientQuotasRequest
+) -> AlterClientQuotasResponse:
+    allowed = node.authorizer.authorise(context.principal, Operation.ALTER_CONFIGS, CLUSTER)
+    times = Counter(map(_entity, request.entries))
+    results = []
+    for entry in request.entries:
+        code, message = ErrorCode.NONE, None
+        try:
+            if not allowed:
+                raise Refused(
+                    ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
+                )
+            _check(entry, times[_entity(entry)])
+        except Refused as refused:
+            code, message = refused.code, refused.message
+        results.append(AlteredEntryData(code, message, entry.entity))
+    return AlterClientQuotasResponse(entries=results)
+
+
+def _entity(entry: EntryData) -> Entity:
+    return tuple((one.entity_type, one.entity_name) for one in entry.entity)
+
+
+def _check(entry: EntryData, times: int) -> None:
+    """Raise Refused, worded as Kafka where Kafka refuses. To remove what is not there is fine."""
+    if not entry.entity:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Invalid empty client quota entity")
+    for part in entry.entity:
+        if part.entity_type not in ENTITY_TYPES:
+            raise Refused(
+                ErrorCode.INVALID_REQUEST,
+                f"Unhandled client quota entity type: {part.entity_type}",
+            )
+        if part.entity_name == "":
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Empty {part.entity_type} not supported")
+    if times > 1:
+        shown = ", ".join(f"{part.entity_type}={part.entity_name}" for part in entry.entity)
+        raise Refused(
+            ErrorCode.INVALID_REQUEST,
+            f"Ignoring duplicate entity ClientQuotaEntity(entries={{{shown}}})",
+        )
+    for one in entry.ops:
+        if one.key not in KEYS:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Invalid configuration key {one.key}")
+        if one.remove:
+            continue
+        if not one.value > 0:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Quota {one.key} must be greater than 0")
+        if one.key in WHOLE and not one.value.is_integer():
+            raise Refused(ErrorCode.INVALID_REQUEST, f"{one.key} cannot be a fractional value.")
+        raise Refused(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "This broker does not enforce quotas of clients: none can be set",
+        )

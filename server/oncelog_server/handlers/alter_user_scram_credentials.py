@@ -1,0 +1,89 @@
+"""AlterUserScramCredentials: sets and removes SCRAM credentials (KIP-554). No listener
+authenticates with them yet: one to be set is refused, since the user would take it for protection.
+
+v0: deletions and upsertions
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.security.authorizer import CLUSTER, Operation
+
+API = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
+VERSIONS = range(0, 1)
+
+# SCRAM-SHA-256 and SCRAM-SHA-512, both with the iterations that Kafka takes.
+MECHANISMS: Final = frozenset({1, 2})
+LEAST_ITERATIONS: Final = 4096
+MOST_ITERATIONS: Final = 16384
+
+Verdict = tuple[ErrorCode, str]
+DENIED: Final[Verdict] = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
+TWICE: Final[Verdict] = (
+    ErrorCode.DUPLICATE_RESOURCE,
+    "A user credential cannot be altered twice in the same request",
+)
+
+
+def handle(
+    node: Node, context: RequestContext, request: AlterUserScramCredentialsRequest
+) -> AlterUserScramCredentialsResponse:
+    verdicts: dict[str, Verdict] = {}
+    for upsertion in request.upsertions:
+        known = verdicts.get(upsertion.name)
+        verdicts[upsertion.name] = _of_upsertion(upsertion) if known is None else TWICE
+    for deletion in request.deletions:
+        verdicts[deletion.name] = _of_deletion(deletion)
+    if not node.authorizer.authorise(context.principal, Operation.ALTER, CLUSTER):
+        verdicts = dict.fromkeys(verdicts, DENIED)
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(name, code, message)
+            for name, (code, message) in verdicts.items()
+        ]
+    )
+
+
+def _of_deletion(one: ScramCredentialDeletion) -> Verdict:
+    unnamed = _of_name_and_mechanism(one.name, one.mechanism)
+    if unnamed is not None:
+        return unnamed
+    return (
+        ErrorCode.RESOURCE_NOT_FOUND,
+        "Attempt to delete a user credential that does not exist",
+    )
+
+
+def _of_upsertion(one: ScramCredentialUpsertion) -> Verdict:
+    unnamed = _of_name_and_mechanism(one.name, one.mechanism)
+    if unnamed is not None:
+        return unnamed
+    if one.iterations < LEAST_ITERATIONS:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
+    if one.iterations > MOST_ITERATIONS:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
+    return (
+        ErrorCode.SECURITY_DISABLED,
+        "No listener of this broker authenticates with SCRAM: the credential would protect nothing",
+    )
+
+
+def _of_name_and_mechanism(name: str, mechanism: int) -> Verdict | None:
+    """What is wrong with either, as Kafka says it."""
+    if not name:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
+    if mechanism not in MECHANISMS:
+        return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
+    return None

@@ -1,0 +1,35 @@
+"""CreateAcls: grants or denies rights. There is no authorizer, as in a Kafka without one.
+
+v1: patterns (KIP-290)
+v2: flexible
+v3: user resources (KIP-373)
+"""
+
+from __future__ import annotations
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.create_acls import (
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.security.acl_codes import check_known
+from oncelog_server.security.authorizer import CLUSTER, Operation
+
+API = ApiKey.CREATE_ACLS
+VERSIONS = range(1, 4)
+
+
+def handle(node: Node, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+    """Raises ProtocolError for a right that is UNKNOWN, which closes the connection as Kafka."""
+    for one in request.creations:
+        check_known(
+            one.resource_type, one.resource_pattern_type, one.operation, one.permission_type
+        )
+    code, message = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured."
+    if not node.authorizer.authorise(context.principal, Operation.ALTER, CLUSTER):
+        code, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
+    return CreateAclsResponse(results=[AclCreationResult(code, message) for _ in request.creations])

@@ -1,0 +1,38 @@
+"""DescribeAcls: rights that are granted. There is no authorizer, as in a Kafka without one.
+
+v1: patterns (KIP-290)
+v2: flexible
+v3: user resources (KIP-373)
+"""
+
+from __future__ import annotations
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.security.acl_codes import check_known
+from oncelog_server.security.authorizer import CLUSTER, Operation
+
+API = ApiKey.DESCRIBE_ACLS
+VERSIONS = range(1, 4)
+
+
+def handle(
+    node: Node, context: RequestContext, request: DescribeAclsRequest
+) -> DescribeAclsResponse:
+    """Raises ProtocolError for a filter that is UNKNOWN, which closes the connection as
+    Kafka."""
+    check_known(
+        request.resource_type_filter,
+        request.pattern_type_filter,
+        request.operation,
+        request.permission_type,
+    )
+    if not node.authorizer.authorise(context.principal, Operation.DESCRIBE, CLUSTER):
+        return DescribeAclsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return DescribeAclsResponse(
+        error_code=ErrorCode.SECURITY_DISABLED,
+        error_message="No Authorizer is configured on the broker",
+    )

@@ -1,0 +1,92 @@
+"""DescribeClientQuotas: quotas of clients (KIP-546). There are none.
+
+v0: of all entities, or of those that match
+v1: flexible
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import CLUSTER, Operation
+
+API = ApiKey.DESCRIBE_CLIENT_QUOTAS
+VERSIONS = range(0, 2)
+
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+ENTITY_TYPES: Final = frozenset({USER, CLIENT_ID, IP})
+EXACT: Final = 0
+# Match types that take no name, as Kafka calls them.
+NAMELESS: Final = {1: "DEFAULT", 2: "SPECIFIED"}
+
+
+def handle(
+    node: Node, context: RequestContext, request: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse:
+    if not node.authorizer.authorise(context.principal, Operation.DESCRIBE_CONFIGS, CLUSTER):
+        return DescribeClientQuotasResponse(
+            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, entries=None
+        )
+    try:
+        check_filter(request.components)
+    except Refused as refused:
+        return DescribeClientQuotasResponse(
+            error_code=refused.code, error_message=refused.message, entries=None
+        )
+    return DescribeClientQuotasResponse(error_message="", entries=[])
+
+
+def check_filter(components: Sequence[ComponentData]) -> None:
+    """Raise Refused for what Kafka's ClientQuotasImage refuses."""
+    seen: set[str] = set()
+    for one in components:
+        if not one.entity_type:
+            raise Refused(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
+        if one.entity_type in seen:
+            raise Refused(
+                ErrorCode.INVALID_REQUEST,
+                f"Entity type {one.entity_type} cannot appear more than once in the filter.",
+            )
+        if one.entity_type not in ENTITY_TYPES:
+            raise Refused(
+                ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {one.entity_type}"
+            )
+        seen.add(one.entity_type)
+        _check_match(one)
+    if IP in seen and len(seen) > 1:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST,
+            "Invalid entity filter component combination. IP filter component should not be used "
+            "with user or clientId filter component.",
+        )
+
+
+def _check_match(one: ComponentData) -> None:
+    if one.match_type == EXACT:
+        if one.match is None:
+            raise Refused(
+                ErrorCode.INVALID_REQUEST,
+                "Request specified MATCH_TYPE_EXACT, but set match string to null.",
+            )
+        return
+    name = NAMELESS.get(one.match_type)
+    if name is None:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown match type {one.match_type}")
+    if one.match is not None:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST,
+            f"Request specified MATCH_TYPE_{name}, but also specified a match string.",
+        )

@@ -1,0 +1,50 @@
+"""DescribeUserScramCredentials: which users have SCRAM credentials (KIP-554). None has.
+
+v0: of some users or of all
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.security.authorizer import CLUSTER, Operation
+
+API = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
+VERSIONS = range(0, 1)
+
+
+def handle(
+    node: Node, context: RequestContext, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    if not node.authorizer.authorise(context.principal, Operation.DESCRIBE, CLUSTER):
+        return DescribeUserScramCredentialsResponse(
+            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        )
+    times = Counter(user.name for user in request.users or ())
+    return DescribeUserScramCredentialsResponse(
+        error_message="", results=[_of_user(name, count) for name, count in times.items()]
+    )
+
+
+def _of_user(name: str, times: int) -> DescribeUserScramCredentialsResult:
+    if times > 1:
+        return DescribeUserScramCredentialsResult(
+            name,
+            ErrorCode.DUPLICATE_RESOURCE,
+            "Cannot describe SCRAM credentials for the same user twice in a single request: "
+            f"{name}",
+        )
+    return DescribeUserScramCredentialsResult(
+        name,
+        ErrorCode.RESOURCE_NOT_FOUND,
+        f"Attempt to describe a user credential that does not exist: {name}",
+    )

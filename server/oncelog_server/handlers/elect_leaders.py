@@ -1,0 +1,110 @@
+"""ElectLeaders: makes the first replica lead, or any at all (KIP-183, KIP-460). A partition has one
+replica, which leads it if it can.
+
+v0: preferred leaders
+v1: unclean elections; an error for the whole answer
+v2: flexible
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from oncelog_server.cluster.image import NO_LEADER
+from oncelog_server.handlers.partition_state import leader_of
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.security.authorizer import CLUSTER, Operation
+
+API = ApiKey.ELECT_LEADERS
+VERSIONS = range(0, 3)
+
+PREFERRED: Final = 0
+UNCLEAN: Final = 1
+NOT_ELECTED: Final = {
+    PREFERRED: (
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        "The preferred leader was not available.",
+    ),
+    UNCLEAN: (
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        "Eligible topic partition leaders are not available.",
+    ),
+}
+
+
+def handle(
+    node: Node, context: RequestContext, request: ElectLeadersRequest
+) -> ElectLeadersResponse:
+    if not node.authorizer.authorise(context.principal, Operation.ALTER, CLUSTER):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return _refused(request, code, "Cluster authorization failed.")
+    election_type = request.election_type
+    if election_type not in NOT_ELECTED:
+        message = f"Unknown election type {election_type}"
+        return _refused(request, ErrorCode.INVALID_REQUEST, message)
+    if request.topic_partitions is None:
+        return ElectLeadersResponse(
+            replica_election_results=[
+                ReplicaElectionResult(
+                    name,
+                    # Those that have their leader are left out.
+                    [
+                        result
+                        for result in _elect(node, election_type, name, range(len(of.partitions)))
+                        if result.error_code != ErrorCode.ELECTION_NOT_NEEDED
+                    ],
+                )
+                for name, of in node.metadata.image.topics.items()
+            ]
+        )
+    return ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(
+                one.topic, list(_elect(node, election_type, one.topic, one.partitions))
+            )
+            for one in request.topic_partitions
+        ]
+    )
+
+
+def _elect(
+    node: Node, election_type: int, name: str, partitions: Iterable[int]
+) -> Iterable[PartitionResult]:
+    topic = node.metadata.image.topics.get(name)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for number in partitions:
+        if topic is None:
+            yield PartitionResult(number, unknown, f"No such topic as {name}")
+        elif not 0 <= number < len(topic.partitions):
+            yield PartitionResult(number, unknown, f"No such partition as {name}-{number}")
+        elif leader_of(node, name, topic.partitions[number]) == NO_LEADER:
+            yield PartitionResult(number, *NOT_ELECTED[election_type])
+        else:
+            yield PartitionResult(
+                number,
+                ErrorCode.ELECTION_NOT_NEEDED,
+                "Leader election not needed for topic partition.",
+            )
+
+
+def _refused(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectLeadersResponse:
+    """For v0 it has to stand beside each partition."""
+    return ElectLeadersResponse(
+        error_code=code,
+        replica_election_results=[
+            ReplicaElectionResult(
+                one.topic, [PartitionResult(number, code, message) for number in one.partitions]
+            )
+            for one in request.topic_partitions or ()
+        ],
+    )

@@ -1,0 +1,47 @@
+"""ListConfigResources: what has settings (KIP-714, KIP-1142).
+
+v0: client metrics, of which there are none
+v1: all types
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from oncelog_server.handlers import config_resources
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.security.authorizer import CLUSTER, Operation
+
+API = ApiKey.LIST_CONFIG_RESOURCES
+VERSIONS = range(0, 2)
+
+TOPIC: Final = config_resources.ConfigResource.TOPIC
+BROKER: Final = config_resources.ConfigResource.BROKER
+# Those without any resource here may be asked for, too.
+TYPES: Final = {TOPIC, BROKER, *config_resources.NOT_SERVED}
+
+
+def handle(
+    node: Node, context: RequestContext, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    if not node.authorizer.authorise(context.principal, Operation.DESCRIBE_CONFIGS, CLUSTER):
+        return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if context.api_version == 0:
+        return ListConfigResourcesResponse()
+    wanted = set(request.resource_types) or TYPES
+    if not wanted <= TYPES:
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    found = []
+    if BROKER in wanted:
+        found += [ConfigResource(str(one), BROKER) for one in node.metadata.image.brokers]
+    if TOPIC in wanted:
+        found += [ConfigResource(name, TOPIC) for name in node.metadata.image.topics]
+    return ListConfigResourcesResponse(config_resources=found)

@@ -1,0 +1,53 @@
+"""ListPartitionReassignments: partitions on their way to other brokers (KIP-455).
+
+v0: of some partitions or of all
+"""
+
+from __future__ import annotations
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from oncelog_server.cluster.image import TopicImage
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.node import Node
+from oncelog_server.security.authorizer import CLUSTER, Operation
+
+API = ApiKey.LIST_PARTITION_REASSIGNMENTS
+VERSIONS = range(0, 1)
+
+
+def handle(
+    node: Node, context: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """What is not there, or stays where it is, is left out, as by Kafka."""
+    if not node.authorizer.authorise(context.principal, Operation.DESCRIBE, CLUSTER):
+        return ListPartitionReassignmentsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    topics = node.metadata.image.topics
+    if request.topics is None:
+        moving = [_moving(topic, None) for topic in topics.values()]
+    else:
+        moving = [
+            _moving(topic, frozenset(one.partition_indexes))
+            for one in request.topics
+            if (topic := topics.get(one.name)) is not None
+        ]
+    return ListPartitionReassignmentsResponse(topics=[one for one in moving if one.partitions])
+
+
+def _moving(topic: TopicImage, wanted: frozenset[int] | None) -> OngoingTopicReassignment:
+    return OngoingTopicReassignment(
+        topic.name,
+        [
+            OngoingPartitionReassignment(
+                one.partition, list(one.replicas), list(one.adding), list(one.removing)
+            )
+            for one in topic.partitions
+            if (one.adding or one.removing) and (wanted is None or one.partition in wanted)
+        ],
+    )

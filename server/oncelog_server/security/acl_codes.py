@@ -1,0 +1,17 @@
+"""The numbers of rights on the wire: Kafka's ResourceType, PatternType, AclOperation and
+AclPermissionType."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog_protocol.errors import ProtocolError
+
+UNKNOWN: Final = 0
+
+
+def check_known(*numbers: int) -> None:
+    """Raise ProtocolError for a right, or a filter of rights, with an UNKNOWN in it: Kafka reads no
+    such request, and closes the connection."""
+    if UNKNOWN in numbers:
+        raise ProtocolError("an ACL with a type, an operation or a permission that is UNKNOWN")

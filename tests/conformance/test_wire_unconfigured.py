@@ -1,0 +1,300 @@
+"""Security, quotas, elections and moves where there are none: what consoles ask first (B5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages import alter_client_quotas as alter_quotas
+from oncelog_protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from oncelog_protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from oncelog_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from oncelog_protocol.messages.describe_acls import DescribeAclsRequest
+from oncelog_protocol.messages.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+)
+from oncelog_protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
+from oncelog_protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from oncelog_protocol.messages.list_config_resources import ListConfigResourcesRequest
+from oncelog_protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from tests.conformance.conftest import Target
+from tests.conformance.differences import (
+    LOGGERS_ARE_NO_RESOURCES,
+    QUOTAS_ARE_NOT_SET,
+    SCRAM_CREDENTIALS_ARE_NOT_SET,
+)
+from tests.conformance.wire import Wire
+
+ANY = 1
+DISABLED = "SECURITY_DISABLED"
+REQUEST = "INVALID_REQUEST"
+
+
+def said(one: Any) -> tuple[str, str | None]:
+    """The code's name and the message of a part of an answer."""
+    return ErrorCode(one.error_code).name, one.error_message
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_acls_without_an_authorizer(wire: Wire, version: int) -> None:
+    everything = DescribeAclsRequest(ANY, None, ANY, None, None, ANY, ANY)
+    described = wire.call(everything, version)
+    assert said(described) == (DISABLED, "No Authorizer is configured on the broker")
+    assert described.resources == []
+    right = AclCreation(2, "t", 3, "User:x", "*", 3, 3)
+    created = wire.call(CreateAclsRequest([right, right]), version)
+    assert [said(one) for one in created.results] == [
+        (DISABLED, "No Authorizer is configured.")
+    ] * 2
+    wanted = DeleteAclsFilter(ANY, None, ANY, None, None, ANY, ANY)
+    deleted = wire.call(DeleteAclsRequest([wanted]), version)
+    (result,) = deleted.filter_results
+    assert said(result) == refused
+    assert result.matching_acls == []
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        DescribeAclsRequest(),
+        CreateAclsRequest([AclCreation(2, "t", 0, "User:x", "*", 3, 3)]),
+        DeleteAclsRequest([DeleteAclsFilter(ANY, None, 0, None, None, ANY, ANY)]),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_numbers_that_mean_nothing_close_the_connection(wire: Wire, request_: Any) -> None:
+    wire.send(request_)
+    assert wire.is_closed()
+
+
+def test_scram_credentials_of_users_that_have_none(wire: Wire) -> None:
+    for request in (DescribeUserScramCredentialsRequest(of) for of in (None, [])):
+        answer = wire.call(request)
+        assert (said(answer), answer.results) == (("NONE", ""), [])
+    users = [UserName("a"), UserName("b"), UserName("b")]
+    found = {
+        one.user: said(one) for one in wire.call(DescribeUserScramCredentialsRequest(users)).results
+    }
+    missing = "Attempt to describe a user credential that does not exist: a"
+    twice = "Cannot describe SCRAM credentials for the same user twice in a single request: b"
+    assert found == {"a": ("RESOURCE_NOT_FOUND", missing), "b": ("DUPLICATE_RESOURCE", twice)}
+
+
+def test_scram_credentials_that_cannot_be_altered(wire: Wire) -> None:
+    deletions = [
+        ScramCredentialDeletion("gone", 1),
+        ScramCredentialDeletion("mechanism", 7),
+    ]
+    upsertions = [
+        ScramCredentialUpsertion(name, mechanism, iterations, b"salt", b"password")
+        for name, mechanism, iterations in (
+            ("", 1, 4096),
+            ("unknown", 9, 4096),
+            ("few", 1, 4095),
+            ("many", 2, 16_385),
+            ("twice", 1, 4096),
+            ("twice", 2, 4096),
+        )
+    ]
+    answer = wire.call(AlterUserScramCredentialsRequest(deletions, upsertions))
+    unknown = ("UNSUPPORTED_SASL_MECHANISM", "Unknown SCRAM mechanism")
+    twice = "A user credential cannot be altered twice in the same request"
+    gone = "Attempt to delete a user credential that does not exist"
+    assert {one.user: said(one) for one in answer.results} == {
+        "gone": ("RESOURCE_NOT_FOUND", gone),
+        "mechanism": unknown,
+        "": ("UNACCEPTABLE_CREDENTIAL", "Username must not be empty"),
+        "unknown": unknown,
+        "few": ("UNACCEPTABLE_CREDENTIAL", "Too few iterations"),
+        "many": ("UNACCEPTABLE_CREDENTIAL", "Too many iterations"),
+        "twice": ("DUPLICATE_RESOURCE", twice),
+    }
+
+
+def test_a_scram_credential_is_set(target: Target, wire: Wire, name: str) -> None:
+    one = ScramCredentialUpsertion(name, 1, 4096, b"salt", b"password")
+    (result,) = wire.call(AlterUserScramCredentialsRequest([], [one])).results
+    assert ErrorCode(result.error_code).name == SCRAM_CREDENTIALS_ARE_NOT_SET.expected(target.name)
+
+
+QUOTA_FILTERS = {
+    "all": ([], "NONE", ""),
+    "users": ([ComponentData("user", 2)], "NONE", ""),
+    "twice": (
+        [ComponentData("user", 2), ComponentData("user", 1)],
+        REQUEST,
+        "Entity type user cannot appear more than once in the filter.",
+    ),
+    "empty": ([ComponentData("", 2)], REQUEST, "Invalid empty entity type."),
+    "custom": (
+        [ComponentData("custom", 2)],
+        "UNSUPPORTED_VERSION",
+        "Unsupported entity type custom",
+    ),
+    "ip and user": (
+        [ComponentData("ip", 2), ComponentData("user", 2)],
+        REQUEST,
+        "Invalid entity filter component combination. IP filter component should not be used with "
+        "user or clientId filter component.",
+    ),
+    "match": ([ComponentData("user", 9)], REQUEST, "Unknown match type 9"),
+    "exact": (
+        [ComponentData("user", 0)],
+        REQUEST,
+        "Request specified MATCH_TYPE_EXACT, but set match string to null.",
+    ),
+    "any with a name": (
+        [ComponentData("user", 2, "x")],
+        REQUEST,
+        "Request specified MATCH_TYPE_SPECIFIED, but also specified a match string.",
+    ),
+    "default with a name": (
+        [ComponentData("user", 1, "x")],
+        REQUEST,
+        "Request specified MATCH_TYPE_DEFAULT, but also specified a match string.",
+    ),
+}
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("case", QUOTA_FILTERS)
+def test_quotas_where_there_are_none(wire: Wire, case: str, version: int) -> None:
+    components, code, message = QUOTA_FILTERS[case]
+    answer = wire.call(DescribeClientQuotasRequest(components), version)
+    assert said(answer) == (code, message)
+    assert answer.entries == ([] if code == "NONE" else None)
+
+
+def quota(kind: str, who: str, key: str, value: float, *, remove: bool = False) -> Any:
+    """One change of one entity."""
+    entity = [alter_quotas.EntityData(kind, who)]
+    return alter_quotas.EntryData(entity, [alter_quotas.OpData(key, value, remove)])
+
+
+RATE = "producer_byte_rate"
+QUOTA_CHANGES = {
+    "removed": ([quota("user", "x", RATE, 0.0, remove=True)], "NONE", None),
+    "no entity": (
+        [alter_quotas.EntryData([], [alter_quotas.OpData(RATE, 1.0)])],
+        REQUEST,
+        "Invalid empty client quota entity",
+    ),
+    "key": ([quota("user", "x", "nosuch", 1.0)], REQUEST, "Invalid configuration key nosuch"),
+    "type": (
+        [quota("foo", "x", RATE, 1.0)],
+        REQUEST,
+        "Unhandled client quota entity type: foo",
+    ),
+    "negative": (
+        [quota("user", "x", RATE, -1.0)],
+        REQUEST,
+        "Quota producer_byte_rate must be greater than 0",
+    ),
+    "fraction": (
+        [quota("user", "x", RATE, 1.5)],
+        REQUEST,
+        "producer_byte_rate cannot be a fractional value.",
+    ),
+    "no name": ([quota("user", "", RATE, 1.0)], REQUEST, "Empty user not supported"),
+}
+
+
+@pytest.mark.parametrize("case", QUOTA_CHANGES)
+def test_quotas_that_cannot_be_set(wire: Wire, case: str) -> None:
+    entries, code, message = QUOTA_CHANGES[case]
+    answer = wire.call(alter_quotas.AlterClientQuotasRequest(entries, validate_only=True))
+    (entry,) = answer.entries
+    assert said(entry) == (code, message)
+    assert entry.entity == entries[0].entity
+
+
+def test_a_quota_is_set(target: Target, wire: Wire, name: str) -> None:
+    entries = [quota("client-id", name, RATE, 1e9)]
+    answer = wire.call(alter_quotas.AlterClientQuotasRequest(entries, validate_only=True))
+    code = ErrorCode(answer.entries[0].error_code).name
+    assert code == QUOTAS_ARE_NOT_SET.expected(target.name)
+
+
+NOT_NEEDED = ("ELECTION_NOT_NEEDED", "Leader election not needed for topic partition.")
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_leaders_are_elected_already(wire: Wire, topic: str, version: int) -> None:
+    missing = f"{topic}-not"
+    wanted = [TopicPartitions(topic, [0, 2, 7]), TopicPartitions(missing, [0])]
+    answer = wire.call(ElectLeadersRequest(0, wanted, 1_000), version)
+    assert answer.error_code == ErrorCode.NONE
+    found = {
+        (result.topic, one.partition_id): said(one)
+        for result in answer.replica_election_results
+        for one in result.partition_result
+    }
+    unknown = "UNKNOWN_TOPIC_OR_PARTITION"
+    assert found == {
+        (topic, 0): NOT_NEEDED,
+        (topic, 2): NOT_NEEDED,
+        (topic, 7): (unknown, f"No such partition as {topic}-7"),
+        (missing, 0): (unknown, f"No such topic as {missing}"),
+    }
+
+
+def test_of_all_leaders_none_has_to_be_elected(wire: Wire, topic: str) -> None:
+    answer = wire.call(ElectLeadersRequest(0, None, 1_000))
+    assert answer.error_code == ErrorCode.NONE
+    assert topic in {one.topic for one in answer.replica_election_results}
+    assert not any(one.partition_result for one in answer.replica_election_results)
+
+
+def test_an_unclean_election_and_one_of_no_kind(wire: Wire, topic: str) -> None:
+    for kind, code, of_each in (
+        (1, "NONE", NOT_NEEDED),
+        (5, REQUEST, (REQUEST, "Unknown election type 5")),
+    ):
+        request = ElectLeadersRequest(kind, [TopicPartitions(topic, [0])], 1_000)
+        answer = wire.call(request)
+        assert ErrorCode(answer.error_code).name == code
+        (result,) = answer.replica_election_results
+        assert [said(one) for one in result.partition_result] == [of_each]
+
+
+def test_no_partition_is_moved(wire: Wire, topic: str) -> None:
+    some = [
+        ListPartitionReassignmentsTopics(topic, [0, 9]),
+        ListPartitionReassignmentsTopics(f"{topic}-not", [0]),
+    ]
+    for topics in (None, [], some):
+        answer = wire.call(ListPartitionReassignmentsRequest(1_000, topics))
+        assert (said(answer), answer.topics) == (("NONE", None), [])
+
+
+def resources(wire: Wire, *types: int) -> set[tuple[int, str]]:
+    """What of these types has settings."""
+    answer = wire.call(ListConfigResourcesRequest(list(types)))
+    assert answer.error_code == ErrorCode.NONE
+    return {(one.resource_type, one.resource_name) for one in answer.config_resources}
+
+
+def test_what_has_settings(target: Target, wire: Wire, topic: str) -> None:
+    assert (2, topic) in resources(wire, 2)
+    assert resources(wire, 4, 4) == {(4, "1")}
+    assert resources(wire, 16, 32) == set()
+    loggers = LOGGERS_ARE_NO_RESOURCES.expected(target.name)
+    assert resources(wire, 8) == ({(8, "1")} if loggers == "listed" else set())
+    assert resources(wire) == resources(wire, 2, 4, 8)
+    for unknown in (0, 3, 64):
+        answer = wire.call(ListConfigResourcesRequest([unknown]))
+        assert ErrorCode(answer.error_code).name == "UNSUPPORTED_VERSION"
+    assert wire.call(ListConfigResourcesRequest(), 0).config_resources == []
