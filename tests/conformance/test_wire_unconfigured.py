@@ -56,9 +56,8 @@ def test_acls_without_an_authorizer(wire: Wire, version: int) -> None:
     assert described.resources == []
     right = AclCreation(2, "t", 3, "User:x", "*", 3, 3)
     created = wire.call(CreateAclsRequest([right, right]), version)
-    assert [said(one) for one in created.results] == [
-        (DISABLED, "No Authorizer is configured.")
-    ] * 2
+    refused = (DISABLED, "No Authorizer is configured.")
+    assert [said(one) for one in created.results] == [refused] * 2
     wanted = DeleteAclsFilter(ANY, None, ANY, None, None, ANY, ANY)
     deleted = wire.call(DeleteAclsRequest([wanted]), version)
     (result,) = deleted.filter_results
@@ -81,7 +80,10 @@ def test_numbers_that_mean_nothing_close_the_connection(wire: Wire, request_: An
 
 
 def test_scram_credentials_of_users_that_have_none(wire: Wire) -> None:
-    for request in (DescribeUserScramCredentialsRequest(of) for of in (None, [])):
+    for request in (
+        DescribeUserScramCredentialsRequest(None),
+        DescribeUserScramCredentialsRequest([]),
+    ):
         answer = wire.call(request)
         assert (said(answer), answer.results) == (("NONE", ""), [])
     users = [UserName("a"), UserName("b"), UserName("b")]
