@@ -35,7 +35,7 @@ def keyed(count: int, *without: int, at_ms: int | None = None) -> list[NewRecord
 
 @pytest.mark.parametrize("version", [7, 8, 12])
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
-def test_b1_records_without_a_key_are_named(
+def test_records_without_a_key_are_named(
     wire: Wire, admin: AdminClient, name: str, version: int, codec: Compression
 ) -> None:
     create_topic(admin, name, config={"cleanup.policy": "compact"})
@@ -63,7 +63,7 @@ OUTSIDE = re.compile(
 
 @pytest.mark.parametrize("ahead_ms", [-3 * HOUR_MS, 3 * HOUR_MS])
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP])
-def test_b1_timestamps_outside_the_limits_are_named(
+def test_timestamps_outside_the_limits_are_named(
     wire: Wire, admin: AdminClient, name: str, ahead_ms: int, codec: Compression
 ) -> None:
     limits = {
@@ -89,7 +89,7 @@ def test_b1_timestamps_outside_the_limits_are_named(
         assert (stamp, offset, last - first) == (now_ms + ahead_ms, index, 3 * HOUR_MS)
 
 
-def test_b1_a_timestamp_is_what_a_batch_is_refused_for(
+def test_a_timestamp_is_what_a_batch_is_refused_for(
     wire: Wire, admin: AdminClient, name: str
 ) -> None:
     """Of both kinds; a record that has no key is judged by that."""
@@ -103,7 +103,7 @@ def test_b1_a_timestamp_is_what_a_batch_is_refused_for(
     assert whys == [(0, "Compacted"), (2, "Compacted"), (3, "Timestamp")]
 
 
-def test_b1_a_batch_that_is_refused_as_a_whole_names_no_record(
+def test_a_batch_that_is_refused_as_a_whole_names_no_record(
     wire: Wire, admin: AdminClient, name: str
 ) -> None:
     create_topic(admin, name, config={"cleanup.policy": "compact"})

@@ -181,7 +181,7 @@ def test_a_compacted_topic_takes_no_record_without_a_key() -> None:
     driver.mark(1)
 
 
-def test_b1_a_batch_with_more_faulty_records_than_an_answer_may_name_names_none() -> None:
+def test_a_batch_with_more_faulty_records_than_an_answer_may_name_names_none() -> None:
     driver = Driver(replace(DEFAULT, cleanup_policy=frozenset({"compact"})))
     for count in (MAX_RECORD_ERRORS, MAX_RECORD_ERRORS + 1):
         with pytest.raises(InvalidRecords, match=f"due to {count} record errors") as refused:
