@@ -5,7 +5,7 @@ Anything undecodable raises ProtocolError, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from oncelog_protocol.errors import ProtocolError
@@ -23,8 +23,22 @@ class Decoder(Protocol[T_co]):
 
 Encoder: TypeAlias = Callable[[T, Callable[[Any], object]], None]
 
+
+class SlicedDecoder(Protocol[T_co]):
+    """As a Decoder; yields after each element of an array of structs."""
+
+    def __call__(
+        self, buffer: Buffer, position: int, left: int = ..., /
+    ) -> Generator[None, None, tuple[T_co, int]]: ...
+
+
+# As an Encoder; yields after each element of an array of structs.
+SlicedEncoder: TypeAlias = Callable[[T, Callable[[Any], object]], Generator[None, None, None]]
+
 _decoders: dict[tuple[type, int], Decoder[Any]] = {}
 _encoders: dict[tuple[type, int], Encoder[Any]] = {}
+_sliced_decoders: dict[tuple[type, int], SlicedDecoder[Any]] = {}
+_sliced_encoders: dict[tuple[type, int], SlicedEncoder[Any]] = {}
 
 
 def decoder(cls: type[T], version: int) -> Decoder[T]:
@@ -48,6 +62,28 @@ def encoder(cls: type[T], version: int) -> Encoder[T]:
         from oncelog_protocol.codegen_encode import generate_encoder
 
         found = _encoders[cls, version] = generate_encoder(cls, version)
+    return found
+
+
+def sliced_decoder(cls: type[T], version: int) -> SlicedDecoder[T]:
+    """A decoder for what is large, so that others can have their turn in between; a little slower.
+    The buffer must outlive the turn."""
+    found = _sliced_decoders.get((cls, version))
+    if found is None:
+        from oncelog_protocol.codegen_decode import generate_decoder
+
+        found = _sliced_decoders[cls, version] = generate_decoder(cls, version, sliced=True)
+    return found
+
+
+def sliced_encoder(cls: type[T], version: int) -> SlicedEncoder[T]:
+    """An encoder for what is large, so that others can have their turn in between. Of arrays within
+    arrays, one that is the very list of the element before is encoded once."""
+    found = _sliced_encoders.get((cls, version))
+    if found is None:
+        from oncelog_protocol.codegen_encode import generate_encoder
+
+        found = _sliced_encoders[cls, version] = generate_encoder(cls, version, sliced=True)
     return found
 
 

@@ -29,10 +29,12 @@ MAX_ELEMENTS = 1_000_000
 
 
 class DecoderSource(Source):
-    """`b` is the buffer, `p` the position, `end` its length, `left` the element budget."""
+    """`b` is the buffer, `p` the position, `end` its length, `left` the element budget. `sliced`: a
+    generator, which yields after each element of an array of structs."""
 
-    def __init__(self, schema: Schema, version: int) -> None:
+    def __init__(self, schema: Schema, version: int, *, sliced: bool = False) -> None:
         super().__init__(schema, version, f"def decode(b, p, left={MAX_ELEMENTS}):")
+        self._sliced = sliced
         self._pending: list[tuple[str, str]] = []
         self.scope.update(
             ProtocolError=ProtocolError,
@@ -47,6 +49,8 @@ class DecoderSource(Source):
         with self.block("try:"):
             made = self._struct(schema)
             self.line(f"return {made}, p")
+            if sliced:
+                self.line("yield")  # a generator also where there is no array
         with self.block("except (IndexError, struct_error, UnicodeDecodeError) as error:"):
             self.line("raise ProtocolError(f'{title}: cut off or not UTF-8: {error}') from error")
         self.scope["title"] = self.title
@@ -157,6 +161,8 @@ class DecoderSource(Source):
                 element = self._value(kind.of, name, nullable=False)
                 self._flush()
                 self.line(f"{value}.append({element})")
+                if self._sliced and not isinstance(kind.of, Primitive):
+                    self.line("yield")
         if nullable:
             self.depth -= 1
         return value
@@ -224,6 +230,6 @@ class DecoderSource(Source):
         return values
 
 
-def generate_decoder(cls: type, version: int) -> Any:
-    """The decoder of one version; see `codecs.decoder`."""
-    return DecoderSource(schema_of(cls), version).compile("decode")
+def generate_decoder(cls: type, version: int, *, sliced: bool = False) -> Any:
+    """The decoder of one version; see `codecs.decoder` and `codecs.sliced_decoder`."""
+    return DecoderSource(schema_of(cls), version, sliced=sliced).compile("decode")

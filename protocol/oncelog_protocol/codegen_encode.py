@@ -19,16 +19,21 @@ from oncelog_protocol.types import (
     Nested,
     Primitive,
     cut_utf8,
+    records,
     string,
 )
 from oncelog_protocol.varint import SMALL, write_uvarint
 
 
 class EncoderSource(Source):
-    """`o` is the message, `a` appends a part."""
+    """`o` is the message, `a` appends a part. `sliced`: a generator, which yields after each
+    element of an array of structs."""
 
-    def __init__(self, schema: Schema, version: int) -> None:
+    def __init__(self, schema: Schema, version: int, *, sliced: bool = False) -> None:
         super().__init__(schema, version, "def encode(o, a):")
+        self._sliced = sliced
+        # How many arrays of structs the code at hand is within.
+        self._within = 0
         self._pending: list[tuple[str, str]] = []
         self._append = "a"
         self.scope.update(SMALL=SMALL, uvarint=write_uvarint, pack_array=_struct.pack)
@@ -36,6 +41,8 @@ class EncoderSource(Source):
         self._struct(schema, "o")
         self._flush()
         self.line("return None")
+        if sliced:
+            self.line("yield")  # a generator also where there is no array
 
     # ── values of fixed size wait until something else must be appended ────────────────────────
 
@@ -117,10 +124,34 @@ class EncoderSource(Source):
         if isinstance(kind.of, Primitive) and len(kind.of.format) == 1:
             self._part(f"pack_array(f'>{{len({value})}}{kind.of.format}', *{value})")
             return
+        if self._sliced and self._within == 1 and not _holds_records(kind, self.version):
+            self._remembered(kind, value)
+        else:
+            self._elements(kind, value)
+
+    def _elements(self, kind: Array, value: str) -> None:
         element = self.fresh("q")
+        self._within += 1
         with self.block(f"for {element} in {value}:"):
             self._value(kind.of, element, nullable=False)
             self._flush()
+            if self._sliced and not isinstance(kind.of, Primitive):
+                self.line("yield")
+        self._within -= 1
+
+    def _remembered(self, kind: Array, value: str) -> None:
+        """Encode an array within an array once for all elements in a row that have the very same:
+        topics with the same settings, described."""
+        held, encoded, parts = self.fresh("h"), self.fresh("r"), self.fresh("s")
+        self.lines.insert(1, f" {held} = {encoded} = None")
+        with self.block(f"if {value} is not {held}:"):
+            self.line(f"{parts} = []")
+            outer, self._append = self._append, f"{parts}.append"
+            self._elements(kind, value)
+            self._append = outer
+            self.line(f"{encoded} = b''.join({parts})")
+            self.line(f"{held} = {value}")
+        self.line(f"{self._append}({encoded})")
 
     def _struct(self, schema: Schema, value: str) -> None:
         for field in schema.present(self.version):
@@ -171,6 +202,13 @@ class EncoderSource(Source):
         return f"{held} != {field.default!r}"
 
 
-def generate_encoder(cls: type, version: int) -> Any:
-    """The encoder of one version; see `codecs.encoder`."""
-    return EncoderSource(schema_of(cls), version).compile("encode")
+def _holds_records(kind: Array, version: int) -> bool:
+    """Whether elements have parts that may be no bytes."""
+    if isinstance(kind.of, Primitive):
+        return kind.of is records
+    return any(field.type is records for field in schema_of(kind.of).present(version))
+
+
+def generate_encoder(cls: type, version: int, *, sliced: bool = False) -> Any:
+    """The encoder of one version; see `codecs.encoder` and `codecs.sliced_encoder`."""
+    return EncoderSource(schema_of(cls), version, sliced=sliced).compile("encode")

@@ -88,7 +88,6 @@ class Broker:
         self._slices = Slices(
             self._timers,
             self._clock.monotonic_ms,
-            _log_failed,
             steps_per_slice=machine.steps_per_slice,
         )
         self._refused_work = RefusedWork(self._timers, self._clock.monotonic_ms)
@@ -469,10 +468,6 @@ class Broker:
             self.partitions.synced()
             await self._upkeep.last_checkpoint()
         return clean
-
-
-def _log_failed(error: Exception) -> None:
-    log.error("work in slices failed", exc_info=error)
 
 
 def _group_config(settings: Settings) -> GroupConfig:

@@ -5,23 +5,39 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from types import GeneratorType
 from typing import Any, Final, Protocol, cast
 
 from oncelog_protocol.apis import APIS, ApiKey, request_header_version, response_header_version
-from oncelog_protocol.codecs import Decoder, Encoder, decoder, encoder
+from oncelog_protocol.codecs import (
+    Decoder,
+    Encoder,
+    decoder,
+    encoder,
+    sliced_decoder,
+    sliced_encoder,
+)
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.headers import REQUEST_START, read_client_id
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, then_ask
 from oncelog_server.network.connection import Answer, Parts, RequestFailed
 from oncelog_server.network.request_context import Peer, RequestContext
 from oncelog_server.node import Node
 from oncelog_server.request_limits import max_elements
+from oncelog_server.slices import Steps
 
+# Above it, decoding is done in slices: a millisecond or two of it.
+SLICED_BYTES: Final = 64 << 10
+# Requests that are large by their records, which are not decoded.
+_RECORDS: Final = frozenset({ApiKey.PRODUCE})
+# Parts of a large answer that are put together before there are more.
+_JOINED: Final = 4_096
 # Length, correlation id, and (header v1) the number of tagged fields.
 _HEAD: Final = struct.Struct(">ii")
 _FLEXIBLE_HEAD: Final = struct.Struct(">iib")
 _LOGGED_CLIENT_ID: Final = 100
 
+# Gives the answer, a Deferred of it, None (acks=0), or the work of it, to be done in slices.
 Handle = Callable[[Node, RequestContext, Any], Any]
 
 
@@ -50,7 +66,7 @@ class _Route:
         "version",
     )
 
-    def __init__(self, key: int, version: int, handle: Handle) -> None:
+    def __init__(self, key: int, version: int, handle: Handle, max_partitions: int) -> None:
         api = APIS[key]
         self.key = key
         self.version = version
@@ -59,7 +75,7 @@ class _Route:
         self.handle = handle
         self.is_request_header_flexible = request_header_version(key, version) > 1
         self.is_response_header_flexible = response_header_version(key, version) > 0
-        self.max_elements = max_elements(key)
+        self.max_elements = max_elements(key, max_partitions)
         self.decode: Decoder[Any] = decoder(api.request, version)
         self.encode: Encoder[Any] = encoder(api.response, version)
 
@@ -95,19 +111,59 @@ class Dispatch:
         context = RequestContext(peer, key, version, correlation_id, client_id or "")
         # Bytes after the request are ignored, as by Kafka: librdkafka leaves three of them after
         # a Metadata request for all topics in a flexible version.
+        if len(frame) > SLICED_BYTES and key not in _RECORDS:
+            return self._serve_large(route, context, bytes(frame), position)
         request, _ = route.decode(frame, position, route.max_elements)
+        return self._serve(route, context, request)
+
+    def _serve(self, route: _Route, context: RequestContext, request: Any) -> Answer:
         route.count += 1
         try:
             response = route.handle(self._node, context, request)
             if response is None:
                 return None
+            if type(response) is GeneratorType:
+                return self._in_slices(route, context, response)
             if not isinstance(response, Deferred):
-                return _encode(route, correlation_id, response)
+                return _encode(route, context.correlation_id, response)
         except ProtocolError:
             raise
         except Exception as failure:
             raise _failed(context) from failure
         return _encode_later(route, context, response)
+
+    def _serve_large(
+        self, route: _Route, context: RequestContext, frame: bytes, position: int
+    ) -> Answer:
+        """Decoding takes slices, too."""
+        decoding = sliced_decoder(APIS[route.key].request, route.version)
+        decoded = self._node.slices.run(decoding(frame, position, route.max_elements))
+        return then_ask(decoded, lambda found: self._answer(route, context, found[0]))
+
+    def _answer(
+        self, route: _Route, context: RequestContext, request: Any
+    ) -> Parts | Deferred[Parts]:
+        answer = self._serve(route, context, request)
+        assert answer is not None, "only Produce may want no answer"
+        return answer
+
+    def _in_slices(
+        self, route: _Route, context: RequestContext, steps: Steps[Any]
+    ) -> Parts | Deferred[Parts]:
+        """Nothing of a large request holds the loop: not what it asks for, nor its answer."""
+        slices = self._node.slices
+
+        def encoded(response: Any) -> Parts | Deferred[Parts]:
+            return slices.run(_encode_in_slices(route, context.correlation_id, response))
+
+        response = slices.run(steps)
+        answer = then_ask(then_ask(response, _itself), encoded)
+        if not isinstance(answer, Deferred):
+            return answer
+        later = _named(context, answer)
+        if isinstance(response, Deferred):
+            later.on_cancel(response.cancel)
+        return later
 
     def counts(self) -> Iterator[tuple[str, int, int]]:
         """(API's name, version, requests) since the start."""
@@ -123,7 +179,8 @@ class Dispatch:
             if key == ApiKey.API_VERSIONS:
                 return None
             raise ProtocolError(f"{ApiKey(key).name} v{version} is not supported")
-        route = self._routes[key, version] = _Route(key, version, handler.handle)
+        most = self._node.settings.oncelog_max_partitions
+        route = self._routes[key, version] = _Route(key, version, handler.handle, most)
         return route
 
     def _unsupported_version(self, context: RequestContext) -> Parts:
@@ -146,6 +203,15 @@ def _encode_later(
     route: _Route, context: RequestContext, response: Deferred[Any]
 ) -> Parts | Deferred[Parts]:
     """What fails until then, the encoder too, names the request, and fails nothing else."""
+    return _named(context, response, lambda value: _encode(route, context.correlation_id, value))
+
+
+def _named(
+    context: RequestContext,
+    response: Deferred[Any],
+    change: Callable[[Any], Parts] = lambda parts: cast("Parts", parts),
+) -> Deferred[Parts]:
+    """`change(response)`, where a failure says which request it fails."""
     later: Deferred[Parts] = Deferred(ordered=response.ordered)
 
     def give_up(cause: Exception | None) -> None:
@@ -158,7 +224,7 @@ def _encode_later(
 
     def completed(value: Any) -> None:
         try:
-            parts = _encode(route, context.correlation_id, value)
+            parts = change(value)
         except Exception as cause:
             give_up(cause)
             return
@@ -170,10 +236,33 @@ def _encode_later(
     return later
 
 
+def _itself(response: Any) -> Any:
+    return response
+
+
 def _encode(route: _Route, correlation_id: int, response: Any) -> Parts:
     """Length, header and body: one buffer, but for Fetch, whose file ranges the outbox sends."""
     parts: Parts = [b""]
     route.encode(response, parts.append)
+    return _with_head(route, correlation_id, parts)
+
+
+def _encode_in_slices(route: _Route, correlation_id: int, response: Any) -> Steps[Parts]:
+    parts: Parts = [b""]
+    whole: Parts = parts if route.key == ApiKey.FETCH else [b""]
+    encode = sliced_encoder(APIS[route.key].response, route.version)
+    for _ in encode(response, parts.append):
+        if len(parts) > _JOINED and parts is not whole:
+            whole.append(b"".join(cast("list[bytes]", parts)))
+            parts.clear()
+        yield
+    if parts is not whole:
+        whole += parts
+    return _with_head(route, correlation_id, whole)
+
+
+def _with_head(route: _Route, correlation_id: int, parts: Parts) -> Parts:
+    """The parts, of which the first is empty, with length and header."""
     size = sum(map(len, parts))
     if route.is_response_header_flexible:
         parts[0] = _FLEXIBLE_HEAD.pack(size + 5, correlation_id, 0)

@@ -1,10 +1,9 @@
-"""How many array elements a request may have, of all its arrays together: while one is decoded,
-served and answered, nobody else is (H21, H26, H28, H30).
+"""How many array elements a request may have, of all its arrays together: each takes memory, and,
+where it is not served in slices, time in which nothing else is (H21, H26, H28, H30).
 
 Measured: an element takes 1 to 7 us of one core, of which decoding is one or less; the limits keep
-what a request takes below some 50 ms (a Fetch of 20,000 partitions: 90). What Kafka's own clients
-send in one request stays far below them, as does a Fetch or Metadata of 10,000 topics with a
-partition each.
+what a request takes below some 50 ms. Requests that are decoded, served and answered in slices may
+name every partition there can be.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ MAX_ELEMENTS_OF: Final[dict[int, int]] = {
     **dict.fromkeys(
         (
             ApiKey.PRODUCE,
-            ApiKey.FETCH,
-            ApiKey.LIST_OFFSETS,
             ApiKey.OFFSET_COMMIT,
             ApiKey.OFFSET_FOR_LEADER_EPOCH,
             ApiKey.OFFSET_DELETE,
@@ -43,5 +40,22 @@ MAX_ELEMENTS_OF: Final[dict[int, int]] = {
 }
 
 
-def max_elements(api_key: int) -> int:
-    return MAX_ELEMENTS_OF.get(api_key, MAX_ELEMENTS)
+# Served in slices: they may name every partition that a cluster may have, each in its own topic.
+IN_SLICES: Final = frozenset(
+    {
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.METADATA,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.DELETE_TOPICS,
+    }
+)
+# Room for what stands beside topics and partitions: internal topics, those that were deleted.
+_BESIDE: Final = 1_000
+
+
+def max_elements(api_key: int, max_partitions: int) -> int:
+    """`max_partitions`: those that the cluster may have."""
+    usual = MAX_ELEMENTS_OF.get(api_key, MAX_ELEMENTS)
+    return max(usual, 2 * max_partitions + _BESIDE) if api_key in IN_SLICES else usual

@@ -24,40 +24,41 @@ SLICE_MS: Final = 8
 SHARE_MS: Final = 2
 # How long work goes on at once, before any turn: most is at its end by then.
 AT_ONCE_MS: Final = 2
+# As much of anything is done without slices: below a millisecond.
+SMALL: Final = 100
 # Pieces of work in rotation; more wait, so that not all hold half of an answer in memory.
 IN_ROTATION: Final = 16
 
 
 class Slices:
-    """`failed(error)` is told of work that fails later than at once: a defect, which abandons its
-    answer. `steps_per_slice` bounds a slice besides the clock: a simulated clock stands still while
-    the broker works."""
+    """`steps_per_slice` bounds a slice besides the clock: a simulated clock stands still while the
+    broker works. Work that fails abandons its answer, and hinders no other."""
 
     def __init__(
         self,
         timers: Timers,
         monotonic_ms: Callable[[], int],
-        failed: Callable[[Exception], None],
         *,
         steps_per_slice: int,
     ) -> None:
         self._timers = timers
         self._monotonic_ms = monotonic_ms
-        self._failed = failed
         self._steps_per_slice = steps_per_slice
         self._rotation: deque[_Work[Any]] = deque()
         self._waiting: deque[_Work[Any]] = deque()
         self._is_armed = False
+        self._is_working = False
         self._stopped = False
 
-    def __len__(self) -> int:
-        """Pieces of work that are not at their end."""
-        return len(self._rotation) + len(self._waiting)
+    @property
+    def is_idle(self) -> bool:
+        """Whether no work waits for a slice."""
+        return not self._rotation and not self._is_working
 
     def run(self, steps: Steps[T]) -> T | Deferred[T]:
         """What the work returns, if nothing else waits and it ends soon; else a Deferred of it,
         which ends the work when it is cancelled. Raises what the work does at once."""
-        if not self and not self._stopped:
+        if self.is_idle and not self._stopped:
             budget = _Budget(self._monotonic_ms, AT_ONCE_MS, self._steps_per_slice)
             budget.share(AT_ONCE_MS)
             try:
@@ -96,17 +97,19 @@ class Slices:
     def _slice(self) -> None:
         """One turn of the loop."""
         self._is_armed = False
+        self._is_working = True
         budget = _Budget(self._monotonic_ms, SLICE_MS, self._steps_per_slice)
         rotation = self._rotation
-        while rotation and not budget.is_spent():
-            work = rotation[0]
-            if self._is_at_its_end(work, budget):
-                rotation.popleft()
-                if self._waiting:
+        try:
+            while rotation and not budget.is_spent():
+                work = rotation.popleft()
+                if not self._is_at_its_end(work, budget):
+                    rotation.append(work)
+                elif self._waiting:
                     rotation.append(self._waiting.popleft())
-            else:
-                rotation.rotate(-1)
-        self._arm()
+        finally:
+            self._is_working = False
+            self._arm()
 
     def _is_at_its_end(self, work: _Work[Any], budget: _Budget) -> bool:
         """Whether its share of the slice was enough for it."""
@@ -120,17 +123,26 @@ class Slices:
                 if budget.is_share_spent():
                     return False
         except StopIteration as ended:
-            self._tell(work, ended.value)
+            value = ended.value
         except Exception as error:
-            self._failed(error)
-            work.answer.abandon()
+            work.answer.abandon(error)
+            return True
+        work.answer.complete(value)
         return True
 
-    def _tell(self, work: _Work[T], value: T) -> None:
+
+def when_large(size: int, steps: Steps[T]) -> T | Steps[T]:
+    """The work itself, to be done in slices, or what it returns if it is small."""
+    return steps if size > SMALL else at_its_end(steps)
+
+
+def at_its_end(steps: Steps[T]) -> T:
+    """What the work returns, all of it done now."""
+    while True:
         try:
-            work.answer.complete(value)
-        except Exception as error:  # of a callback: the work of others goes on
-            self._failed(error)
+            next(steps)
+        except StopIteration as ended:
+            return ended.value  # type: ignore[no-any-return]  # T, by the type of `steps`
 
 
 class _Work(Generic[T]):

@@ -27,6 +27,7 @@ from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestT
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.varint import write_uvarint
 from oncelog_server.request_limits import max_elements
+from oncelog_server.settings.model import Settings
 from tests.broker import Oncelog
 from tests.conformance.waiting import wait_until
 from tests.conformance.wire import Closed, Wire
@@ -62,6 +63,10 @@ def rss(broker: Oncelog) -> int:
     return int(Folder(f"/proc/{broker.pid}/statm").read_text().split()[1]) * 4096
 
 
+def limit_of(cls: type[Any]) -> int:
+    return max_elements(api_of(cls).key, Settings().oncelog_max_partitions)
+
+
 def outcome(broker: Oncelog, request: Any, version: int | None = None) -> Any:
     """The answer, or None where the connection is closed instead; others are served after it."""
     answer = None
@@ -94,7 +99,7 @@ def bombs(*left_out: ApiKey) -> list[Any]:
 def test_h21_h26_h30_one_element_too_many_closes_the_connection_at_once(
     broker: Oncelog, cls: type[Any], path: Path
 ) -> None:
-    limit = max_elements(api_of(cls).key)
+    limit = limit_of(cls)
     request = bomb(cls, path, limit + 1)
     before = cpu_ms(broker)
     assert outcome(broker, request) is None
@@ -107,7 +112,7 @@ def test_h21_h26_as_many_elements_as_are_allowed_hold_nobody_up(
     broker: Oncelog, cls: type[Any], path: Path
 ) -> None:
     """Answered, or refused for what they are, and the process has other things to do."""
-    request = bomb(cls, path, max_elements(api_of(cls).key) - len(path))
+    request = bomb(cls, path, limit_of(cls) - len(path))
     before = cpu_ms(broker)
     outcome(broker, request)
     assert cpu_ms(broker) - before < CPU_MS

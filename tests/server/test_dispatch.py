@@ -22,6 +22,7 @@ from oncelog_server.network.connection import Answer, Parts, RequestFailed
 from oncelog_server.network.request_context import Peer, RequestContext
 from oncelog_server.node import Node
 from oncelog_server.security.authorizer import ANONYMOUS
+from oncelog_server.settings.model import Settings
 
 PEER = Peer(ANONYMOUS, "/127.0.0.1", "PLAINTEXT", lambda: False)
 
@@ -30,7 +31,7 @@ class Session:
     """One connection's worth of requests to a Dispatch, without a socket."""
 
     def __init__(self, *handlers: Handler) -> None:
-        self.node = cast(Node, SimpleNamespace(versions={}))
+        self.node = cast(Node, SimpleNamespace(settings=Settings(), versions={}))
         self.dispatch = Dispatch(self.node, handlers)
         self.requests = Requests("test")
 

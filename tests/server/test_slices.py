@@ -18,12 +18,8 @@ class Loop:
 
     def __init__(self, steps_per_slice: int = ENDLESS) -> None:
         self.timers = ManualTimers()
-        self.failures: list[Exception] = []
         self.slices = Slices(
-            self.timers,
-            lambda: self.timers.now_ms,
-            self.failures.append,
-            steps_per_slice=steps_per_slice,
+            self.timers, lambda: self.timers.now_ms, steps_per_slice=steps_per_slice
         )
         # How long each turn held the loop.
         self.turns: list[int] = []
@@ -128,7 +124,7 @@ def test_work_that_nobody_waits_for_any_more_ends() -> None:
     answer.cancel()
     loop.run_all()
     assert closed == ["closed"]
-    assert not len(loop.slices)
+    assert loop.slices.is_idle
 
 
 def test_a_failure_abandons_its_answer_and_hinders_no_other_work() -> None:
@@ -140,10 +136,11 @@ def test_a_failure_abandons_its_answer_and_hinders_no_other_work() -> None:
 
     first = loop.slices.queue(failing())
     second = loop.slices.queue(loop.work(5, name="second"))
+    failures: list[Exception | None] = []
+    first.on_abandon(lambda: failures.append(first.failure))
     loop.run_all()
-    assert first.abandoned
     assert second.value == "second"
-    assert [str(one) for one in loop.failures] == ["a defect"]
+    assert [str(one) for one in failures] == ["a defect"]
 
 
 def test_a_failure_at_once_is_raised() -> None:

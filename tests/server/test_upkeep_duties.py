@@ -59,10 +59,6 @@ class Disk(Executor):
             work()
 
 
-def fail(error: Exception) -> None:
-    raise error
-
-
 class Kept:
     """A world with a keeper. Checkpoints are real files."""
 
@@ -82,7 +78,7 @@ class Kept:
             world.flush,
             self.directory,
             OsFiles(str(path), executor=self.disk, call_on_loop=lambda call: call()),
-            Slices(world.timers, world.wall, fail, steps_per_slice=10**6),
+            Slices(world.timers, world.wall, steps_per_slice=10**6),
         )
         self.upkeep.start()
 

@@ -13,17 +13,20 @@ from oncelog_server.partition.partition import Partition
 
 class ParkedFetch:
     """Reads again when one of its partitions has something new, until there is enough or time is
-    up.
+    up. `read` may take slices.
 
     Several partitions that move in one turn of the loop wake it once.
     """
 
-    __slots__ = ("_min_bytes", "_partitions", "_read", "_scheduled", "_timer", "_timers", "answer")
+    __slots__ = (
+        "_is_late", "_is_reading", "_is_stale", "_min_bytes", "_partitions", "_read", "_scheduled",
+        "_timer", "_timers", "answer",
+    )  # fmt: skip
 
     def __init__(
         self,
         partitions: list[Partition],
-        read: Callable[[], FetchResult],
+        read: Callable[[], FetchResult | Deferred[FetchResult]],
         *,
         min_bytes: int,
         max_wait_ms: int,
@@ -35,6 +38,10 @@ class ParkedFetch:
         self._min_bytes = min_bytes
         self._timers = timers
         self._scheduled = False
+        self._is_reading = False
+        # Something has moved since the read that is under way began.
+        self._is_stale = False
+        self._is_late = False
         for partition in partitions:
             partition.read_waiters.add(self._poke)
         self._timer: Timer = timers.call_later(max_wait_ms, self._time_is_up)
@@ -49,23 +56,40 @@ class ParkedFetch:
         self._scheduled = False
         if self.answer.done or self.answer.cancelled:
             return
-        self._answer_if(lambda result: result.size >= self._min_bytes or result.has_error)
-
-    def _time_is_up(self) -> None:
-        if not self.answer.done and not self.answer.cancelled:
-            self._answer_if(lambda _: True)
-
-    def _answer_if(self, is_enough: Callable[[FetchResult], bool]) -> None:
-        """A read that fails by a defect fails this request: it must not wait for ever."""
+        if self._is_reading:
+            self._is_stale = True
+            return
+        self._is_reading = True
         try:
             result = self._read()
         except Exception as failure:
-            self._release()
-            self.answer.abandon(failure)
+            self._fail(failure)
             return
-        if is_enough(result):
+        if isinstance(result, Deferred):
+            result.on_complete(self._take)
+            result.on_abandon(lambda: self._fail(result.failure))
+        else:
+            self._take(result)
+
+    def _time_is_up(self) -> None:
+        self._is_late = True
+        self._look()
+
+    def _take(self, result: FetchResult) -> None:
+        self._is_reading = False
+        if self.answer.done or self.answer.cancelled:
+            return
+        if self._is_late or result.size >= self._min_bytes or result.has_error:
             self._release()
             self.answer.complete(result)
+        elif self._is_stale:
+            self._is_stale = False
+            self._poke()
+
+    def _fail(self, failure: Exception | None) -> None:
+        """A read that fails by a defect fails this request: it must not wait for ever."""
+        self._release()
+        self.answer.abandon(failure)
 
     def _release(self) -> None:
         self._timer.cancel()

@@ -10,6 +10,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
 from oncelog_server.partition.partition import Isolation, Partition, PartitionRead
 from oncelog_server.refusal import Refused
+from oncelog_server.slices import Steps
 
 Find = Callable[[PartitionKey], Partition]
 
@@ -33,7 +34,7 @@ class FetchResult(msgspec.Struct):
 
 def read_partitions(
     wanted: list[FetchedPartition], find: Find, isolation: Isolation, max_bytes: int
-) -> FetchResult:
+) -> Steps[FetchResult]:
     """One pass, in order. `find` raises Refused for a partition that is not served here."""
     results: list[PartitionResult] = []
     size = 0
@@ -49,6 +50,7 @@ def read_partitions(
                 size += len(result.read.records)
             has_error = has_error or result.diverging is not None
         results.append(result)
+        yield
     return FetchResult(results, size, has_error)
 
 

@@ -26,6 +26,7 @@ from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation
 from oncelog_server.settings.description import SettingDescription, describe_broker, describe_topic
+from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.DESCRIBE_CONFIGS
 VERSIONS = range(1, 5)
@@ -33,7 +34,13 @@ VERSIONS = range(1, 5)
 
 def handle(
     node: Node, context: RequestContext, request: DescribeConfigsRequest
-) -> DescribeConfigsResponse:
+) -> DescribeConfigsResponse | Steps[DescribeConfigsResponse]:
+    return when_large(len(request.resources), _steps(node, context, request))
+
+
+def _steps(
+    node: Node, context: RequestContext, request: DescribeConfigsRequest
+) -> Steps[DescribeConfigsResponse]:
     # What is asked again is the same again: a broker's answer is thousands of times its question.
     # No keys at all is null for Kafka, too.
     wanted = {
@@ -41,11 +48,19 @@ def handle(
         for one in request.resources
     }
     describing = _Describing(node, context, request)
-    return DescribeConfigsResponse(results=[describing.result(one) for one in wanted.values()])
+    results = []
+    for one in wanted.values():
+        results.append(describing.result(one))
+        yield
+    return DescribeConfigsResponse(results=results)
+
+
+Entries = list[DescribeConfigsResourceResult]
 
 
 class _Describing:
-    """One request. The broker is described once, and topics with the same settings of their own."""
+    """One request. The broker is described once, and topics with the same settings of their own:
+    the very same list, which is encoded once."""
 
     def __init__(
         self, node: Node, context: RequestContext, request: DescribeConfigsRequest
@@ -53,8 +68,11 @@ class _Describing:
         self._node = node
         self._context = context
         self._request = request
-        self._topics: dict[frozenset[tuple[str, str]], list[DescribeConfigsResourceResult]] = {}
-        self._broker: list[DescribeConfigsResourceResult] = []
+        self._topics: dict[frozenset[tuple[str, str]], Entries] = {}
+        self._broker: Entries = []
+        self._none: Entries = []
+        # Those of them with the keys that are asked for, by the list they are out of.
+        self._chosen: dict[tuple[int, frozenset[str]], Entries] = {}
 
     def result(self, wanted: DescribeConfigsResource) -> DescribeConfigsResult:
         kind, name = wanted.resource_type, wanted.resource_name
@@ -63,18 +81,24 @@ class _Describing:
         except Refused as refused:
             return DescribeConfigsResult(refused.code, refused.message or None, kind, name)
         if wanted.configuration_keys:
-            keys = set(wanted.configuration_keys)
-            entries = [one for one in entries if one.name in keys]
+            entries = self._with_keys(entries, frozenset(wanted.configuration_keys))
         return DescribeConfigsResult(ErrorCode.NONE, None, kind, name, entries)
 
-    def _entries_of(self, kind: int, name: str) -> list[DescribeConfigsResourceResult]:
+    def _with_keys(self, entries: Entries, keys: frozenset[str]) -> Entries:
+        chosen = self._chosen.get((id(entries), keys))  # `entries` lives as long as this does
+        if chosen is None:
+            chosen = [one for one in entries if one.name in keys]
+            self._chosen[id(entries), keys] = chosen
+        return chosen
+
+    def _entries_of(self, kind: int, name: str) -> Entries:
         """Raises Refused."""
         node = self._node
         resource = resource_of(node, self._context, Operation.DESCRIBE_CONFIGS, kind, name)
         if resource is ConfigResource.BROKER:
             # The empty name asks for the dynamic settings of all brokers: there are none.
             if not name:
-                return []
+                return self._none
             self._broker = self._broker or self._made(describe_broker(node.settings))
             return self._broker
         check_topic_name(name)
@@ -86,9 +110,7 @@ class _Describing:
             self._topics[own] = self._made(describe_topic(node.settings, topic.settings))
         return self._topics[own]
 
-    def _made(
-        self, descriptions: Iterable[SettingDescription]
-    ) -> list[DescribeConfigsResourceResult]:
+    def _made(self, descriptions: Iterable[SettingDescription]) -> Entries:
         return [_entry(self._request, one) for one in descriptions]
 
 

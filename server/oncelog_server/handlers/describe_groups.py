@@ -6,6 +6,8 @@ v3 authorised operations (KIP-430). v4 static members (KIP-345). v5 flexible. v6
 
 from __future__ import annotations
 
+from typing import Any
+
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.messages.describe_groups import (
     DescribedGroup,
@@ -19,6 +21,7 @@ from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.DESCRIBE_GROUPS
 VERSIONS = range(0, 7)
@@ -26,10 +29,19 @@ VERSIONS = range(0, 7)
 
 def handle(
     node: Node, context: RequestContext, request: DescribeGroupsRequest
-) -> DescribeGroupsResponse | Deferred[DescribeGroupsResponse]:
+) -> DescribeGroupsResponse | Deferred[DescribeGroupsResponse] | Steps[Any]:
+    return when_large(len(request.groups), _steps(node, context, request))
+
+
+def _steps(
+    node: Node, context: RequestContext, request: DescribeGroupsRequest
+) -> Steps[DescribeGroupsResponse | Deferred[DescribeGroupsResponse]]:
     # A group that is named again is the same again, with all its members.
     group_ids = dict.fromkeys(request.groups)
-    answers = [_describe(node, context, request, group_id) for group_id in group_ids]
+    answers = []
+    for group_id in group_ids:
+        answers.append(_describe(node, context, request, group_id))
+        yield
     return then(gather(answers), lambda groups: DescribeGroupsResponse(groups=groups))
 
 

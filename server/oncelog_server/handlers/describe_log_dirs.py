@@ -21,6 +21,7 @@ from oncelog_protocol.messages.describe_log_dirs import (
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.security.authorizer import CLUSTER, Operation
+from oncelog_server.slices import Steps, when_large
 from oncelog_server.storage.disk_space import disk_space
 from oncelog_server.topic_partition import TopicPartition
 
@@ -30,7 +31,13 @@ VERSIONS = range(1, 6)
 
 def handle(
     node: Node, context: RequestContext, request: DescribeLogDirsRequest
-) -> DescribeLogDirsResponse:
+) -> DescribeLogDirsResponse | Steps[DescribeLogDirsResponse]:
+    return when_large(len(node.partitions), _steps(node, context, request))
+
+
+def _steps(
+    node: Node, context: RequestContext, request: DescribeLogDirsRequest
+) -> Steps[DescribeLogDirsResponse]:
     """A leader's copy is never behind: the lag is 0. Partitions that are not here are left out."""
     if not node.authorizer.authorise(context.principal, Operation.DESCRIBE, CLUSTER):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -50,6 +57,7 @@ def handle(
         name, number = partition.topic_partition
         topic = topics.setdefault(name, DescribeLogDirsTopic(name))
         topic.partitions.append(DescribeLogDirsPartition(number, partition.log.size_bytes))
+        yield
     space = disk_space(node.settings.data_directory)
     directory = DescribeLogDirsResult(
         log_dir=space.path,

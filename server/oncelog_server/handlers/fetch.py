@@ -22,7 +22,7 @@ from oncelog_protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from oncelog_server.deferred import Deferred, then
+from oncelog_server.deferred import Deferred, then, then_ask
 from oncelog_server.fetching.parked import ParkedFetch
 from oncelog_server.fetching.read import FetchResult, PartitionResult, read_partitions
 from oncelog_server.fetching.sessions import FetchedPartition, FetchScope, PartitionKey
@@ -32,6 +32,7 @@ from oncelog_server.node import Node
 from oncelog_server.partition.partition import Isolation, Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
+from oncelog_server.slices import SMALL, Steps, at_its_end, when_large
 
 API = ApiKey.FETCH
 VERSIONS = range(4, 19)
@@ -43,9 +44,12 @@ MOVED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEA
 NO_OFFSET: Final = -1
 
 
+Answered = FetchResponse | Deferred[FetchResponse]
+
+
 def handle(
     node: Node, context: RequestContext, request: FetchRequest
-) -> FetchResponse | Deferred[FetchResponse]:
+) -> Answered | Steps[Answered]:
     try:
         scope = _scope(node, context, request)
         isolation = Isolation(request.isolation_level)
@@ -53,27 +57,50 @@ def handle(
         return FetchResponse(error_code=refused.code)
     except ValueError:
         return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
+    size = len(scope.partitions)
+    steps = _steps(node, context, request, scope, isolation)
+    return when_large(size, steps)
+
+
+def _steps(
+    node: Node,
+    context: RequestContext,
+    request: FetchRequest,
+    scope: FetchScope,
+    isolation: Isolation,
+) -> Steps[Answered]:
     max_bytes = min(request.max_bytes, node.settings.fetch_max_bytes)
     finder = _Finder(node, context, _replica_id(request))
+    is_large = len(scope.partitions) > SMALL
 
-    def read() -> FetchResult:
+    def read() -> Steps[FetchResult]:
         return read_partitions(scope.partitions, finder.find, isolation, max_bytes)
 
-    def response(found: FetchResult) -> FetchResponse:
+    def response(found: FetchResult) -> Steps[FetchResponse]:
         return _response(context, scope, found, CurrentLeaders(node, context.listener_name))
 
-    result = read()
+    result = yield from read()
     min_bytes = min(request.min_bytes, max_bytes)
     if result.size >= min_bytes or result.has_error or request.max_wait_ms <= 0 or not finder.found:
-        return response(result)
+        return (yield from response(result))
+    slices = node.slices
     parked = ParkedFetch(
         finder.found,
-        read,
+        lambda: slices.run(read()) if is_large else at_its_end(read()),
         min_bytes=min_bytes,
         max_wait_ms=request.max_wait_ms,
         timers=node.timers,
     )
-    return then(parked.answer, response)
+    if not is_large:
+        return then(parked.answer, lambda found: at_its_end(response(found)))
+
+    def answered(found: FetchResult) -> Answered:
+        return slices.run(response(found))
+
+    answer = then_ask(parked.answer, answered)
+    if isinstance(answer, Deferred):
+        answer.on_cancel(parked.answer.cancel)
+    return answer
 
 
 def _replica_id(request: FetchRequest) -> int:
@@ -148,10 +175,11 @@ def _scope(node: Node, context: RequestContext, request: FetchRequest) -> FetchS
 
 def _response(
     context: RequestContext, scope: FetchScope, result: FetchResult, leaders: CurrentLeaders
-) -> FetchResponse:
+) -> Steps[FetchResponse]:
     by_id = context.api_version >= TOPIC_IDS_SINCE
     topics: dict[str | bytes, FetchableTopicResponse] = {}
     for found in result.partitions:
+        yield
         if scope.is_incremental and not _is_news(found):
             continue
         key = found.wanted.key

@@ -26,6 +26,7 @@ from oncelog_server.node import Node
 from oncelog_server.partition.partition import Isolation, Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.slices import Steps, when_large
 from oncelog_server.storage.files import StorageError
 
 API = ApiKey.LIST_OFFSETS
@@ -48,7 +49,16 @@ SPECIAL_SINCE: Final[dict[int, int]] = {
 }
 
 
-def handle(node: Node, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+def handle(
+    node: Node, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | Steps[ListOffsetsResponse]:
+    size = sum(len(topic.partitions) for topic in request.topics)
+    return when_large(size, _steps(node, context, request))
+
+
+def _steps(
+    node: Node, context: RequestContext, request: ListOffsetsRequest
+) -> Steps[ListOffsetsResponse]:
     isolation = (
         Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
     )
@@ -74,6 +84,7 @@ def handle(node: Node, context: RequestContext, request: ListOffsetsRequest) -> 
                 answers.append(_nothing(wanted, refused.code))
             except (StorageError, CorruptLog):
                 answers.append(_nothing(wanted, ErrorCode.KAFKA_STORAGE_ERROR))
+            yield
         topics.append(ListOffsetsTopicResponse(topic.name, answers))
     return ListOffsetsResponse(topics=topics)
 

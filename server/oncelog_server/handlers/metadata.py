@@ -18,7 +18,7 @@ v13: an error for the whole answer (KIP-1102)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from oncelog_protocol.apis import ApiKey
@@ -32,6 +32,7 @@ from oncelog_protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from oncelog_protocol.types import ZERO_UUID
+from oncelog_server.cluster.image import ClusterImage, TopicImage
 from oncelog_server.cluster.topic_names import check_topic_name, is_internal
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers.authorized_operations import NOT_ASKED_FOR, authorized_operations
@@ -40,6 +41,7 @@ from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
+from oncelog_server.slices import SMALL, Steps, when_large
 
 API = ApiKey.METADATA
 VERSIONS = range(0, 14)
@@ -47,12 +49,17 @@ VERSIONS = range(0, 14)
 BY_ID_SINCE: Final = 12
 
 
+Answered = MetadataResponse | Steps[MetadataResponse]
+
+
 def handle(
     node: Node, context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | Deferred[MetadataResponse]:
+) -> Answered | Deferred[Answered]:
     topics = request.topics
     if topics is None or (context.api_version == 0 and not topics):
-        return _response(node, context, request, _all_topics(node, context))
+        image = node.metadata.image
+        size = _size(image, image.topics)
+        return when_large(size, _response(node, context, request, _all_topics(node, context)))
     refused: dict[str, ErrorCode] = {}
     missing: list[str] = []
     for name in _auto_created(node, context, request, topics):
@@ -62,16 +69,41 @@ def handle(
             refused[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if missing:
         return node.spawn(_create_and_answer(node, context, request, missing, refused))
-    return _response(node, context, request, _topics(node, context, topics, refused))
+    return _asked_and_answered(node, context, request, topics, refused)
 
 
-def _all_topics(node: Node, context: RequestContext) -> list[MetadataResponseTopic]:
+def _asked_and_answered(
+    node: Node,
+    context: RequestContext,
+    request: MetadataRequest,
+    topics: Sequence[MetadataRequestTopic],
+    refused: dict[str, ErrorCode],
+) -> Answered:
+    image = node.metadata.image
+    names = (topic.name or image.topic_name(topic.topic_id) or "" for topic in topics)
+    rows = _topics(node, context, topics, refused)
+    size = max(_size(image, names), len(topics))
+    return when_large(size, _response(node, context, request, rows))
+
+
+def _size(image: ClusterImage, names: Iterable[str]) -> int:
+    """About how many rows an answer about these topics has; not counted on once it is large."""
+    size = 0
+    for name in names:
+        found = image.topics.get(name)
+        size += 1 if found is None else len(found.partitions)
+        if size > SMALL:
+            break
+    return size
+
+
+def _all_topics(node: Node, context: RequestContext) -> Steps[list[MetadataResponseTopic]]:
     """Those the client may see; of the others it learns nothing."""
-    return [
-        _topic(node, context, name)
-        for name in node.metadata.image.topics
-        if _may(node, context, Operation.DESCRIBE, name)
-    ]
+    found = []
+    for topic in node.metadata.image.topics.values():
+        if _may(node, context, Operation.DESCRIBE, topic.name):
+            found.append((yield from _topic(node, topic)))
+    return found
 
 
 def _auto_created(
@@ -107,15 +139,14 @@ async def _create_and_answer(
     request: MetadataRequest,
     missing: Sequence[str],
     refused: dict[str, ErrorCode],
-) -> MetadataResponse:
+) -> Answered:
     """The client gets its new topics at once, where Kafka would have it ask again."""
     for name in missing:
         try:
             await node.metadata.create_missing_topic(name)
         except Refused as error:
             refused[name] = error.code
-    topics = _topics(node, context, request.topics or (), refused)
-    return _response(node, context, request, topics)
+    return _asked_and_answered(node, context, request, request.topics or (), refused)
 
 
 def _topics(
@@ -123,12 +154,12 @@ def _topics(
     context: RequestContext,
     wanted: Sequence[MetadataRequestTopic],
     refused: dict[str, ErrorCode],
-) -> list[MetadataResponseTopic]:
+) -> Steps[list[MetadataResponseTopic]]:
     found: dict[tuple[str | None, bytes], MetadataResponseTopic] = {}
     for topic in wanted:
         key = topic.name, topic.topic_id
         if key not in found:
-            found[key] = _asked_for(node, context, topic, refused)
+            found[key] = yield from _asked_for(node, context, topic, refused)
     return list(found.values())
 
 
@@ -137,25 +168,26 @@ def _asked_for(
     context: RequestContext,
     wanted: MetadataRequestTopic,
     refused: dict[str, ErrorCode],
-) -> MetadataResponseTopic:
+) -> Steps[MetadataResponseTopic]:
+    image = node.metadata.image
     by_id = wanted.topic_id != ZERO_UUID
     if context.api_version < BY_ID_SINCE and (by_id or wanted.name is None):
         return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, wanted.name or "")
     if by_id:
-        name = node.metadata.image.topic_name(wanted.topic_id)
+        name = image.topic_name(wanted.topic_id)
         if name is None:
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, wanted.topic_id)
         if not _may(node, context, Operation.DESCRIBE, name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return MetadataResponseTopic(code, None, wanted.topic_id)
-        return _topic(node, context, name)
+        return (yield from _topic(node, image.topics[name]))
     name = wanted.name
     if name is None:
         return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, None)
     if not _may(node, context, Operation.DESCRIBE, name):
         return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
-    if name in node.metadata.image.topics:
-        return _topic(node, context, name)
+    if name in image.topics:
+        return (yield from _topic(node, image.topics[name]))
     code = refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     try:
         check_topic_name(name)
@@ -165,14 +197,10 @@ def _asked_for(
     return MetadataResponseTopic(code, name, is_internal=is_internal(name))
 
 
-def _topic(node: Node, context: RequestContext, name: str) -> MetadataResponseTopic:
-    topic = node.metadata.image.topics[name]
-    return MetadataResponseTopic(
-        ErrorCode.NONE,
-        name,
-        topic.id,
-        is_internal(name),
-        [
+def _topic(node: Node, topic: TopicImage) -> Steps[MetadataResponseTopic]:
+    partitions = []
+    for state in partition_states(node, topic):
+        partitions.append(
             MetadataResponsePartition(
                 state.code,
                 state.partition,
@@ -182,9 +210,10 @@ def _topic(node: Node, context: RequestContext, name: str) -> MetadataResponseTo
                 list(state.isr),
                 state.offline_replicas,
             )
-            for state in partition_states(node, topic)
-        ],
-    )
+        )
+        yield
+    internal = is_internal(topic.name)
+    return MetadataResponseTopic(ErrorCode.NONE, topic.name, topic.id, internal, partitions)
 
 
 def _may(node: Node, context: RequestContext, operation: Operation, topic: str) -> bool:
@@ -196,8 +225,9 @@ def _response(
     node: Node,
     context: RequestContext,
     request: MetadataRequest,
-    topics: list[MetadataResponseTopic],
-) -> MetadataResponse:
+    rows: Steps[list[MetadataResponseTopic]],
+) -> Steps[MetadataResponse]:
+    topics = yield from rows
     image = node.metadata.image
     operations = NOT_ASKED_FOR
     if request.include_cluster_authorized_operations:
@@ -209,6 +239,7 @@ def _response(
             if topic.name is not None and topic.error_code == ErrorCode.NONE:
                 resource = Resource(ResourceType.TOPIC, topic.name)
                 topic.topic_authorized_operations = authorized_operations(node, context, resource)
+                yield
     brokers = []
     for broker in image.brokers.values():
         endpoint = broker.endpoint(context.listener_name)

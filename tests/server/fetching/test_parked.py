@@ -11,6 +11,7 @@ from oncelog_server.fetching.parked import ParkedFetch
 from oncelog_server.fetching.read import FetchResult, read_partitions
 from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
 from oncelog_server.partition.partition import Isolation, Partition
+from oncelog_server.slices import at_its_end
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.log.driver import NOW_MS, batch
 from tests.server.manual_timers import ManualTimers
@@ -46,8 +47,10 @@ class Reader:
 
         def read() -> FetchResult:
             self.reads += 1
-            return read_partitions(
-                wanted, lambda key: self.partitions[key.partition], self.isolation, 10_000
+            return at_its_end(
+                read_partitions(
+                    wanted, lambda key: self.partitions[key.partition], self.isolation, 10_000
+                )
             )
 
         return ParkedFetch(

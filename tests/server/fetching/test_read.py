@@ -9,6 +9,7 @@ from oncelog_server.fetching.read import FetchResult, read_partitions
 from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
 from oncelog_server.partition.partition import Isolation, Partition
 from oncelog_server.refusal import Refused
+from oncelog_server.slices import at_its_end
 from tests.server.log.driver import NOW_MS, batch
 from tests.server.partition.partitions import partition
 
@@ -37,7 +38,7 @@ def fetch(
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return partitions[asked]
 
-    return read_partitions(wanted, find, RU, max_bytes)
+    return at_its_end(read_partitions(wanted, find, RU, max_bytes))
 
 
 def sizes(result: FetchResult) -> list[int]:

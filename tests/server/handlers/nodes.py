@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from types import GeneratorType
 from typing import Any, TypeVar, cast
 
 from oncelog_protocol.apis import APIS
@@ -24,6 +25,8 @@ from oncelog_server.security.authorizer import (
 )
 from oncelog_server.settings.listeners import Endpoint
 from oncelog_server.settings.model import Settings
+from oncelog_server.slices import Slices
+from oncelog_server.timers import LoopTimers
 from tests.server.log.driver import NOW_MS
 from tests.server.metadata.memory_store import MemoryStore
 
@@ -89,6 +92,9 @@ async def broker(
         new_producer_id=NOBODY,
         spawn=spawn,
         checkpoint=Deferred,
+        slices=Slices(
+            LoopTimers(asyncio.get_running_loop()), StillClock().monotonic_ms, steps_per_slice=10
+        ),
     )
     await metadata.stop()
 
@@ -107,6 +113,8 @@ async def ask(
     api = APIS[handler.API]
     arrived = decode(api.request, version, encode(request, version))
     response = handler.handle(node, context(handler.API, version, listener), arrived)
+    if isinstance(response, GeneratorType):
+        response = node.slices.run(response)
     if isinstance(response, Deferred):
         ready = asyncio.Event()
         response.on_complete(lambda value: ready.set())

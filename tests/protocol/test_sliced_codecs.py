@@ -1,0 +1,89 @@
+"""The decoder and the encoder for what is large: the same bytes, the same messages, in steps."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+import pytest
+
+from oncelog_protocol.apis import APIS, Api
+from oncelog_protocol.codecs import decode, decoder, encode, sliced_decoder, sliced_encoder
+from oncelog_protocol.errors import ProtocolError
+from oncelog_protocol.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+T = TypeVar("T")
+
+
+def at_its_end(steps: Generator[None, None, T]) -> tuple[T, int]:
+    """What it returns, and in how many steps."""
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            return ended.value, count
+        count += 1
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.request.__name__)
+def test_every_empty_message_is_the_same_in_slices(api: Api) -> None:
+    for version in api.versions:
+        for cls in (api.request, api.response):
+            message = decode_or_none(cls, version)
+            if message is None:
+                continue
+            parts: list[Any] = []
+            at_its_end(sliced_encoder(cls, version)(message, parts.append))
+            data = encode(message, version)
+            assert b"".join(map(bytes, parts)) == data
+            (found, position), _ = at_its_end(sliced_decoder(cls, version)(data, 0))
+            assert (found, position) == decoder(cls, version)(data, 0)
+
+
+def decode_or_none(cls: type[Any], version: int) -> Any:
+    try:
+        message = cls()
+        encode(message, version)
+    except (TypeError, AttributeError):
+        return None
+    return message
+
+
+def configs(count: int) -> list[DescribeConfigsResourceResult]:
+    return [DescribeConfigsResourceResult(f"name{one}", f"{one}") for one in range(count)]
+
+
+@pytest.mark.parametrize("version", [1, 4])
+def test_an_array_that_is_the_same_as_before_is_encoded_once(version: int) -> None:
+    shared, another = configs(50), configs(3)
+    lists = [shared, shared, another, shared, shared, []]
+    results = [DescribeConfigsResult(0, None, 2, f"topic{at}", one) for at, one in enumerate(lists)]
+    message = DescribeConfigsResponse(results=results)
+    parts: list[bytes] = []
+    _, steps = at_its_end(sliced_encoder(DescribeConfigsResponse, version)(message, parts.append))
+    assert b"".join(parts) == encode(message, version)
+    assert decode(DescribeConfigsResponse, version, b"".join(parts)) == message
+    assert 50 + 3 + 50 <= steps < 50 * 4, "those that follow the same are no steps of their own"
+
+
+def test_decoding_stops_between_elements() -> None:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=str(one)) for one in range(300)])
+    data = encode(request, 9)
+    (found, _), steps = at_its_end(sliced_decoder(MetadataRequest, 9)(data, 0))
+    assert found == request
+    assert steps >= 300
+
+
+def test_what_cannot_be_decoded_is_refused_in_slices_too() -> None:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=str(one)) for one in range(300)])
+    data = encode(request, 9)
+    with pytest.raises(ProtocolError):
+        at_its_end(sliced_decoder(MetadataRequest, 9)(data[:-40], 0))
+    with pytest.raises(ProtocolError):
+        at_its_end(sliced_decoder(MetadataRequest, 9)(data, 0, 299))

@@ -1,0 +1,99 @@
+"""Requests about very many things: answered whole, in slices, with others in between (H30)."""
+
+from __future__ import annotations
+
+from types import GeneratorType
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.codecs import decode, decoder, encode
+from oncelog_protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from oncelog_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from oncelog_server.cluster.topics import NewTopic
+from oncelog_server.handlers import describe_configs, fetch, list_offsets, metadata
+from oncelog_server.request_limits import max_elements
+from oncelog_server.settings.model import Settings
+from oncelog_server.slices import SLICE_MS, SMALL, Slices
+from tests.server.handlers.nodes import ask, broker, context
+from tests.server.manual_timers import ManualTimers
+
+COUNT = 3 * SMALL
+ALL = Settings().oncelog_max_partitions
+
+
+def requests() -> list[Any]:
+    names = [f"topic-{number}" for number in range(COUNT)]
+    return [
+        (metadata, MetadataRequest(topics=None), 12),
+        (metadata, MetadataRequest(topics=[MetadataRequestTopic(name=one) for one in names]), 12),
+        (
+            describe_configs,
+            DescribeConfigsRequest([DescribeConfigsResource(2, one, None) for one in names]),
+            4,
+        ),
+        (
+            list_offsets,
+            ListOffsetsRequest(
+                topics=[ListOffsetsTopic(one, [ListOffsetsPartition(0)]) for one in names]
+            ),
+            6,
+        ),
+    ]
+
+
+@pytest.mark.parametrize("at", range(4))
+async def test_a_large_request_is_answered_in_slices(at: int) -> None:
+    handler, request, version = requests()[at]
+    async with broker() as node:
+        for first in range(0, COUNT, 100):
+            names = [NewTopic(f"topic-{one}", 1) for one in range(first, first + 100)]
+            await node.metadata.create_topics(names)
+        timers = ManualTimers()
+
+        def monotonic_ms() -> int:  # each look at the clock takes a while: a slow machine
+            timers.now_ms += 1
+            return timers.now_ms
+
+        slices = node.slices
+        node.slices = Slices(timers, monotonic_ms, steps_per_slice=10**9)
+        steps = handler.handle(node, context(handler.API, version), request)
+        assert isinstance(steps, GeneratorType)
+        answer = node.slices.queue(steps)
+        turns = 0
+        while timers.soon:
+            began_ms = timers.now_ms
+            timers.soon.pop(0)()
+            turns += 1
+            assert timers.now_ms - began_ms <= SLICE_MS + 2
+        assert turns > COUNT / (SLICE_MS + 2)
+        node.slices = slices
+        whole = await ask(handler, node, request, version)
+        api = type(answer.value)
+        assert decode(api, version, encode(answer.value, version)) == whole
+        rows = whole.results if handler is describe_configs else whole.topics
+        assert len(rows) == COUNT
+
+
+def test_a_request_may_name_every_partition_there_may_be() -> None:
+    """In as many topics: a reader of all of them is not cut off (B11)."""
+    place = FetchTopic(topic="t", partitions=[FetchPartition()])
+    offset = ListOffsetsTopic("t", [ListOffsetsPartition()])
+    for handler, request in (
+        (fetch, FetchRequest(topics=[place] * ALL)),
+        (list_offsets, ListOffsetsRequest(topics=[offset] * ALL)),
+        (metadata, MetadataRequest(topics=[MetadataRequestTopic(name="t")] * ALL)),
+    ):
+        version = handler.VERSIONS.start + 6
+        data = encode(request, version)
+        found, _ = decoder(type(request), version)(data, 0, max_elements(handler.API, ALL))
+        assert found == request
