@@ -336,6 +336,7 @@ class Broker:
             ),
             spawn=self._spawn,
             checkpoint=lambda: self._upkeep.checkpoint(),
+            slices=self._slices,
         )
 
     async def _sync_recovered(self) -> None:

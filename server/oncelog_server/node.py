@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from oncelog_server.metadata.cluster_metadata import ClusterMetadata
     from oncelog_server.partition.registry import Partitions
     from oncelog_server.security.authorizer import Authorizer
+    from oncelog_server.slices import Slices
 
 T = TypeVar("T")
 
@@ -51,6 +52,8 @@ class Node:
     spawn: Spawn
     # Writes where logs start, so that it outlives the process; completed when it does.
     checkpoint: Callable[[], Deferred[None]]
+    # For work that would hold the loop for long.
+    slices: Slices
     producer_id_quota: ProducerIdQuota = field(default_factory=ProducerIdQuota)
     # What each API is served in, set by the dispatch from the handlers themselves.
     versions: dict[int, range] = field(default_factory=dict)
