@@ -63,6 +63,7 @@ EDGES = {
     "oncelog_server.cleaning": "compacts logs in a process of its own",
     "oncelog_server.clock": "reads the time",
     "oncelog_server.config": "reads files and the environment",
+    "oncelog_server.dev": "a process with a temporary folder",
     "oncelog_server.dispatch": "collects the handlers",
     "oncelog_server.faults": "end the process where a test says",
     "oncelog_server.handlers": "call into the node",

@@ -50,6 +50,11 @@ OWN_TAGS: Final[dict[str, int]] = {
     # InitProducerId v2+: an operator ends what is open, no producer begins. It only says so and may
     # be skipped: sent to every broker.
     "by_operator": 10_036,
+    # ListOffsets v6+: from which offset records are to be counted, and how many a read_committed
+    # reader gets from there and how many are held back from it.
+    "count_from": 10_037,
+    "readable_records": 10_038,
+    "held_back_records": 10_039,
 }
 """Field name -> tag of every extension. Whoever does not know one skips it."""
 

@@ -18,8 +18,14 @@ import click
 from oncelog_protocol import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from oncelog_server.broker import Broker
     from oncelog_server.config import Settings
     from oncelog_server.faults.faults import Faults
+
+    # Called once a broker serves; the text says why it must not, and is empty otherwise.
+    Announce = Callable[[Broker], Awaitable[str]]
 
 DEFAULT_HOST: Final = "localhost"
 ENDED_BY_FORCE: Final = 130
@@ -52,6 +58,33 @@ def serve(
     Settings have Kafka's names and come from --config, then KAFKA_* and ONCELOG_* of the
     environment, then --set. The first signal to stop ends the broker cleanly, a second one at once.
     """
+    sys.exit(
+        run_process(
+            {
+                "config_file": config,
+                "environment": os.environ,
+                "assignments": assignments,
+                "port": port,
+                "data": data,
+            },
+            debug=debug,
+            allow_faults=allow_faults,
+        )
+    )
+
+
+def run_process(
+    sources: Mapping[str, Any],
+    *,
+    debug: bool = False,
+    allow_faults: bool = False,
+    announce: Announce | None = None,
+) -> int:
+    """Run a broker in this process until a signal stops it; return the exit code.
+
+    `sources` are the arguments of `load_settings`. `announce` is called once the broker serves; by
+    default it prints the line with address and data.
+    """
     # Nothing that a start makes is garbage: looking for some would take a twentieth of its time.
     gc.disable()
     _keep_rich_out()
@@ -61,23 +94,18 @@ def serve(
     configure_logs(debug=debug)
     _take_all_descriptors()
     try:
-        loaded = load_settings(
-            config_file=config,
-            environment=os.environ,
-            assignments=assignments,
-            port=port,
-            data=data,
-        )
+        loaded = load_settings(**sources)
     except SettingsError as error:
         for problem in error.problems:
             click.echo(str(problem), err=True)
-        sys.exit(2)
+        return 2
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     if loaded.without_effect:
         names = ", ".join(loaded.without_effect)
         click.echo(f"accepted without effect: {names}", err=True)
-    sys.exit(_run(leave_room_for_files(loaded.settings), _faults(allow_faults)))
+    settings = leave_room_for_files(loaded.settings)
+    return _run(settings, _faults(allow_faults), announce or _announce)
 
 
 def _faults(allowed: bool) -> Faults | None:
@@ -137,15 +165,15 @@ def _log_unexpected(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
     )
 
 
-def _run(settings: object, faults: Faults | None) -> int:
+def _run(settings: object, faults: Faults | None, announce: Announce) -> int:
     try:
         import uvloop
     except ImportError:  # not on every platform
-        return asyncio.run(_serve(settings, faults))
-    return uvloop.run(_serve(settings, faults))
+        return asyncio.run(_serve(settings, faults, announce))
+    return uvloop.run(_serve(settings, faults, announce))
 
 
-async def _serve(settings: object, faults: Faults | None) -> int:
+async def _serve(settings: object, faults: Faults | None, announce: Announce) -> int:
     from oncelog_server.broker import Broker
     from oncelog_server.config import Settings
     from oncelog_server.machine import OsMachine
@@ -167,14 +195,23 @@ async def _serve(settings: object, faults: Faults | None) -> int:
     # What is alive now stays: a full collection would stop the loop for tens of milliseconds.
     gc.freeze()
     gc.enable()
+    failure = await announce(broker)
+    if failure:
+        click.echo(f"oncelog cannot start: {failure}", err=True)
+    else:
+        sys.stdout.flush()
+        await stopping.wait()
+    await broker.stop()
+    return 1 if failure else 0
+
+
+async def _announce(broker: Broker) -> str:
+    """Print where the broker listens; return what keeps it from serving, which is nothing."""
     _, host, port = broker.addresses[0]
     click.echo(
         f"oncelog {__version__} listening on {_shown(host, port)}, data in {broker.directory.path}"
     )
-    sys.stdout.flush()
-    await stopping.wait()
-    await broker.stop()
-    return 0
+    return ""
 
 
 def _shown(host: str, port: int) -> str:

@@ -166,3 +166,22 @@ async def test_the_cluster_and_its_directories(admin: Admin, topic: str) -> None
         return any(TopicPartition(topic, 1) in found for found in replicas)
 
     await eventually(has_replica)
+
+
+async def test_a_lag_ends_at_the_last_stable_offset(
+    bootstrap: str, admin: Admin, topic: str, name: str
+) -> None:
+    """oncelog counts records; Apache Kafka cannot, and the difference of offsets is shown."""
+    place = TopicPartition(topic, 0)
+    async with Producer(bootstrap, transactional_id=name) as producer:
+        await producer.init_transactions()
+        async with producer.transaction():
+            await producer.send(topic, b"committed", partition=0)
+        await producer.begin_transaction()
+        await producer.send(topic, b"open", partition=0)
+        await producer.flush()
+        await admin.alter_group_offsets(name, {place: OffsetAndMetadata(0)})
+        lag = (await admin.describe_group_lag(name))[place]
+        assert (lag.last_stable_offset, lag.high_watermark) == (2, 3)
+        assert (lag.lag, lag.held_back) == ((1, 1) if lag.is_exact else (2, 1))
+        await producer.abort_transaction()

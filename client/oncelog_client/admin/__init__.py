@@ -20,6 +20,7 @@ from .descriptions import (
     TopicDescription,
     TopicListing,
 )
+from .group_lag import PartitionLag
 from .transaction_descriptions import (
     AbortTransactionSpec,
     Fence,
@@ -44,6 +45,7 @@ __all__ = [
     "MemberDescription",
     "NewTopic",
     "OffsetSpec",
+    "PartitionLag",
     "ProducerState",
     "ReplicaInfo",
     "ResourceType",

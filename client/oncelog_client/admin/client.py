@@ -20,6 +20,7 @@ from oncelog_client.admin.descriptions import (
     TopicDescription,
     TopicListing,
 )
+from oncelog_client.admin.group_lag import PartitionLag, group_lag
 from oncelog_client.admin.transaction_descriptions import (
     AbortTransactionSpec,
     ProducerState,
@@ -171,6 +172,13 @@ class Admin:
         return await fetch_offsets(
             self._cluster, group_id, partitions, self._timeout_ms, require_stable=require_stable
         )
+
+    async def describe_group_lag(self, group_id: str) -> dict[TopicPartition, PartitionLag]:
+        """What the group has still to read of each partition with a committed offset, and what is
+        held back from it by open transactions."""
+        committed = await self.list_group_offsets(group_id)
+        offsets = {partition: found.offset for partition, found in committed.items()}
+        return await group_lag(self._cluster, offsets, self._timeout_ms)
 
     async def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]

@@ -8,11 +8,15 @@ that `--help` is quick.
 
 from __future__ import annotations
 
+import errno
+import os
+import sys
 from importlib import import_module
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import click
 
+from oncelog_client.cli.failures import TRACEBACK_VARIABLE, OutputClosed, exit_code_of
 from oncelog_protocol import __version__
 
 # command -> where it is, and what `--help` says of it without importing it
@@ -28,12 +32,39 @@ EXTENSIONS: Final = "oncelog.commands"
 BROKER: Final = "oncelog_server"
 KNOWN_EXTENSIONS: Final[dict[str, tuple[str, str]]] = {
     "serve": ("oncelog_server.serve:serve", "Run a broker."),
+    "dev": ("oncelog_server.dev:dev", "Run a broker to try things out; it leaves nothing."),
     "logs": ("oncelog_server.offline.commands:logs", "Print and check the files of logs."),
 }
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command only when it is called."""
+    """A group that imports a command only when it is called, and the frame of every call: whatever
+    is raised ends as a message and an exit code (failures.py)."""
+
+    def main(
+        self,
+        args: Any = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command line and exit with its code; return its value if not `standalone_mode`."""
+
+        def call() -> Any:
+            return super(LazyGroup, self).main(
+                args,
+                prog_name,
+                complete_var,
+                standalone_mode=False,
+                windows_expand_args=windows_expand_args,
+                **extra,
+            )
+
+        if not standalone_mode:
+            return call()
+        sys.exit(exit_code_of(call))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*KNOWN_EXTENSIONS, *COMMANDS, *sorted(set(_extensions()) - set(KNOWN_EXTENSIONS))]
@@ -46,12 +77,31 @@ class LazyGroup(click.Group):
         found = _extensions().get(cmd_name)
         return None if found is None else _command(found)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Raise click.UsageError with the nearest name for a command that does not exist."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            if not args or "Did you mean" in error.message:
+                raise
+            from oncelog_client.cli.commands import suggestion
+
+            near = suggestion(args[0], self.list_commands(ctx))
+            raise click.UsageError(error.message + near, ctx) from None
+
     def invoke(self, ctx: click.Context) -> object:
         """Run the command. Raise ClickException, with what to install, if a package is missing."""
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as missing:
             raise click.ClickException(_what_to_install(missing.name or "")) from missing
+        except OSError as error:
+            # click would end the program without a word.
+            if error.errno == errno.EPIPE and error.filename is None:
+                raise OutputClosed from error
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """As click's, but from the tables above: nothing is imported for a line of help."""
@@ -84,12 +134,25 @@ def _command(place: str) -> click.Command:
     return cast(click.Command, getattr(import_module(module), attribute))
 
 
+def _debug(_: click.Context, __: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        os.environ[TRACEBACK_VARIABLE] = "1"
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
+@click.option(
+    "--debug",
+    is_flag=True,
+    expose_value=False,
+    callback=_debug,
+    help=f"Show the traceback of a failure, as {TRACEBACK_VARIABLE}=1 does.",
+)
 def oncelog() -> None:
     """The exactly-once log broker and its tools."""
 
 
 def main() -> None:
-    """The `oncelog` program. Exit codes: 0 done, 1 refused or failed, 2 wrong usage."""
+    """The `oncelog` program. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130
+    interrupted."""
     oncelog(prog_name="oncelog")

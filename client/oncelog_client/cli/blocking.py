@@ -8,21 +8,31 @@ from typing import Any, Final
 import click
 
 from oncelog_client.admin import AbortTransactionSpec, Admin
+from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.hanging import OpenTransaction, open_transactions, partitions_of
-from oncelog_client.cli.options import connection_options, json_option
-from oncelog_client.cli.output import show
-from oncelog_client.cli.transaction_options import ask
+from oncelog_client.cli.options import connection_options, output_option
+from oncelog_client.cli.output import Column, for_people, show
 from oncelog_client.cli.two_phase import EVEN_TWO_PHASE, refuse_two_phase
 from oncelog_client.clock import wall_ms
 from oncelog_client.values import TopicPartition
 
 HANGING: Final = "Hanging"
 COLUMNS: Final = (
-    *("Partition", "Start offset", "Transactional id", "Producer id", "Producer epoch", "State"),
-    *("Client id", "Client address", "Age ms", "Held records", "Held bytes", "Time left ms"),
-    "Two-phase",
+    Column("Partition", "count"),
+    Column("Start offset", "offset"),
+    Column("Transactional id", "id"),
+    Column("Producer id", "count"),
+    Column("Producer epoch", "count"),
+    Column("State"),
+    Column("Client id", "id"),
+    Column("Client address", "id"),
+    Column("Age ms", "duration"),
+    Column("Held records", "count"),
+    Column("Held bytes", "size"),
+    Column("Time left ms", "duration"),
+    Column("Two-phase"),
 )
-ABORT_COLUMNS: Final = ("Aborted", "How")
+ABORT_COLUMNS: Final = (Column("Aborted", "id"), Column("How"))
 
 
 @click.command()
@@ -40,9 +50,9 @@ ABORT_COLUMNS: Final = ("Aborted", "How")
     is_flag=True,
     help=f"With --abort: also {EVEN_TWO_PHASE}",
 )
-@json_option
+@output_option
 def blocking(
-    *, topic: str, aborted: str | None, even_two_phase: bool, as_json: bool, **_: object
+    *, topic: str, aborted: str | None, even_two_phase: bool, output: str, **_: object
 ) -> None:
     """Every transaction that is open in TOPIC: readers of committed records wait for the first of
     each partition. `Hanging`: its coordinator does not know of it, and nobody will end it.
@@ -51,11 +61,11 @@ def blocking(
         raise click.UsageError("--even-two-phase needs --abort")
     if aborted is not None:
         how = ask(lambda admin: _abort(admin, topic, aborted, even_two_phase=even_two_phase))
-        show(ABORT_COLUMNS, [(aborted, how)], as_json=as_json)
+        show(ABORT_COLUMNS, [(aborted, how)], output=output)
         return
     rows = ask(lambda admin: _rows(admin, topic))
-    show(COLUMNS, rows, as_json=as_json)
-    if rows and not as_json:
+    show(COLUMNS, rows, output=output)
+    if rows and for_people(output):
         click.echo(f"abort with: oncelog transactions blocking {topic} --abort ID", err=True)
 
 

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from oncelog_client.admin import Admin, AlterConfigOp, ConfigResource, ConfigSource, ResourceType
-from oncelog_client.cli.connecting import connected_admin
+from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.options import (
     connection_options,
     exactly_one,
-    json_option,
-    read_properties,
-    run,
+    output_option,
     split_pair,
 )
-from oncelog_client.cli.output import show
+from oncelog_client.cli.output import Column, show
 
-COLUMNS: Final = ("Entity", "Name", "Value", "Source", "Read only")
+COLUMNS: Final = (
+    Column("Entity", "id"),
+    Column("Name", "id"),
+    Column("Value", "id"),
+    Column("Source", "id", rank=1),
+    Column("Read only", rank=2),
+)
+ALTERED_COLUMNS: Final = COLUMNS[:3]
 ENTITIES: Final = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}
 # What --describe shows without --all: the dynamic settings, as kafka-configs does.
 SET_BY_SOMEBODY: Final = {
@@ -46,18 +50,15 @@ _PAIR: Final = re.compile(r"[^,=\[\]]+=(?:\[[^\]]*\]|[^,]*)")
 @click.option("--broker", help="The same as --entity-type brokers --entity-name ID.")
 @click.option("--add-config", help="name=value,name=[value,value]")
 @click.option("--delete-config", help="name,name")
-@json_option
+@output_option
 def config(
-    bootstrap_server: str,
-    command_config: Path | None,
-    give_up_after: float,
+    *,
     describe: bool,
     alter: bool,
     **flags: Any,
 ) -> None:
     """Describe and alter the settings of topics and brokers."""
     verb = exactly_one(describe=describe, alter=alter)
-    settings = read_properties(command_config)
     kind, name = _entity(flags)
     added, deleted = parse_added(flags["add_config"]), _names(flags["delete_config"])
     if verb == "alter" and not (added or deleted):
@@ -65,22 +66,24 @@ def config(
     if verb == "alter" and name is None:
         raise click.UsageError("--alter needs --entity-name")
 
-    async def call() -> None:
-        async with connected_admin(bootstrap_server, settings, give_up_after) as admin:
-            resources = await _resources(admin, kind, name)
-            if verb == "describe":
-                rows = await _describe(admin, resources, flags["all_"])
-                show(COLUMNS, rows, as_json=flags["as_json"])
-                return
-            changes = [AlterConfigOp(key, value) for key, value in added.items()]
-            changes += [AlterConfigOp(key, None, "delete") for key in deleted]
-            await admin.alter_configs(dict.fromkeys(resources, changes))
-            altered = [
-                (one.name, change.name, change.value) for one in resources for change in changes
-            ]
-            show(("Entity", "Name", "Value"), altered, as_json=flags["as_json"])
+    async def call(admin: Admin) -> None:
+        resources = await _resources(admin, kind, name)
+        if verb == "describe":
+            rows = await _describe(admin, resources, flags["all_"])
+            nothing = "nothing is set; --all shows defaults too"
+            show(COLUMNS, rows, output=flags["output"], empty=nothing)
+            return
+        changes = [AlterConfigOp(key, value) for key, value in added.items()]
+        changes += [AlterConfigOp(key, None, "delete") for key in deleted]
+        await admin.alter_configs(dict.fromkeys(resources, changes))
+        altered = [
+            (resource.name, change.name, change.value)
+            for resource in resources
+            for change in changes
+        ]
+        show(ALTERED_COLUMNS, altered, output=flags["output"], empty="nothing to alter")
 
-    run(call())
+    ask(call)
 
 
 def _entity(flags: dict[str, Any]) -> tuple[ResourceType, str | None]:

@@ -1,20 +1,28 @@
-"""How a command reaches the cluster: someone waits at a prompt, for seconds and not for a minute.
+"""How a command reaches the cluster: a user at a prompt waits for seconds, not for a minute.
 
 The clients' own deadlines are Kafka's, made for programs; `--give-up-after` holds over them here.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from oncelog_client.admin import Admin
+from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.options import DEFAULT_SERVER, parse_servers, read_properties, run
 from oncelog_client.config import ClientConfig
+from oncelog_client.connect_failures import ConnectCause, ConnectFailure
 from oncelog_client.errors import RetriableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Client(Protocol):
@@ -23,28 +31,80 @@ class Client(Protocol):
     @property
     def config(self) -> ClientConfig: ...
 
-    async def start(self) -> None: ...
+    async def start(self, *, timeout_ms: float | None = None, fail_fast: bool = False) -> None: ...
 
     async def close(self) -> None: ...
 
 
 C = TypeVar("C", bound=Client)
+T = TypeVar("T")
+
+
+class Target(NamedTuple):
+    """The cluster that a command line names: addresses, client settings and patience."""
+
+    bootstrap_server: str
+    settings: dict[str, Any]
+    give_up_after: float
+
+
+def target() -> Target:
+    """Return what the connection options of the current command say, or of those before it.
+
+    An address on the command line comes before `bootstrap.servers` of the file, and that before the
+    environment.
+    """
+    server, source = _given("bootstrap_server")
+    path, _ = _given("command_config")
+    patience, _ = _given("give_up_after")
+    settings = read_properties(path)
+    of_file = settings.pop("bootstrap_servers", None)
+    if of_file is not None and source is not ParameterSource.COMMANDLINE:
+        try:
+            server = parse_servers(str(of_file))
+        except ValueError as error:
+            raise click.UsageError(f"--command-config {path}: bootstrap.servers: {error}") from None
+    return Target(server, settings, patience)
+
+
+def _given(name: str) -> tuple[Any, ParameterSource | None]:
+    """A parameter of the innermost command that was given it on the command line, else of the
+    innermost that has it."""
+    context: click.Context | None = click.get_current_context()
+    fallback: tuple[Any, ParameterSource | None] | None = None
+    while context is not None:
+        if name in context.params:
+            source = context.get_parameter_source(name)
+            if source is ParameterSource.COMMANDLINE:
+                return context.params[name], source
+            fallback = fallback or (context.params[name], source)
+        context = context.parent
+    assert fallback is not None, f"the command has no {name}"
+    return fallback
+
+
+def ask(call: Callable[[Admin], Awaitable[T]]) -> T:
+    """Return the outcome of a call on an admin client of the current command's target."""
+    where = target()
+
+    async def connect_and_call() -> T:
+        async with connected_admin(*where) as admin:
+            return await call(admin)
+
+    return run(connect_and_call())
 
 
 @asynccontextmanager
 async def connected(client: C, give_up_after: float) -> AsyncIterator[C]:
-    """`client`, started, and closed in the end.
+    """Start `client`, and close it in the end.
 
-    Raises click.ClickException where no broker answers for `give_up_after` seconds.
+    Raises Failed with the cause where no broker is reached: at once if every address has said no,
+    else after `give_up_after` seconds.
     """
     try:
-        async with asyncio.timeout(give_up_after):
-            await client.start()
-    except (TimeoutError, RetriableError) as error:
-        raise click.ClickException(
-            f"no answer from {_addresses(client.config)} for {give_up_after:g} s:"
-            " is a broker running there?"
-        ) from error
+        await client.start(timeout_ms=give_up_after * 1000, fail_fast=True)
+    except RetriableError as error:
+        raise Failed(unreachable(error, client.config, give_up_after)) from error
     try:
         yield client
     finally:
@@ -54,9 +114,39 @@ async def connected(client: C, give_up_after: float) -> AsyncIterator[C]:
 def connected_admin(
     bootstrap_server: str, settings: Mapping[str, Any], give_up_after: float
 ) -> AbstractAsyncContextManager[Admin]:
-    """An admin client whose calls end in `give_up_after` seconds, unless a setting says when."""
-    own: Any = {"default_api_timeout_ms": round(give_up_after * 1000), **settings}
+    """Return an admin client whose calls end in `give_up_after` seconds, or as a setting says."""
+    own: Any = {"default_api_timeout_ms": max(round(give_up_after * 1000), 1), **settings}
     return connected(Admin(bootstrap_server, **own), give_up_after)
+
+
+def unreachable(error: RetriableError, config: ClientConfig, give_up_after: float) -> str:
+    """Return why no broker was reached, for each address, and what to do."""
+    failures: tuple[ConnectFailure, ...] = tuple(getattr(error, "failures", ()))
+    if not failures:
+        where = _addresses(config)
+        return f"no answer from {where} for {give_up_after:g} s: is a broker running there?"
+    return "; ".join(dict.fromkeys(_sentence(failure, give_up_after) for failure in failures)) + (
+        _advice(failures)
+    )
+
+
+def _sentence(failure: ConnectFailure, give_up_after: float) -> str:
+    if failure.cause in {ConnectCause.TIMED_OUT, ConnectCause.SILENT}:
+        return f"{failure} within {give_up_after:g} s"
+    return str(failure)
+
+
+def _advice(failures: Iterable[ConnectFailure]) -> str:
+    causes = {failure.cause for failure in failures}
+    if causes == {ConnectCause.REFUSED}:
+        local = all(failure.address[0] in LOOPBACK for failure in failures)
+        start = ". Start a broker with `oncelog serve`, or name another with --bootstrap-server"
+        return start if local else ". Is a broker running there?"
+    if causes & {ConnectCause.HTTP, ConnectCause.SSH, ConnectCause.NOT_KAFKA}:
+        return ". Is that the port of a broker? The default is 9092"
+    if ConnectCause.TLS in causes:
+        return ". TLS is not built yet; use a PLAINTEXT listener of the broker"
+    return ""
 
 
 def _addresses(config: ClientConfig) -> str:
@@ -64,3 +154,6 @@ def _addresses(config: ClientConfig) -> str:
         f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         for host, port in config.bootstrap_servers
     )
+
+
+__all__ = ["DEFAULT_SERVER", "Target", "ask", "connected", "connected_admin", "target"]

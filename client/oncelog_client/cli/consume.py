@@ -5,23 +5,22 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from secrets import token_hex
 from typing import Any, Final
 
 import click
 
-from oncelog_client.cli.connecting import connected
+from oncelog_client.cli.connecting import connected, target
+from oncelog_client.cli.escaping import json_text
 from oncelog_client.cli.options import (
     connection_options,
     exactly_one,
-    json_option,
+    output_option,
     parse_settings,
-    read_properties,
     run_until_stopped,
     split_pair,
 )
-from oncelog_client.cli.output import Progress, json_text
+from oncelog_client.cli.progress import Progress
 from oncelog_client.cli.record_lines import LineWriter, json_record
 from oncelog_client.cli.topic_lookup import find_partitions
 from oncelog_client.consumer import Consumer
@@ -57,26 +56,25 @@ POLL_MS: Final = 1_000
     multiple=True,
     help="A setting of the consumer: name=value.",
 )
-@json_option
+@output_option
 def consume(
-    bootstrap_server: str,
-    command_config: Path | None,
-    give_up_after: float,
-    as_json: bool,
+    *,
+    output: str,
     **flags: Any,
 ) -> None:
     """Print the records of a topic."""
     _check(flags)
+    bootstrap_server, given, give_up_after = target()
     settings: dict[str, Any] = {
         "isolation_level": flags["isolation_level"],
         "auto_offset_reset": "earliest" if flags["from_beginning"] else "latest",
         "allow_auto_create_topics": False,
         **_membership(flags),
-        **read_properties(command_config),
+        **given,
         **parse_settings(flags["settings"]),
     }
     writer = LineWriter.from_properties(dict(map(split_pair, flags["properties"])))
-    line: Callable[[ConsumerRecord], bytes] = _json_line if as_json else writer.write
+    line: Callable[[ConsumerRecord], bytes] = _json_line if output == "json" else writer.write
 
     async def call() -> None:
         async with connected(Consumer(bootstrap_server, **settings), give_up_after) as consumer:

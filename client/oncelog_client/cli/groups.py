@@ -10,30 +10,59 @@ from typing import Any, Final
 import click
 
 from oncelog_client.admin import Admin, GroupDescription
-from oncelog_client.cli.connecting import connected_admin
+from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.offset_resets import STRATEGIES, reset_offsets
 from oncelog_client.cli.options import (
     connection_options,
     exactly_one,
-    json_option,
-    read_properties,
-    run,
+    output_option,
 )
-from oncelog_client.cli.output import show
+from oncelog_client.cli.output import Column, show
 from oncelog_client.cli.reset import in_scope, parse_scope
 from oncelog_client.values import TopicPartition
 
 DEAD: Final = "Dead"
-LIST_COLUMNS: Final = ("Group", "State", "Type", "Protocol type")
+GROUP_COLUMN: Final = Column("Group", "id")
+LIST_COLUMNS: Final = (
+    GROUP_COLUMN,
+    Column("State"),
+    Column("Type", rank=2),
+    Column("Protocol type", rank=1),
+)
 OFFSET_COLUMNS: Final = (
-    *("Group", "Topic", "Partition", "Current-offset", "Log-end-offset", "Lag"),
-    *("Consumer-id", "Host", "Client-id"),
+    GROUP_COLUMN,
+    Column("Topic", "id"),
+    Column("Partition", "count"),
+    Column("Current-offset", "offset"),
+    Column("Log-end-offset", "offset", rank=1),
+    Column("Lag", "count"),
+    Column("Consumer-id", "id", rank=4),
+    Column("Host", "id", rank=3),
+    Column("Client-id", "id", rank=2),
 )
 MEMBER_COLUMNS: Final = (
-    *("Group", "Consumer-id", "Group-instance-id", "Host", "Client-id", "Partitions"),
-    "Assignment",
+    GROUP_COLUMN,
+    Column("Consumer-id", "id"),
+    Column("Group-instance-id", "id", rank=3),
+    Column("Host", "id", rank=2),
+    Column("Client-id", "id", rank=1),
+    Column("Partitions", "count"),
+    Column("Assignment", "partitions", rank=4),
 )
-STATE_COLUMNS: Final = ("Group", "Coordinator", "Assignment-strategy", "State", "Members")
+STATE_COLUMNS: Final = (
+    GROUP_COLUMN,
+    Column("Coordinator", "id", rank=2),
+    Column("Assignment-strategy", rank=1),
+    Column("State"),
+    Column("Members", "count"),
+)
+DELETED_COLUMNS: Final = (GROUP_COLUMN, Column("Result"))
+DELETED_OFFSET_COLUMNS: Final = (
+    GROUP_COLUMN,
+    Column("Topic", "id"),
+    Column("Partition", "count"),
+    Column("Result"),
+)
 
 
 @click.command()
@@ -65,11 +94,9 @@ STATE_COLUMNS: Final = ("Group", "Coordinator", "Assignment-strategy", "State", 
 @click.option("--execute", is_flag=True, help="Commit the reset.")
 @click.option("--dry-run", is_flag=True, help="Only show the reset.  [default]")
 @click.option("--export", is_flag=True, help="Show a reset as lines for --from-file.")
-@json_option
+@output_option
 def groups(
-    bootstrap_server: str,
-    command_config: Path | None,
-    give_up_after: float,
+    *,
     list_: bool,
     describe: bool,
     delete: bool,
@@ -86,15 +113,13 @@ def groups(
         delete_offsets=delete_offsets,
     )
     _check(verb, flags)
-    settings = read_properties(command_config)
 
-    async def call() -> None:
-        async with connected_admin(bootstrap_server, settings, give_up_after) as admin:
-            if flags["all_groups"]:
-                flags["named"] = [group.group_id for group in await admin.list_groups()]
-            await VERBS[verb](admin, flags)
+    async def call(admin: Admin) -> None:
+        if flags["all_groups"]:
+            flags["named"] = [group.group_id for group in await admin.list_groups()]
+        await VERBS[verb](admin, flags)
 
-    run(call())
+    ask(call)
 
 
 def _check(verb: str, flags: dict[str, Any]) -> None:
@@ -117,19 +142,19 @@ def _check(verb: str, flags: dict[str, Any]) -> None:
 async def _list(admin: Admin, flags: dict[str, Any]) -> None:
     listed = await admin.list_groups()
     rows = [(one.group_id, one.state, one.type, one.protocol_type) for one in listed]
-    show(LIST_COLUMNS, rows, as_json=flags["as_json"])
+    show(LIST_COLUMNS, rows, output=flags["output"], empty="no groups")
 
 
 async def _describe(admin: Admin, flags: dict[str, Any]) -> None:
     described = await _existing(admin, flags["named"])
     if flags["state"]:
-        show(STATE_COLUMNS, list(map(_state_row, described)), as_json=flags["as_json"])
+        show(STATE_COLUMNS, list(map(_state_row, described)), output=flags["output"])
     elif flags["members"]:
         rows = [row for group in described for row in _members(group)]
-        show(MEMBER_COLUMNS, rows, as_json=flags["as_json"])
+        show(MEMBER_COLUMNS, rows, output=flags["output"])
     else:
         found = await asyncio.gather(*(_offsets(admin, group) for group in described))
-        show(OFFSET_COLUMNS, [row for some in found for row in some], as_json=flags["as_json"])
+        show(OFFSET_COLUMNS, [row for some in found for row in some], output=flags["output"])
 
 
 async def _existing(admin: Admin, names: Iterable[str]) -> list[GroupDescription]:
@@ -176,7 +201,7 @@ async def _offsets(admin: Admin, group: GroupDescription) -> list[tuple[Any, ...
 async def _delete(admin: Admin, flags: dict[str, Any]) -> None:
     await admin.delete_groups(flags["named"])
     rows = [(name, "deleted") for name in flags["named"]]
-    show(("Group", "Result"), rows, as_json=flags["as_json"])
+    show(DELETED_COLUMNS, rows, output=flags["output"], empty="no groups")
 
 
 async def _delete_offsets(admin: Admin, flags: dict[str, Any]) -> None:
@@ -188,7 +213,7 @@ async def _delete_offsets(admin: Admin, flags: dict[str, Any]) -> None:
         if chosen:
             await admin.delete_group_offsets(name, chosen)
         rows += [(name, one.topic, one.partition, "deleted") for one in chosen]
-    show(("Group", "Topic", "Partition", "Result"), rows, as_json=flags["as_json"])
+    show(DELETED_OFFSET_COLUMNS, rows, output=flags["output"], empty="no offsets")
 
 
 VERBS: Final = {

@@ -9,9 +9,10 @@ from typing import Any, Final, NamedTuple
 import click
 
 from oncelog_client.admin import Admin, ProducerState, TransactionDescription
-from oncelog_client.cli.options import connection_options, json_option
-from oncelog_client.cli.output import show
-from oncelog_client.cli.transaction_options import ask, broker_option, partition_option
+from oncelog_client.cli.connecting import ask
+from oncelog_client.cli.options import connection_options, output_option
+from oncelog_client.cli.output import Column, show
+from oncelog_client.cli.transaction_options import broker_option, partition_option
 from oncelog_client.clock import wall_ms
 from oncelog_client.errors import KafkaError, StaleCoordinatorError
 from oncelog_client.values import TopicPartition
@@ -20,8 +21,14 @@ from oncelog_protocol.errors import ErrorCode
 # transaction.max.timeout.ms of a broker, unless it was set.
 MAX_TIMEOUT_MINUTES: Final = 15
 COLUMNS: Final = (
-    *("Topic", "Partition", "Producer id", "Producer epoch", "Coordinator epoch", "Start offset"),
-    *("Last timestamp", "Duration min"),
+    Column("Topic", "id"),
+    Column("Partition", "count"),
+    Column("Producer id", "count"),
+    Column("Producer epoch", "count", rank=2),
+    Column("Coordinator epoch", "count", rank=3),
+    Column("Start offset", "offset"),
+    Column("Last timestamp", "time", rank=1),
+    Column("Duration min", "count"),
 )
 
 
@@ -124,14 +131,14 @@ async def partitions_of(admin: Admin, topics: Iterable[str]) -> list[TopicPartit
 )
 @click.option("--topic", help="Only this topic. Needed unless there is a --broker-id.")
 @partition_option
-@json_option
+@output_option
 def find_hanging(
     *,
     broker_id: int | None,
     max_transaction_timeout: int,
     topic: str | None,
     partition: int | None,
-    as_json: bool,
+    output: str,
     **_: object,
 ) -> None:
     """Transactions that nobody will end: `abort` ends them, and asks the coordinators again."""
@@ -156,7 +163,7 @@ def find_hanging(
         for one in ask(call)
         if one.description is None and now_ms - one.producer.last_timestamp > longer_than_ms
     ]
-    show(COLUMNS, rows, as_json=as_json)
+    show(COLUMNS, rows, output=output, empty="no hanging transactions")
 
 
 async def _on_broker(admin: Admin, broker_id: int | None) -> list[TopicPartition]:

@@ -7,14 +7,19 @@ from typing import Final
 import click
 
 from oncelog_client.admin import AbortTransactionSpec, Admin
+from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.hanging import describe_by_producer
-from oncelog_client.cli.options import connection_options, json_option
-from oncelog_client.cli.output import show
-from oncelog_client.cli.transaction_options import ask
+from oncelog_client.cli.options import connection_options, output_option
+from oncelog_client.cli.output import Column, show
 from oncelog_client.cli.two_phase import OPEN
 from oncelog_client.values import TopicPartition
 
-COLUMNS: Final = ("Topic", "Partition", "Producer id", "Result")
+COLUMNS: Final = (
+    Column("Topic", "id"),
+    Column("Partition", "count"),
+    Column("Producer id", "count"),
+    Column("Result"),
+)
 
 
 @click.command()
@@ -30,7 +35,7 @@ COLUMNS: Final = ("Topic", "Partition", "Producer id", "Result")
     is_flag=True,
     help="Ask no coordinator: also a part of what may be committed in the other partitions.",
 )
-@json_option
+@output_option
 def abort(
     *,
     topic: str,
@@ -40,7 +45,7 @@ def abort(
     producer_epoch: int | None,
     coordinator_epoch: int | None,
     even_known: bool,
-    as_json: bool,
+    output: str,
     **_: object,
 ) -> None:
     """Abort a hanging transaction in one partition, past its coordinator.
@@ -59,7 +64,7 @@ def abort(
     else:
         wanted = AbortTransactionSpec(place, producer_id, producer_epoch, coordinator_epoch)
     aborted = ask(lambda admin: abort_by_marker(admin, place, wanted, even_known=even_known))
-    show(COLUMNS, [(topic, partition, aborted, "aborted")], as_json=as_json)
+    show(COLUMNS, [(topic, partition, aborted, "aborted")], output=output)
 
 
 async def abort_by_marker(

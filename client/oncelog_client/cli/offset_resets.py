@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from oncelog_client.admin import Admin
-from oncelog_client.cli.output import show
+from oncelog_client.cli.output import Column, show
 from oncelog_client.cli.reset import in_scope, parse_datetime, parse_duration, parse_scope
 from oncelog_client.clock import wall_ms
 from oncelog_client.values import OffsetAndMetadata, TopicPartition
@@ -19,6 +19,12 @@ from oncelog_client.values import OffsetAndMetadata, TopicPartition
 STRATEGIES: Final = (
     *("to_earliest", "to_latest", "to_current", "to_offset", "shift_by", "to_datetime"),
     *("by_duration", "from_file"),
+)
+RESET_COLUMNS: Final = (
+    Column("Group", "id"),
+    Column("Topic", "id"),
+    Column("Partition", "count"),
+    Column("New-offset", "offset"),
 )
 INACTIVE: Final = {"Empty", "Dead"}
 
@@ -46,7 +52,7 @@ async def reset_offsets(admin: Admin, flags: dict[str, Any]) -> None:
         for _, topic, partition, offset in rows:
             click.echo(f"{topic},{partition},{offset}")
         return
-    show(("Group", "Topic", "Partition", "New-offset"), rows, as_json=flags["as_json"])
+    show(RESET_COLUMNS, rows, output=flags["output"])
 
 
 async def _new_offsets(admin: Admin, group: str, flags: dict[str, Any]) -> Offsets:

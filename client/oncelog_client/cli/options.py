@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Coroutine, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
-from oncelog_client.errors import KafkaError
+from oncelog_client.cli.output import output_option
+
+__all__ = [
+    "connection_options",
+    "exactly_one",
+    "output_option",
+    "parse_servers",
+    "parse_settings",
+    "read_properties",
+    "run",
+    "split_pair",
+]
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-DEFAULT_SERVER: Final = "localhost:9092"
+DEFAULT_PORT: Final = 9092
+DEFAULT_SERVER: Final = f"localhost:{DEFAULT_PORT}"
 GIVE_UP_AFTER_S: Final = 10.0
+LONGEST_WAIT_S: Final = 1_000_000.0
+LONGEST_LABEL: Final = 63
+LONGEST_HOST: Final = 253
 
 # Names in a --command-config file that need no setting here: what they ask for is what there is.
 _GIVEN: Final = {"security.protocol": "PLAINTEXT"}
+# Not built: their values, which may be secrets, are never shown.
+_SECURITY: Final = ("security.", "ssl.", "sasl.")
 
 
 def connection_options(command: F) -> F:
@@ -30,17 +45,17 @@ def connection_options(command: F) -> F:
     """
     command = click.option(
         "--give-up-after",
-        type=click.FloatRange(min=0, min_open=True),
+        type=click.FloatRange(min=0, min_open=True, max=LONGEST_WAIT_S),
         default=GIVE_UP_AFTER_S,
-        show_default=True,
         metavar="SECONDS",
-        help="How long to wait for a broker, or for what does not exist.",
+        help=f"How long to wait for a broker that does not answer.  [default: {GIVE_UP_AFTER_S:g}]",
     )(command)
     command = click.option(
         "--command-config",
         "command_config",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A file of client settings, as name=value under Kafka's names.",
+        metavar="FILE",
+        help="Client settings: lines name=value, under Kafka's names.",
     )(command)
     return click.option(
         "--bootstrap-server",
@@ -48,82 +63,178 @@ def connection_options(command: F) -> F:
         "bootstrap_server",
         default=DEFAULT_SERVER,
         envvar="ONCELOG_BOOTSTRAP_SERVER",
-        show_default=True,
-        show_envvar=True,
-        help="host:port of one or more brokers, separated by commas.",
+        metavar="HOST:PORT,…",
+        callback=_servers,
+        help=f"Where the brokers are; or $ONCELOG_BOOTSTRAP_SERVER.  [default: {DEFAULT_SERVER}]",
     )(command)
 
 
-def json_option(command: F) -> F:
-    """Add `--json`."""
-    return click.option("--json", "as_json", is_flag=True, help="JSON, for scripts.")(command)
+def _servers(context: click.Context, option: click.Parameter, value: str) -> str:
+    try:
+        return parse_servers(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), context, option) from None
+
+
+def parse_servers(text: str) -> str:
+    """Return `host:port,host:port` for addresses that may lack the port: 9092 then.
+
+    Raises ValueError for an empty list and for what cannot be an address.
+    """
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
+        raise ValueError("no address; give host:port")
+    return ",".join(map(_server, parts))
+
+
+def _server(text: str) -> str:
+    host, port = text, str(DEFAULT_PORT)
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        if not bracket or (rest and not rest.startswith(":")):
+            raise ValueError(f"{text!r} is not [address]:port")
+        port = rest[1:] if rest else port
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+    elif ":" in text:
+        raise ValueError(f"{text!r} is not host:port; an IPv6 address stands in brackets")
+    if not (port.isascii() and port.isdecimal() and len(port) < 6 and 0 < int(port) < 65_536):
+        raise ValueError(f"{text!r}: the port is not between 1 and 65535")
+    labels = host.removesuffix(".").split(".")
+    if not all(0 < len(label) <= LONGEST_LABEL for label in labels) or len(host) > LONGEST_HOST:
+        raise ValueError(f"{text[:80]!r}: not the name of a host")
+    if not host.isprintable() or " " in host or "/" in host:
+        raise ValueError(f"{text!r}: not the name of a host")
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def read_properties(path: Path | None) -> dict[str, Any]:
-    """Client settings of a properties file, under the names of this client.
+    """Return the client settings of a properties file, under the names of this client.
 
-    Raises click.UsageError for a line without `=` and for a security protocol we do not have.
+    Raises click.UsageError for a line without `=`, a value of the wrong type, a file that is not
+    text in UTF-8, and a security protocol that does not exist here.
     """
     if path is None:
         return {}
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return parse_settings(line for line in lines if line.strip() and line.strip()[0] not in "#!")
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise click.UsageError(
+            f"--command-config {path}: not text in UTF-8 (byte {error.start})"
+        ) from None
+    try:
+        return parse_settings(
+            line for line in lines if line.strip() and line.strip()[0] not in "#!"
+        )
+    except click.UsageError as error:
+        raise click.UsageError(f"--command-config {path}: {error.message}") from None
 
 
 def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
-    """`name=value` pairs under Kafka's names as settings of this client; numbers are numbers."""
+    """Return `name=value` pairs under Kafka's names as settings of this client, with their types.
+
+    Raises click.UsageError for a pair without `=`, a value of the wrong type, a security setting.
+    """
+    types = _setting_types()
     settings: dict[str, Any] = {}
     for pair in pairs:
         name, value = split_pair(pair)
         if _GIVEN.get(name) == value:
             continue
-        settings[name.replace(".", "_")] = _typed(value)
+        if name.startswith(_SECURITY):
+            raise click.UsageError(
+                f"{name}: TLS and SASL are not built yet; use a PLAINTEXT listener of the broker"
+            )
+        setting = name.replace(".", "_")
+        settings[setting] = _typed(name, value, types.get(setting, "str"))
     return settings
 
 
+def _setting_types() -> dict[str, str]:
+    """Setting -> its type as the clients' settings name it."""
+    from oncelog_client.config import AdminSettings, ConsumerSettings, ProducerSettings
+
+    return {
+        name: getattr(hint, "__forward_arg__", str(hint))
+        for settings in (AdminSettings, ProducerSettings, ConsumerSettings)
+        for name, hint in settings.__annotations__.items()
+    }
+
+
 def split_pair(pair: str) -> tuple[str, str]:
-    """`name=value` as (name, value); raises click.UsageError where there is no `=`."""
+    """Return `name=value` as (name, value); raise click.UsageError where there is no `=`."""
     name, equals, value = pair.partition("=")
     if not equals or not name.strip():
-        raise click.UsageError(f"{pair!r} is not name=value")
+        raise click.UsageError(f"{_hidden(pair)!r} is not name=value")
     return name.strip(), value.strip()
 
 
-def _typed(value: str) -> str | int | bool:
-    if value.lower() in {"true", "false"}:
+def _hidden(pair: str) -> str:
+    """A line that could be a secret without its name is not repeated whole."""
+    return pair if len(pair) <= 20 else f"{pair[:20]}…"
+
+
+def _typed(name: str, value: str, kind: str) -> Any:
+    """The value as `kind` says; raises click.UsageError for one that is not that."""
+    if kind.startswith("Sequence"):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    if kind == "bool":
+        if value.lower() not in {"true", "false"}:
+            raise click.UsageError(f"{name}={value}: not true or false")
         return value.lower() == "true"
-    return int(value) if value.lstrip("-").isdecimal() else value
+    try:
+        if kind.startswith("int"):
+            return int(value)
+        if kind == "float":
+            return float(value)
+    except ValueError:
+        raise click.UsageError(f"{name}={value}: not a whole number") from None
+    return value
 
 
 def run(call: Coroutine[Any, Any, T]) -> T:
-    """Run one call to its end; the client's errors become one line and exit code 1."""
+    """Run one call to its end; the client's errors pass, the frame (failures.py) prints them."""
     import asyncio
 
-    try:
-        return asyncio.run(call)
-    except KafkaError as error:
-        raise click.ClickException(str(error)) from error
+    return asyncio.run(call)
 
 
 def run_until_stopped(call: Coroutine[Any, Any, None]) -> None:
-    """Run a call that may have no end of its own: SIGINT and SIGTERM end it in good order, which
-    is no failure."""
+    """Run a call that may have no end of its own. SIGINT and SIGTERM cancel it, which ends it in
+    good order: SIGTERM is no failure, SIGINT raises Interrupted."""
     import asyncio
+    import signal
+
+    from oncelog_client.cli.failures import Interrupted
 
     async def until_stopped() -> None:
         task = asyncio.ensure_future(call)
-        for one in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(one, task.cancel)
-        with suppress(asyncio.CancelledError):
+        stopped: list[int] = []
+
+        def stop(number: int) -> None:
+            stopped.append(number)
+            task.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop, number)
+        try:
             await task
+        except asyncio.CancelledError:
+            if not stopped:
+                raise
+        if signal.SIGINT in stopped:
+            raise Interrupted("")
 
     run(until_stopped())
 
 
 def exactly_one(**chosen: object) -> str:
-    """The one flag that is given; raises click.UsageError for none or several."""
+    """Return the one flag that is given; raise click.UsageError for none or several."""
     given = [name for name, value in chosen.items() if value]
     if len(given) != 1:
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
-        raise click.UsageError(f"exactly one of {flags} is needed")
+        raise click.UsageError(f"exactly one of {_flags(list(chosen))} is needed")
     return given[0]
+
+
+def _flags(names: Sequence[str]) -> str:
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)

@@ -1,37 +1,94 @@
-"""Results as a table for people, aligned text for pipes, JSON for scripts."""
+"""Results as a table for people, aligned text for pipes, JSON and CSV for scripts.
+
+A command states its columns with what they hold (`kind`) and which can be left out first (`rank`);
+`show` prints rows under them in the form that `--output` asks for.
+"""
 
 from __future__ import annotations
 
-import json
+import os
 import sys
-from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TextIO
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import click
 
-if TYPE_CHECKING:
-    from rich.progress import Progress as RichProgress
-    from rich.progress import TaskID
+from oncelog_client.cli.escaping import json_text, printable, printable_lines
+from oncelog_client.cli.layout import Cell, Field, columns_of, lay_out
+from oncelog_client.cli.quantities import duration_text, size_text, time_text
 
+F = TypeVar("F", bound=Callable[..., Any])
 Row = Sequence[Any]
+# What a column holds: a name that is copied elsewhere, a number, milliseconds, milliseconds since
+# the epoch, bytes, `topic-partition`s, or words.
+Kind = Literal["id", "count", "offset", "duration", "time", "size", "partitions", "text"]
+
+FORMS: Final = ("table", "wide", "json", "csv")
+NUMBERS: Final = frozenset({"count", "offset", "duration", "size"})
+# The longest identifier that a table shows whole: a topic's name has at most 249 characters.
+LONGEST: Final = 255
+ELLIPSIS: Final = "…"
+DEFAULT_WIDTH: Final = 80
 
 
-def show(columns: Sequence[str], rows: Sequence[Row], *, as_json: bool, title: str = "") -> None:
-    """Print rows: a drawn table on a terminal, aligned columns elsewhere, or one JSON array.
+class Column(NamedTuple):
+    """A column of a result. `heading` in snake case is its name in JSON and CSV.
 
-    In JSON the columns become names in snake case and values keep their types; elsewhere None is a
-    dash, a list is joined by commas, and so are the `name=value` of a mapping.
+    A higher `rank` is dropped first where a terminal is too narrow; rank 0 never is. Headings of
+    durations and times end with ` ms`, which people do not see.
     """
-    if as_json:
-        names = [column.lower().replace(" ", "_").replace("-", "_") for column in columns]
+
+    heading: str
+    kind: Kind = "text"
+    rank: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name in JSON and CSV."""
+        return self.heading.lower().replace(" ", "_").replace("-", "_")
+
+    @property
+    def title(self) -> str:
+        """The heading for people."""
+        in_ms = self.kind in {"duration", "time"}
+        return self.heading.removesuffix(" ms") if in_ms else self.heading
+
+
+def output_option(command: F) -> F:
+    """Add `--output table|wide|json|csv`, and `--json`; the parameter is `output`."""
+    command = click.option(
+        "--json", "output", flag_value="json", help="The same as --output json."
+    )(command)
+    return click.option(
+        "--output",
+        "output",
+        type=click.Choice(FORMS),
+        default="table",
+        help="The form of the result; wide: every column.  [default: table]",
+    )(command)
+
+
+def show(
+    columns: Sequence[Column], rows: Iterable[Row], *, output: str, empty: str = "nothing found"
+) -> None:
+    """Print rows in the form `output`: a table on a terminal, aligned columns elsewhere, JSON, CSV.
+
+    Without rows, people read `empty` on standard error. In JSON and CSV values keep their types and
+    units; elsewhere None is a dash, a list is joined by commas, and so are the `name=value` of a
+    mapping.
+    """
+    rows = list(rows)
+    if output == "json":
+        names = [column.name for column in columns]
         show_json([dict(zip(names, row, strict=True)) for row in rows])
-        return
-    texts = [[_text(value) for value in row] for row in rows]
-    if sys.stdout.isatty():
-        _draw(columns, texts, rows, title)
+    elif output == "csv":
+        _csv(columns, rows)
+    elif not rows:
+        note(empty)
+    elif not sys.stdout.isatty():
+        _align(columns, rows)
     else:
-        _align(columns, texts)
+        _draw(columns, rows, sys.maxsize if output == "wide" else terminal_width())
 
 
 def show_json(value: Any) -> None:
@@ -39,84 +96,138 @@ def show_json(value: Any) -> None:
     click.echo(json_text(value))
 
 
-def json_text(value: Any) -> str:
-    """JSON without spaces or line ends."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def note(text: str) -> None:
+    """Print a line for people on standard error, which no script reads as a result."""
+    click.echo(printable_lines(text), err=True)
+
+
+def say(text: str) -> None:
+    """Print lines on standard output, without the control characters of identifiers in them."""
+    click.echo(printable_lines(text))
+
+
+def for_people(output: str) -> bool:
+    """Return whether the form of the result is one that people read."""
+    return output in {"table", "wide"}
+
+
+def terminal_width() -> int:
+    """Return the columns of the terminal on standard output; `COLUMNS` overrides it."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and 0 < len(given) < 6 and int(given) > 0:
+        return int(given)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or DEFAULT_WIDTH
+    except (OSError, ValueError):
+        return DEFAULT_WIDTH
+
+
+def _csv(columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    import csv
+    import io
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([column.name for column in columns])
+    for row in rows:
+        writer.writerow(["" if value is None else _csv_text(value) for value in row])
+    click.echo(text.getvalue(), nl=False)
+
+
+def _csv_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if isinstance(value, list | tuple | Mapping) and not value else _text(value)
 
 
 def _text(value: Any) -> str:
     if value is None:
         return "-"
-    if isinstance(value, Mapping):
-        value = [f"{name}={_text(part)}" for name, part in value.items()]
-    if isinstance(value, list | tuple):
-        return ",".join(_text(part) for part in value) or "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return str(value)
+    if isinstance(value, list | tuple | Mapping):
+        return ",".join(_items(value)) or "-"
+    return printable(str(value))
 
 
-def _align(columns: Sequence[str], texts: list[list[str]]) -> None:
-    lines = [[column.upper() for column in columns], *texts]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+def _items(value: Sequence[Any] | Mapping[str, Any]) -> list[str]:
+    if isinstance(value, Mapping):
+        return [f"{printable(str(name))}={_text(part)}" for name, part in value.items()]
+    return [_text(part) for part in value]
+
+
+def _align(columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    lines = [
+        [column.heading.upper() for column in columns],
+        *([_text(value) for value in row] for row in rows),
+    ]
+    # An identifier of thousands of characters makes its own line longer, not all the others.
+    widths = [
+        max(min(columns_of(line[index]), LONGEST) for line in lines)
+        for index in range(len(columns))
+    ]
     for line in lines:
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        cells = (
+            cell + " " * (width - columns_of(cell))
+            for cell, width in zip(line, widths, strict=True)
+        )
         click.echo("  ".join(cells).rstrip())
 
 
-def _draw(columns: Sequence[str], texts: list[list[str]], rows: Sequence[Row], title: str) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def _draw(columns: Sequence[Column], rows: Sequence[Row], width: int) -> None:
+    from oncelog_client.clock import wall_ms
 
-    table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left")
-    for index, column in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[index], int | None) for row in rows)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for line in texts:
-        table.add_row(*map(Text, line))
-    Console().print(table)
+    now_ms = wall_ms()
+    fields = [Field(column.title, column.rank, column.kind in NUMBERS) for column in columns]
+    cells = [
+        [_cell(column, value, now_ms) for column, value in zip(columns, row, strict=True)]
+        for row in rows
+    ]
+    layout = lay_out(fields, cells, width)
+    for line in layout.lines:
+        click.echo(line)
+    if layout.dropped:
+        note(f"not shown: {', '.join(layout.dropped)} (--output wide shows all)")
 
 
-class Progress:
-    """A count and the time on standard error while something long runs; nothing unless it is a
-    terminal, nor while `stream`, where the records themselves come or go, is one."""
+def _cell(column: Column, value: Any, now_ms: int) -> Cell:
+    """A value as people read it, in pieces that stay whole."""
+    if isinstance(value, list | tuple | Mapping):
+        items = _items(value)
+        if column.kind == "partitions":
+            items = partition_ranges(items)
+        return Cell(tuple(map(shortened, items)) or ("-",), ",")
+    if value is not None and not isinstance(value, str):
+        if column.kind == "duration":
+            return Cell((duration_text(value),))
+        if column.kind == "time":
+            return Cell((time_text(value, now_ms),))
+        if column.kind == "size":
+            return Cell((size_text(value),))
+    text = shortened(_text(value))
+    words = text.split(" ") if column.kind == "text" else [text]
+    return Cell(tuple(words))
 
-    def __init__(self, what: str, stream: TextIO | None, total: int | None = None) -> None:
-        self._what = what
-        self._total = total
-        self._wanted = sys.stderr.isatty() and not (stream is not None and stream.isatty())
-        self._drawn: tuple[RichProgress, TaskID] | None = None
 
-    def __enter__(self) -> Self:
-        if self._wanted:
-            from rich import progress
-            from rich.console import Console
+def shortened(text: str) -> str:
+    """Return `text`, or its first characters and an ellipsis if no name of Kafka is that long."""
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + ELLIPSIS
 
-            columns: list[str | progress.ProgressColumn] = [
-                progress.SpinnerColumn(),
-                "{task.completed:,} {task.description}",
-                progress.TimeElapsedColumn(),
-            ]
-            if self._total is not None:
-                columns.insert(1, progress.BarColumn())
-            drawn = progress.Progress(*columns, console=Console(stderr=True), transient=True)
-            drawn.start()
-            self._drawn = drawn, drawn.add_task(self._what, total=self._total)
-        return self
 
-    def advance(self, completed: int) -> None:
-        """So many are done by now."""
-        if self._drawn is not None:
-            drawn, task = self._drawn
-            drawn.update(task, completed=completed)
+def partition_ranges(partitions: Iterable[str]) -> list[str]:
+    """Return `orders:0-5,9` for each topic of `orders-0`, `orders-1` and so on."""
+    numbers: dict[str, list[int]] = {}
+    for partition in partitions:
+        topic, _, number = partition.rpartition("-")
+        numbers.setdefault(topic, []).append(int(number))
+    return [f"{topic}:{_ranges(sorted(found))}" for topic, found in numbers.items()]
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._drawn is not None:
-            self._drawn[0].stop()
+
+def _ranges(numbers: Sequence[int]) -> str:
+    parts: list[tuple[int, int]] = []
+    for number in numbers:
+        if parts and parts[-1][1] == number - 1:
+            parts[-1] = parts[-1][0], number
+        else:
+            parts.append((number, number))
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)

@@ -8,26 +8,31 @@ from typing import Any, Final
 import click
 
 from oncelog_client.admin import Admin, TransactionDescription
-from oncelog_client.cli.options import connection_options, json_option
-from oncelog_client.cli.output import show
-from oncelog_client.cli.transaction_options import ask
+from oncelog_client.cli.connecting import ask
+from oncelog_client.cli.options import connection_options, output_option
+from oncelog_client.cli.output import Column, show
 from oncelog_client.clock import wall_ms
 from oncelog_client.prepared import PreparedTxnState
 
 COLUMNS: Final = (
-    *("Transactional id", "Prepared state", "Coordinator", "Age ms", "Topic partitions"),
-    *("Client id", "Client address"),
+    Column("Transactional id", "id"),
+    Column("Prepared state", "id"),
+    Column("Coordinator", "count", rank=4),
+    Column("Age ms", "duration"),
+    Column("Topic partitions", "partitions", rank=1),
+    Column("Client id", "id", rank=2),
+    Column("Client address", "id", rank=3),
 )
 
 
 @click.command()
 @connection_options
-@json_option
-def prepared(*, as_json: bool, **_: object) -> None:
+@output_option
+def prepared(*, output: str, **_: object) -> None:
     """Every open transaction of two-phase commit, the oldest first. Its state is what the
     application has stored if it decided to commit; brokers do not know whether it is all written.
     """
-    show(COLUMNS, ask(_rows), as_json=as_json)
+    show(COLUMNS, ask(_rows), output=output, empty="no prepared transactions")
 
 
 async def _rows(admin: Admin) -> list[Sequence[Any]]:

@@ -9,22 +9,21 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BufferedReader
-from pathlib import Path
 from threading import Thread
 from typing import Any, Final, cast
 
 import click
 
-from oncelog_client.cli.connecting import connected
+from oncelog_client.cli.connecting import connected, target
 from oncelog_client.cli.options import (
     connection_options,
-    json_option,
+    output_option,
     parse_settings,
-    read_properties,
     run,
     split_pair,
 )
-from oncelog_client.cli.output import Progress, show_json
+from oncelog_client.cli.output import show_json
+from oncelog_client.cli.progress import Progress
 from oncelog_client.cli.record_lines import LineReader
 from oncelog_client.producer import Producer
 from oncelog_client.values import RecordMetadata
@@ -57,17 +56,16 @@ UNANSWERED: Final = 10_000  # records on their way before the outcome of the fir
     type=click.IntRange(min=1),
     help="Lines in a transaction; all of standard input is one without it.",
 )
-@json_option
+@output_option
 def produce(
-    bootstrap_server: str,
-    command_config: Path | None,
-    give_up_after: float,
+    *,
     topic: str,
-    as_json: bool,
+    output: str,
     **flags: Any,
 ) -> None:
     """Write the lines of standard input to a topic."""
-    settings = read_properties(command_config) | parse_settings(flags["settings"])
+    bootstrap_server, given, give_up_after = target()
+    settings = given | parse_settings(flags["settings"])
     for name, value in (
         ("compression_type", flags["compression_codec"]),
         ("acks", flags["request_required_acks"]),
@@ -91,7 +89,7 @@ def produce(
         return written
 
     written = run(call())
-    if as_json:
+    if output == "json":
         transactional = settings.get("transactional_id") is not None
         counts = {"transactions": written.transactions} if transactional else {}
         show_json({"topic": topic, "records": written.records, **counts})

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -18,21 +17,37 @@ from oncelog_client.admin import (
     ResourceType,
     TopicDescription,
 )
-from oncelog_client.cli.connecting import connected_admin
+from oncelog_client.cli.commands import Tool
+from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.options import (
     connection_options,
     exactly_one,
-    json_option,
-    read_properties,
-    run,
+    output_option,
     split_pair,
 )
-from oncelog_client.cli.output import show
+from oncelog_client.cli.output import Column, show
 
-PARTITION_COLUMNS = ("Topic", "Partition", "Leader", "Leader epoch", "Replicas", "Isr", "Configs")
+TOPIC_COLUMN: Final = Column("Topic", "id")
+CHANGED_COLUMNS: Final = (TOPIC_COLUMN, Column("Result"))
+PARTITION_COLUMNS: Final = (
+    TOPIC_COLUMN,
+    Column("Partition", "count"),
+    Column("Leader", "count"),
+    Column("Leader epoch", "count", rank=4),
+    Column("Replicas", rank=1),
+    Column("Isr", rank=2),
+    Column("Configs", rank=3),
+)
 
 
-@click.command()
+@click.command(
+    cls=Tool,
+    examples=[
+        "topics --list",
+        "topics --create --topic orders --partitions 6 --config retention.ms=86400000",
+        "topics --describe --topic 'orders|bills-.*'",
+    ],
+)
 @connection_options
 @click.option("--list", "list_", is_flag=True, help="The names of the topics.")
 @click.option("--create", is_flag=True, help="Create a topic.")
@@ -46,11 +61,9 @@ PARTITION_COLUMNS = ("Topic", "Partition", "Leader", "Leader epoch", "Replicas",
 @click.option("--if-not-exists", is_flag=True, help="--create: an existing topic will do.")
 @click.option("--if-exists", is_flag=True, help="--alter, --delete, --describe: none will do.")
 @click.option("--exclude-internal", is_flag=True, help="Leave internal topics out.")
-@json_option
+@output_option
 def topics(
-    bootstrap_server: str,
-    command_config: Path | None,
-    give_up_after: float,
+    *,
     list_: bool,
     create: bool,
     describe: bool,
@@ -65,21 +78,15 @@ def topics(
     if verb == "alter" and flags["partitions"] is None:
         raise click.UsageError("--alter needs --partitions; for settings there is oncelog config")
 
-    settings = read_properties(command_config)
-
-    async def call() -> None:
-        async with connected_admin(bootstrap_server, settings, give_up_after) as admin:
-            await VERBS[verb](admin, **flags)
-
-    run(call())
+    ask(lambda admin: VERBS[verb](admin, **flags))
 
 
-async def _list(admin: Admin, *, as_json: bool, **flags: Any) -> None:
+async def _list(admin: Admin, *, output: str, **flags: Any) -> None:
     names = await _names(admin, flags["topic"], flags["exclude_internal"])
-    show(["Topic"], [[name] for name in names], as_json=as_json)
+    show([TOPIC_COLUMN], [[name] for name in names], output=output, empty="no topics")
 
 
-async def _create(admin: Admin, *, topic: Sequence[str], as_json: bool, **flags: Any) -> None:
+async def _create(admin: Admin, *, topic: Sequence[str], output: str, **flags: Any) -> None:
     new = [
         NewTopic(
             name,
@@ -94,10 +101,10 @@ async def _create(admin: Admin, *, topic: Sequence[str], as_json: bool, **flags:
         new = [one for one in new if one.name not in existing]
     if new:
         await admin.create_topics(new)
-    await _show_changed([one.name for one in new], "created", as_json)
+    _show_changed([one.name for one in new], "created", output)
 
 
-async def _describe(admin: Admin, *, topic: Sequence[str], as_json: bool, **flags: Any) -> None:
+async def _describe(admin: Admin, *, topic: Sequence[str], output: str, **flags: Any) -> None:
     names = await _existing(admin, topic, flags["if_exists"], flags["exclude_internal"])
     described = await admin.describe_topics(names) if names else {}
     resources = {name: ConfigResource(ResourceType.TOPIC, name) for name in names}
@@ -107,20 +114,20 @@ async def _describe(admin: Admin, *, topic: Sequence[str], as_json: bool, **flag
         for name in names
         for row in _partition_rows(described[name], _own(settings[resources[name]]))
     ]
-    show(PARTITION_COLUMNS, rows, as_json=as_json)
+    show(PARTITION_COLUMNS, rows, output=output, empty="no topics")
 
 
-async def _alter(admin: Admin, *, topic: Sequence[str], as_json: bool, **flags: Any) -> None:
+async def _alter(admin: Admin, *, topic: Sequence[str], output: str, **flags: Any) -> None:
     names = await _existing(admin, topic, flags["if_exists"], False)
     await admin.create_partitions(dict.fromkeys(names, flags["partitions"]))
-    await _show_changed(names, "altered", as_json)
+    _show_changed(names, "altered", output)
 
 
-async def _delete(admin: Admin, *, topic: Sequence[str], as_json: bool, **flags: Any) -> None:
+async def _delete(admin: Admin, *, topic: Sequence[str], output: str, **flags: Any) -> None:
     names = await _existing(admin, topic, flags["if_exists"], False)
     if names:
         await admin.delete_topics(names)
-    await _show_changed(names, "deleted", as_json)
+    _show_changed(names, "deleted", output)
 
 
 VERBS = {
@@ -183,5 +190,6 @@ def _partition_rows(
     ]
 
 
-async def _show_changed(names: list[str], what: str, as_json: bool) -> None:
-    show(["Topic", "Result"], [[name, what] for name in names], as_json=as_json)
+def _show_changed(names: list[str], what: str, output: str) -> None:
+    rows = [[name, what] for name in names]
+    show(CHANGED_COLUMNS, rows, output=output, empty=f"no topic was {what}")

@@ -9,33 +9,59 @@ import click
 
 from oncelog_client.admin import Admin, TransactionDescription
 from oncelog_client.cli.blocking import blocking
+from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.hanging import find_hanging
 from oncelog_client.cli.marker import abort
-from oncelog_client.cli.options import connection_options, json_option
-from oncelog_client.cli.output import show
+from oncelog_client.cli.options import connection_options, output_option
+from oncelog_client.cli.output import Column, for_people, show
 from oncelog_client.cli.prepared import prepared
-from oncelog_client.cli.transaction_options import ask, broker_option
+from oncelog_client.cli.transaction_options import broker_option
 from oncelog_client.cli.two_phase import EVEN_TWO_PHASE, refuse_two_phase
 from oncelog_client.clock import wall_ms
 from oncelog_client.errors import KafkaError
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
 
-LIST_COLUMNS: Final = ("Transactional id", "Coordinator", "Producer id", "Transaction state")
+LIST_COLUMNS: Final = (
+    Column("Transactional id", "id"),
+    Column("Coordinator", "count", rank=3),
+    Column("Producer id", "count", rank=2),
+    Column("Transaction state"),
+)
 DESCRIBE_COLUMNS: Final = (
-    *("Coordinator id", "Transactional id", "Producer id", "Producer epoch", "Transaction state"),
-    *("Transaction timeout ms", "Current transaction start time ms", "Transaction duration ms"),
-    *("Topic partitions", "Client id", "Client address", "Time left ms"),
+    Column("Coordinator id", "count"),
+    Column("Transactional id", "id"),
+    Column("Producer id", "count"),
+    Column("Producer epoch", "count"),
+    Column("Transaction state"),
+    Column("Transaction timeout ms", "duration"),
+    Column("Current transaction start time ms", "time"),
+    Column("Transaction duration ms", "duration"),
+    Column("Topic partitions", "partitions"),
+    Column("Client id", "id"),
+    Column("Client address", "id"),
+    Column("Time left ms", "duration"),
 )
 FENCE_COLUMNS: Final = (
-    *("Refused producer id", "Up to epoch", "Cause", "Since ms", "By client id"),
-    *("By client address", "Refusals"),
+    Column("Refused producer id", "count"),
+    Column("Up to epoch", "count"),
+    Column("Cause"),
+    Column("Since ms", "time"),
+    Column("By client id", "id"),
+    Column("By client address", "id", rank=1),
+    Column("Refusals", "count", rank=2),
 )
 PRODUCER_COLUMNS: Final = (
-    *("Producer id", "Producer epoch", "Latest coordinator epoch", "Last sequence"),
-    *("Last timestamp", "Current transaction start offset", "Held records", "Held bytes"),
+    Column("Producer id", "count"),
+    Column("Producer epoch", "count"),
+    Column("Latest coordinator epoch", "count", rank=2),
+    Column("Last sequence", "count", rank=1),
+    Column("Last timestamp", "time"),
+    Column("Current transaction start offset", "offset"),
+    Column("Held records", "count"),
+    Column("Held bytes", "size"),
 )
-RESULT_COLUMNS: Final = ("Transactional id", "Result")
+RESULT_COLUMNS: Final = (Column("Transactional id", "id"), Column("Result"))
 
 
 @click.group()
@@ -55,13 +81,13 @@ transactions.add_command(prepared)
 @click.option("--state", "states", multiple=True, help="Only these states, such as Ongoing.")
 @click.option("--duration-filter", type=int, default=-1, help="Only those open for longer, in ms.")
 @click.option("--transactional-id-pattern", help="Only ids that match this regular expression.")
-@json_option
+@output_option
 def list_(
     *,
     states: tuple[str, ...],
     duration_filter: int,
     transactional_id_pattern: str | None,
-    as_json: bool,
+    output: str,
     **_: object,
 ) -> None:
     """Every transactional id with its producer id and state."""
@@ -73,15 +99,15 @@ def list_(
         )
     )
     rows = [(one.transactional_id, one.coordinator_id, one.producer_id, one.state) for one in found]
-    show(LIST_COLUMNS, rows, as_json=as_json)
+    show(LIST_COLUMNS, rows, output=output, empty="no transactional ids")
 
 
 @transactions.command()
 @connection_options
 @click.argument("id_", metavar="[TRANSACTIONAL_ID]", required=False)
 @click.option("--transactional-id", help="The same as the argument.")
-@json_option
-def describe(*, id_: str | None, transactional_id: str | None, as_json: bool, **_: object) -> None:
+@output_option
+def describe(*, id_: str | None, transactional_id: str | None, output: str, **_: object) -> None:
     """One transactional id: epoch, state, timeout, the partitions of its transaction, and which of
     its producers were refused lately, why, and by whom."""
     wanted = _one_id(id_, transactional_id)
@@ -93,15 +119,15 @@ def describe(*, id_: str | None, transactional_id: str | None, as_json: bool, **
         )
         for one in found.fences
     ]
-    if as_json:
-        names = [column.lower().replace(" ", "_") for column in FENCE_COLUMNS]
+    if output == "json":
+        names = [column.name for column in FENCE_COLUMNS]
         listed = [dict(zip(names, row, strict=True)) for row in fences]
-        show((*DESCRIBE_COLUMNS, "Refused"), [(*_row(found), listed)], as_json=True)
+        show((*DESCRIBE_COLUMNS, Column("Refused")), [(*_row(found), listed)], output=output)
         return
-    show(DESCRIBE_COLUMNS, [_row(found)], as_json=False)
-    if fences:
+    show(DESCRIBE_COLUMNS, [_row(found)], output=output)
+    if fences and for_people(output):
         click.echo()
-        show(FENCE_COLUMNS, fences, as_json=False)
+        show(FENCE_COLUMNS, fences, output=output)
 
 
 def _one_id(argument: str | None, option: str | None) -> str:
@@ -137,9 +163,9 @@ def _row(found: TransactionDescription) -> tuple[Any, ...]:
 @broker_option
 @click.option("--topic", required=True, help="Which topic.")
 @click.option("--partition", type=int, required=True, help="Which partition of it.")
-@json_option
+@output_option
 def describe_producers(
-    *, broker_id: int | None, topic: str, partition: int, as_json: bool, **_: object
+    *, broker_id: int | None, topic: str, partition: int, output: str, **_: object
 ) -> None:
     """The producers a partition knows, and the transactions they hold open in it."""
     place = TopicPartition(topic, partition)
@@ -152,7 +178,7 @@ def describe_producers(
         )
         for one in found[place]
     ]
-    show(PRODUCER_COLUMNS, rows, as_json=as_json)
+    show(PRODUCER_COLUMNS, rows, output=output, empty="no producers")
 
 
 @transactions.command("force-terminate")
@@ -160,13 +186,13 @@ def describe_producers(
 @click.argument("id_", metavar="[TRANSACTIONAL_ID]", required=False)
 @click.option("--transactional-id", "--transactionalId", help="The same as the argument.")
 @click.option("--even-two-phase", is_flag=True, help=f"Also {EVEN_TWO_PHASE}")
-@json_option
+@output_option
 def force_terminate(
     *,
     id_: str | None,
     transactional_id: str | None,
     even_two_phase: bool,
-    as_json: bool,
+    output: str,
     **_: object,
 ) -> None:
     """Abort what a transactional id has open, in all its partitions, and refuse its producer from
@@ -181,7 +207,7 @@ def force_terminate(
         await admin.force_terminate_transaction(wanted)
 
     ask(call)
-    show(RESULT_COLUMNS, [(wanted, "terminated")], as_json=as_json)
+    show(RESULT_COLUMNS, [(wanted, "terminated")], output=output)
 
 
 # The verb as Kafka's tool has it.

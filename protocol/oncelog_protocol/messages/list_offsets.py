@@ -11,21 +11,26 @@ Finds the offset for a timestamp, or one end of a partition.
 * v9: timestamp -5: the latest offset in tiers (KIP-1005)
 * v10: a timeout for remote look-ups (KIP-1075)
 * v11: timestamp -6: the earliest offset not yet in tiers (KIP-1023)
+
+The tagged fields are ours.
 """
 
 from __future__ import annotations
 
+from oncelog_protocol.features import OWN_TAGS
 from oncelog_protocol.schema import message, struct
 from oncelog_protocol.types import array, int8, int16, int32, int64, string
 
 
 @struct
 class ListOffsetsPartition:
-    """The timestamp to look for: -1 is the end, -2 the start."""
+    """The timestamp to look for: -1 is the end, -2 the start. `count_from` is ours: the committed
+    offset of a group whose lag is asked for, -1 for none."""
 
     partition_index: int = int32()
     current_leader_epoch: int = int32(since=4, default=-1)
     timestamp: int = int64()
+    count_from: int = int64(since=6, tag=OWN_TAGS["count_from"], default=-1)
 
 
 @struct
@@ -48,13 +53,17 @@ class ListOffsetsRequest:
 
 @struct
 class ListOffsetsPartitionResponse:
-    """The offset found, or -1 for none."""
+    """The offset found, or -1 for none. The tagged fields are ours: records from `count_from` to
+    the last stable offset that a read_committed reader gets, and records from there to the high
+    watermark that open transactions hold back; -1 where they were not asked for."""
 
     partition_index: int = int32()
     error_code: int = int16()
     timestamp: int = int64(default=-1)
     offset: int = int64(default=-1)
     leader_epoch: int = int32(since=4, default=-1)
+    readable_records: int = int64(since=6, tag=OWN_TAGS["readable_records"], default=-1)
+    held_back_records: int = int64(since=6, tag=OWN_TAGS["held_back_records"], default=-1)
 
 
 @struct

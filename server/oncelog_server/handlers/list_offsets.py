@@ -23,6 +23,7 @@ from oncelog_protocol.messages.list_offsets import (
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
+from oncelog_server.partition.lag import count_lag
 from oncelog_server.partition.partition import Isolation, Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
@@ -31,6 +32,9 @@ from oncelog_server.storage.files import StorageError
 
 API = ApiKey.LIST_OFFSETS
 VERSIONS = range(1, 12)
+
+# Steps that one request may count lags for, each some 0.5 ms (`log/readable.py`).
+MAX_COUNT_STEPS: Final = 4_000
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -52,8 +56,10 @@ SPECIAL_SINCE: Final[dict[int, int]] = {
 def handle(
     node: Node, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Steps[ListOffsetsResponse]:
-    size = sum(len(topic.partitions) for topic in request.topics)
-    return when_large(size, _steps(node, context, request))
+    steps = _steps(node, context, request)
+    if any(wanted.count_from >= 0 for topic in request.topics for wanted in topic.partitions):
+        return steps  # counting takes long, of few partitions too
+    return when_large(sum(len(topic.partitions) for topic in request.topics), steps)
 
 
 def _steps(
@@ -86,7 +92,37 @@ def _steps(
                 answers.append(_nothing(wanted, ErrorCode.KAFKA_STORAGE_ERROR))
             yield
         topics.append(ListOffsetsTopicResponse(topic.name, answers))
-    return ListOffsetsResponse(topics=topics)
+    response = ListOffsetsResponse(topics=topics)
+    if any(wanted.count_from >= 0 for topic in request.topics for wanted in topic.partitions):
+        return (yield from _with_lags(node, request, response))
+    return response
+
+
+def _with_lags(
+    node: Node, request: ListOffsetsRequest, response: ListOffsetsResponse
+) -> Steps[ListOffsetsResponse]:
+    """The response with the counts that were asked for: ours, see the message. A lag that needs
+    more steps than the request has left is not counted."""
+    steps_left = MAX_COUNT_STEPS
+    for topic, answered in zip(request.topics, response.topics, strict=True):
+        for wanted, row in zip(topic.partitions, answered.partitions, strict=True):
+            if row.error_code or wanted.count_from < 0:
+                continue
+            try:
+                partition = node.partitions.require(topic.name, wanted.partition_index)
+                counting = count_lag(partition, wanted.count_from)
+                while steps_left:
+                    next(counting)
+                    steps_left -= 1
+                    yield
+            except StopIteration as counted:
+                row.readable_records = counted.value.readable_records
+                row.held_back_records = counted.value.held_back_records
+            except Refused as refused:  # deleted while others were counted
+                row.error_code = refused.code
+            except (StorageError, CorruptLog):
+                row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    return response
 
 
 def _check_timestamp(version: int, timestamp: int) -> None:

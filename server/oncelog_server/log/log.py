@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from operator import attrgetter
 
-from oncelog_protocol.records.batch import patch_place
+from oncelog_protocol.records.batch import BatchHeader, patch_place
 from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
 from oncelog_server.log import closing, retention, timestamps
 from oncelog_server.log.config import LogConfig
@@ -298,6 +298,11 @@ class PartitionLog:
         if not self.log_start_offset <= offset <= self.active.end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.active.end_offset)
         return self.reader.read(offset, max_bytes, limit, at_least_one)
+
+    def headers_from(self, offset: int, end_offset: int, most: int) -> list[BatchHeader]:
+        """Return headers of at most `most` batches of one segment, from the batch with `offset` on,
+        those that begin below `end_offset`. Raises StorageError and CorruptLog."""
+        return self.reader.headers_from(offset, end_offset, most)
 
     def offset_for_timestamp(self, timestamp: int, limit: int) -> TimestampOffset | None:
         """The first record below `limit` with `timestamp` (ms) or later (ListOffsets)."""

@@ -6,9 +6,11 @@ from bisect import bisect_right
 from operator import attrgetter
 from typing import Final
 
-from oncelog_protocol.records.batch import HEADER_SIZE, read_header
+from oncelog_protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
+from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.producers import Producers
 from oncelog_server.log.results import FileRange, LogRead
+from oncelog_server.log.scan import WALK_CHUNK, Scan
 from oncelog_server.log.segment import Segment
 
 # Of how many older segments the indexes stay in memory.
@@ -63,6 +65,25 @@ class LogReader:
             if position is not None:
                 return segment, position
         return None
+
+    def headers_from(self, offset: int, end_offset: int, most: int) -> list[BatchHeader]:
+        """Return headers of at most `most` batches, from the batch with `offset` on, those that
+        begin below `end_offset`; never of two segments. Raises StorageError and CorruptLog."""
+        located = self._locate(offset)
+        if located is None:
+            return []
+        segment, position = located
+        scan = Scan(segment.log, position, next_offset=segment.base_offset, chunk_size=WALK_CHUNK)
+        headers: list[BatchHeader] = []
+        for _, header in scan:
+            if header.base_offset >= end_offset:
+                break
+            headers.append(header)
+            if len(headers) >= most:
+                break
+        if scan.problem is not None:
+            raise CorruptLog(segment.log.path, scan.position, scan.problem)
+        return headers
 
     def size_from(self, offset: int) -> int:
         """Bytes from the batch with `offset` to the end of the log. Raises StorageError and

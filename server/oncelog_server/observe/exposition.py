@@ -17,6 +17,14 @@ LINES_PER_SLICE: Final = 100
 # In place of a line: nothing to say, but work was done that counts for the slice.
 WORK: Final = ""
 
+
+class _Turn(str):
+    __slots__ = ()
+
+
+# As WORK, and the work was that of a whole slice. Told apart by identity.
+TURN: Final = _Turn()
+
 COUNTER: Final = "counter"
 GAUGE: Final = "gauge"
 
@@ -61,8 +69,9 @@ def slices(lines: Iterable[str], size: int = LINES_PER_SLICE) -> Iterator[bytes]
     """The page in portions of `size` lines, none of which takes longer than the loop can bear."""
     portion: list[str] = []
     for line in lines:
-        portion.append(line)
-        if len(portion) >= size:
+        if line is not TURN:
+            portion.append(line)
+        if line is TURN or len(portion) >= size:
             yield "".join(portion).encode()
             portion.clear()
     yield "".join(portion).encode()

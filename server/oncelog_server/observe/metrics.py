@@ -225,6 +225,28 @@ GROUP_OFFSETS: Final = Metric(
     "Committed offsets of the groups coordinated here.",
 )
 
+_GROUP_PARTITION = ("consumergroup", "topic", "partition")
+GROUP_LAG: Final = Metric(
+    "kafka_consumergroup_lag",
+    GAUGE,
+    "Records that a read_committed reader of the group still gets now: from its committed offset to"
+    " the last stable offset, without markers and aborted records. Until a scrape has counted a"
+    " long distance, the difference of the two offsets, which is never less.",
+    _GROUP_PARTITION,
+)
+GROUP_HELD_BACK: Final = Metric(
+    "oncelog_group_held_back_records",
+    GAUGE,
+    "Records above the last stable offset that the group does not get before the open transactions"
+    " in front of them are decided.",
+    _GROUP_PARTITION,
+)
+GROUP_LAG_OMITTED: Final = Metric(
+    "oncelog_group_lag_omitted",
+    GAUGE,
+    "Committed offsets beyond the first 10,000, for which the page has no lag.",
+)
+
 # --- requests and connections
 
 REQUESTS: Final = Metric(

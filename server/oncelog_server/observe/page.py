@@ -14,6 +14,7 @@ from oncelog_server.node import Node
 from oncelog_server.observe import metrics
 from oncelog_server.observe.coordinators import group_lines, transaction_lines
 from oncelog_server.observe.exposition import WORK
+from oncelog_server.observe.group_lag import GroupLag
 from oncelog_server.observe.open_transactions import OpenTransactions
 from oncelog_server.observe.partitions import LATE_AFTER_MS, partition_lines
 
@@ -68,6 +69,7 @@ class Page(msgspec.Struct, frozen=True):
     cleaner: Callable[[], Cleaning | None]
     started_ms: int
     process: Callable[[], ProcessFigures]
+    group_lag: GroupLag
 
     def lines(self) -> Iterator[str]:
         """The whole page; whoever takes it line by line may do other things in between."""
@@ -83,6 +85,7 @@ class Page(msgspec.Struct, frozen=True):
             yield metrics.PRODUCER_IDS_REFUSED.line(count, setting)
         yield from transaction_lines(node.transactions, wall_ms)
         yield from group_lines(node.groups)
+        yield from self.group_lag.lines()
         yield from partition_lines(
             node.partitions, OpenTransactions(node.transactions), late_before_ms
         )

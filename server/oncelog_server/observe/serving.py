@@ -7,6 +7,7 @@ from collections.abc import Callable
 import structlog
 
 from oncelog_server.node import Node
+from oncelog_server.observe.group_lag import GroupLag
 from oncelog_server.observe.listener import MetricsListener
 from oncelog_server.observe.page import Cleaning, Connected, Page, Served
 from oncelog_server.observe.process import process_figures
@@ -21,7 +22,8 @@ async def bind_metrics(
     cleaner: Callable[[], Cleaning | None],
 ) -> MetricsListener:
     """Bound, and not accepting yet. Raises OSError."""
-    page = Page(node, served, connected, cleaner, node.clock.now_ms(), process_figures)
+    lag = GroupLag(node.groups, node.partitions)
+    page = Page(node, served, connected, cleaner, node.clock.now_ms(), process_figures, lag)
     listener = MetricsListener(page.lines)
     settings = node.settings
     host, port = await listener.bind(settings.oncelog_metrics_host, settings.oncelog_metrics_port)

@@ -14,6 +14,7 @@ from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.handlers.partition_state import partition_states
 from oncelog_server.observe import metrics
 from oncelog_server.observe.exposition import slices
+from oncelog_server.observe.group_lag import GroupLag
 from oncelog_server.observe.page import Page, ProcessFigures
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.coordination.world import DATA, World
@@ -49,8 +50,9 @@ async def page() -> AsyncIterator[Page]:
         node.fetch_sessions = FetchSessions(10, lambda: 1)
         for partition in world.partitions.values():
             node.partitions.add(partition)
+        lag = GroupLag(node.groups, node.partitions)
         yield Page(
-            node, Counted(), Counted(), Compacting, 1_000, lambda: ProcessFigures(2_000, 0.5)
+            node, Counted(), Counted(), Compacting, 1_000, lambda: ProcessFigures(2_000, 0.5), lag
         )
 
 

@@ -1,0 +1,113 @@
+"""What a consumer group has still to read: by the last stable offset, and what is held back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from oncelog_client.cluster import Cluster
+from oncelog_client.errors import RetriableError, check, error_for
+from oncelog_client.log_offsets import EARLIEST, LATEST, list_offsets
+from oncelog_client.values import TopicPartition
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+_READ_COMMITTED = 1
+# The isolation level is v2.
+_VERSIONS = range(2, 1 << 15)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """The lag of a group in one partition. oncelog counts records: `lag` is what a read_committed
+    reader still gets now, `held_back` what follows behind open transactions, neither with markers
+    or aborted records. Other brokers count nothing: then both are differences of offsets
+    (`is_exact` is false), which are never less."""
+
+    committed_offset: int
+    last_stable_offset: int
+    high_watermark: int
+    lag: int
+    held_back: int
+    is_exact: bool
+
+
+async def group_lag(
+    cluster: Cluster, committed: Mapping[TopicPartition, int], timeout_ms: float
+) -> dict[TopicPartition, PartitionLag]:
+    """Return the lag behind each committed offset. Partitions that do not exist any more are left
+    out. Raises the first other error, RetriableError when time is up."""
+    existing = await _existing(cluster, committed, timeout_ms)
+    starts, ends, counted = await asyncio.gather(
+        list_offsets(cluster, dict.fromkeys(existing, EARLIEST), timeout_ms, read_committed=False),
+        list_offsets(cluster, dict.fromkeys(existing, LATEST), timeout_ms, read_committed=False),
+        cluster.retry(lambda: _counted(cluster, existing), timeout_ms),
+    )
+    found = {}
+    for partition, offset in existing.items():
+        row = counted[partition]
+        stable, end = row.offset, max(ends[partition].offset, row.offset)
+        first = max(offset, starts[partition].offset)
+        is_exact = row.readable_records >= 0
+        lag = row.readable_records if is_exact else max(stable - first, 0)
+        held_back = row.held_back_records if is_exact else max(end - max(first, stable), 0)
+        found[partition] = PartitionLag(offset, stable, end, lag, held_back, is_exact)
+    return found
+
+
+async def _existing(
+    cluster: Cluster, committed: Mapping[TopicPartition, int], timeout_ms: float
+) -> dict[TopicPartition, int]:
+    """The offsets of partitions that exist: those of a deleted topic may outlive it for a while."""
+    cluster.watch({partition.topic for partition in committed})
+    await cluster.retry(cluster.refresh, timeout_ms)
+    return {
+        partition: offset
+        for partition, offset in committed.items()
+        if cluster.metadata.partition(partition) is not None
+    }
+
+
+async def _counted(
+    cluster: Cluster, committed: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
+    """One attempt at all leaders. Raises RetriableError where a leader is unknown."""
+    by_leader: dict[int, dict[str, ListOffsetsTopic]] = {}
+    for place, offset in committed.items():
+        leader = cluster.metadata.leader(place)
+        if leader is None:
+            cluster.refresh_soon()
+            raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, str(place))
+        topics = by_leader.setdefault(leader, {})
+        asked = topics.setdefault(place.topic, ListOffsetsTopic(name=place.topic))
+        asked.partitions.append(
+            ListOffsetsPartition(place.partition, timestamp=LATEST, count_from=offset)
+        )
+
+    async def ask(leader: int, topics: dict[str, ListOffsetsTopic]) -> ListOffsetsResponse:
+        request = ListOffsetsRequest(
+            replica_id=-1, isolation_level=_READ_COMMITTED, topics=list(topics.values())
+        )
+        return await cluster.call(leader, request, ListOffsetsResponse, versions=_VERSIONS)
+
+    found: dict[TopicPartition, ListOffsetsPartitionResponse] = {}
+    try:
+        for response in await asyncio.gather(*(ask(*one) for one in by_leader.items())):
+            for answered in response.topics:
+                for row in answered.partitions:
+                    check(row.error_code, f"{answered.name}-{row.partition_index}")
+                    found[TopicPartition(answered.name, row.partition_index)] = row
+    except RetriableError:
+        cluster.refresh_soon()
+        raise
+    for missing in committed.keys() - found.keys():
+        message = f"the ListOffsets response has no row for {missing}"
+        raise error_for(ErrorCode.CORRUPT_MESSAGE, message)
+    return found

@@ -1,0 +1,91 @@
+"""Commands as this tool shows them: one screen of help with examples, the options that all commands
+share at the end, and a suggestion for a mistyped word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any, Final
+
+import click
+
+# The parameters of options.connection_options and output.output_option.
+SHARED: Final = frozenset({"bootstrap_server", "command_config", "give_up_after", "output"})
+_NARROWEST: Final = 60
+
+
+class Tool(click.Command):
+    """A command with `examples`: command lines without the leading `oncelog`."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = tuple(examples)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does, but names the flag for a verb that was given as a word."""
+        words = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            hint = self._hint(ctx, words, error)
+            if not hint:
+                raise
+            raise click.UsageError(f"{error.message}. {hint}", ctx) from None
+
+    def _hint(self, ctx: click.Context, words: Sequence[str], error: click.UsageError) -> str:
+        if isinstance(error, click.BadParameter | click.NoSuchOption) or not words:
+            return ""
+        flags = {
+            option.removeprefix("--"): option
+            for parameter in self.params
+            if isinstance(parameter, click.Option) and parameter.is_flag
+            for option in parameter.opts
+        }
+        near = get_close_matches(words[0], flags, n=1)
+        if not near or words[0].startswith("-"):
+            return ""
+        rest = words[1:]
+        if rest and not rest[0].startswith("-") and any(p.name == "topic" for p in self.params):
+            rest = ["--topic", *rest]
+        call = " ".join([ctx.command_path, flags[near[0]], *rest])
+        return f"Did you mean `{call}`?"
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """What the command alone has, then what all have."""
+        own: list[tuple[str, str]] = []
+        shared: list[tuple[str, str]] = []
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                (shared if parameter.name in SHARED else own).append(record)
+        if self.examples:
+            with formatter.section("Examples"):
+                for example in self.examples:
+                    formatter.write(f"{' ' * formatter.current_indent}oncelog {example}\n")
+        if own:
+            with formatter.section("Options"):
+                formatter.write_dl(own)
+        if shared:
+            with formatter.section("Connection and output"):
+                formatter.write_dl(shared)
+
+
+class ToolGroup(Tool, click.Group):
+    """A command with verbs."""
+
+    command_class = Tool
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The verbs before what all commands have."""
+        self.format_commands(ctx, formatter)
+        Tool.format_options(self, ctx, formatter)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click's groups do."""
+        return click.Group.parse_args(self, ctx, args)
+
+
+def suggestion(word: str, known: Sequence[str]) -> str:
+    """Return ` Did you mean …?` for the nearest of `known` words, or an empty string."""
+    near = get_close_matches(word, known, n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,92 @@
+"""How many records of a range a reader is given: all but markers, aborted records and what
+compaction has removed.
+
+Offsets do not say it: each marker has an offset, and aborted records keep theirs (KIP-98). Batches
+are walked by their headers, in steps, as a range may be as long as a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from oncelog_protocol.records.batch import BatchHeader, read_records
+from oncelog_protocol.records.errors import CorruptRecords, UnsupportedMagic
+from oncelog_server.log.errors import CorruptLog
+from oncelog_server.log.txn_index import AbortedTransaction
+
+if TYPE_CHECKING:
+    from oncelog_server.log.log import PartitionLog
+
+# Batches looked at in a step: some 2 µs each.
+STEP_BATCHES: Final = 256
+# What a batch may grow to that has to be decoded.
+DECODED_BYTES: Final = 64 << 20
+
+
+class Walked(NamedTuple):
+    """So many records are readable from the first offset of a walk up to `reached`."""
+
+    reached: int
+    records: int
+
+
+def walk_readable(log: PartitionLog, first_offset: int, end_offset: int) -> Iterator[Walked]:
+    """Count the records of `first_offset`..`end_offset` (exclusive) that are in no control batch
+    and in no aborted transaction: a total for each step. The log may change between two steps.
+
+    Up to the last stable offset this is what a read_committed reader gets. Above it, records of
+    open transactions are counted. Raises StorageError and CorruptLog.
+    """
+    count = 0
+    offset = max(first_offset, log.log_start_offset)
+    while offset < end_offset:
+        headers = log.headers_from(offset, end_offset, STEP_BATCHES)
+        if not headers:
+            yield Walked(end_offset, count)  # compaction may leave nothing before the end
+            return
+        reached = headers[-1].next_offset
+        aborted = log.aborted_transactions(offset, reached)
+        for header in headers:
+            if not header.is_control and not _is_aborted(header, aborted):
+                count += _records_within(log, header, offset, end_offset)
+        offset = reached
+        yield Walked(min(reached, end_offset), count)
+
+
+def count_readable(
+    log: PartitionLog, first_offset: int, end_offset: int
+) -> Generator[None, None, int]:
+    """Return the total of `walk_readable`; yields after each step."""
+    count = 0
+    for walked in walk_readable(log, first_offset, end_offset):
+        count = walked.records
+        yield
+    return count
+
+
+def _is_aborted(header: BatchHeader, aborted: list[AbortedTransaction]) -> bool:
+    return header.is_transactional and any(
+        row.producer_id == header.producer_id
+        and row.first_offset <= header.base_offset <= row.last_offset
+        for row in aborted
+    )
+
+
+def _records_within(log: PartitionLog, header: BatchHeader, first: int, end: int) -> int:
+    """Return how many records of a batch have an offset in `first`..`end` (exclusive). A batch that
+    compaction has thinned out must be decoded for that, if a bound is inside of it."""
+    if first <= header.base_offset and header.next_offset <= end:
+        return header.records_count
+    if header.records_count == header.last_offset_delta + 1:
+        return min(header.next_offset, end) - max(header.base_offset, first)
+    batch = log.read(
+        header.base_offset, header.size, limit=header.next_offset, at_least_one=True
+    ).records
+    if batch is None:  # deleted meanwhile
+        return 0
+    try:
+        records = read_records(batch.read(), max_bytes=DECODED_BYTES)
+    except (CorruptRecords, UnsupportedMagic) as error:
+        raise CorruptLog(batch.file.path, batch.position, str(error)) from error
+    return sum(first <= record.offset < end for record in records)

@@ -1,0 +1,180 @@
+"""What each consumer group has still to read of each partition, by the last stable offset, and what
+is held back from it.
+
+The difference of two offsets counts markers, aborted and undecided records as well. Here batches
+are counted by their headers. A count that is kept for two offsets gives the records between them,
+so that a scrape walks only what was written or committed since the last one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Generator, Iterator
+from typing import Final, NamedTuple, TypeAlias
+
+from oncelog_server.coordination.groups import GroupCoordinator
+from oncelog_server.log.errors import CorruptLog
+from oncelog_server.log.log import PartitionLog
+from oncelog_server.log.readable import walk_readable
+from oncelog_server.observe import metrics
+from oncelog_server.observe.exposition import TURN
+from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.storage.files import StorageError
+from oncelog_server.topic_partition import TopicPartition
+
+# Series of each metric on a page.
+MAX_SERIES: Final = 10_000
+# Steps of all walks of one scrape, some 0.5 ms each.
+MAX_STEPS: Final = 200
+
+_Place: TypeAlias = tuple[TopicPartition, bytes]  # with the topic's id
+
+
+class Committed(NamedTuple):
+    """A group's committed offset for a partition, not below the log's start."""
+
+    group_id: str
+    offset: int
+
+
+class KnownCounts:
+    """Readable records below some offsets of one log, less those below the lowest of them."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(self) -> None:
+        self._counts: list[tuple[int, int]] = []
+
+    def begin_at(self, offset: int) -> None:
+        """Know nothing but counts from `offset` on, unless a lower offset is known."""
+        if not self._counts or offset < self._counts[0][0]:
+            self._counts = [(offset, 0)]
+
+    def floor(self, offset: int) -> tuple[int, int]:
+        """The highest known offset that is not above `offset`, and its count."""
+        return self._counts[bisect_right(self._counts, offset, key=lambda known: known[0]) - 1]
+
+    def learn(self, offset: int, count: int) -> None:
+        if self.floor(offset)[0] != offset:
+            insort(self._counts, (offset, count))
+
+    def between(self, first: int, end: int) -> int | None:
+        """Return the readable records of `first`..`end`, None if either is not known."""
+        (low, below_first), (high, below_end) = self.floor(first), self.floor(end)
+        return below_end - below_first if (low, high) == (first, end) else None
+
+    def keep(self, offsets: set[int]) -> None:
+        """Forget all but these and the highest, from which the next walk goes on."""
+        highest = self._counts[-1:]
+        self._counts = [known for known in self._counts[:-1] if known[0] in offsets] + highest
+
+
+class GroupLag:
+    """Makes the lines of a page; kept from scrape to scrape for what is known."""
+
+    def __init__(self, groups: GroupCoordinator, partitions: Partitions) -> None:
+        self._groups = groups
+        self._partitions = partitions
+        self._known: dict[_Place, KnownCounts] = {}
+        self._steps_left = 0
+
+    def lines(self) -> Iterator[str]:
+        """Lag and held-back records of every group; a turn of the loop after each step."""
+        self._steps_left = MAX_STEPS
+        by_partition, omitted = self._committed()
+        known: dict[_Place, KnownCounts] = {}
+        lags: list[str] = []
+        held: list[str] = []
+        for partition, committed in by_partition:
+            place = partition.topic_partition, partition.topic_id
+            counts = self._known.get(place) or KnownCounts()
+            if not partition.log.config.is_compacted:
+                known[place] = counts  # compaction changes counts
+            try:
+                lag_of, held_of = yield from self._count(partition, counts, committed)
+            except (StorageError, CorruptLog):
+                continue  # its readers meet the same, and the partition counts as offline
+            topic, index = partition.topic_partition
+            for one in committed:
+                labels = one.group_id, topic, str(index)
+                lags.append(metrics.GROUP_LAG.line(lag_of[one.offset], *labels))
+                held.append(metrics.GROUP_HELD_BACK.line(held_of[one.offset], *labels))
+        self._known = known
+        yield metrics.GROUP_LAG.head()
+        yield from lags
+        yield metrics.GROUP_HELD_BACK.head()
+        yield from held
+        yield from metrics.GROUP_LAG_OMITTED.only(omitted)
+
+    def _committed(self) -> tuple[list[tuple[Partition, list[Committed]]], int]:
+        """By partition that is led here, so that its groups share one walk; and how many offsets
+        are left out."""
+        found: dict[TopicPartition, tuple[Partition, list[Committed]]] = {}
+        count = 0
+        for shard in self._groups.shards():
+            offsets = shard.table.offsets
+            for group_id in offsets.groups():
+                for topic, partitions in offsets.of_group(group_id).items():
+                    for index, value in partitions.items():
+                        place = TopicPartition(topic, index)
+                        partition = self._partitions.get(place)
+                        if partition is None or not partition.is_leader:
+                            continue
+                        count += 1
+                        if count <= MAX_SERIES:
+                            start = max(value.offset, partition.log.log_start_offset)
+                            rows = found.setdefault(place, (partition, []))[1]
+                            rows.append(Committed(group_id, start))
+        return list(found.values()), max(count - MAX_SERIES, 0)
+
+    def _count(
+        self, partition: Partition, counts: KnownCounts, committed: list[Committed]
+    ) -> Generator[str, None, tuple[dict[int, int], dict[int, int]]]:
+        """Return lag and held-back records by committed offset."""
+        log = partition.log
+        stable, end = partition.last_stable_offset, partition.high_watermark
+        starts = sorted({one.offset for one in committed})
+        lag_of = dict.fromkeys(starts, 0)
+        held_of: dict[int, int] = {}
+        below = [start for start in starts if start < stable]
+        if below:
+            counts.begin_at(below[0])
+            for offset in (*below, stable):
+                yield from self._walk_to(log, counts, offset)
+            for start in below:
+                found = counts.between(start, stable)
+                lag_of[start] = stable - start if found is None else found
+            counts.keep({*below, stable})
+        undecided: dict[int, int] = {}
+        for start in starts:
+            first = max(start, stable)
+            if first not in undecided:
+                undecided[first] = yield from self._undecided(log, first, end)
+            held_of[start] = undecided[first]
+        return lag_of, held_of
+
+    def _walk_to(self, log: PartitionLog, counts: KnownCounts, offset: int) -> Iterator[str]:
+        """Learn the count at `offset`, or as far towards it as the steps of this scrape go."""
+        first, below = counts.floor(offset)
+        if first == offset or not self._steps_left:
+            return
+        for walked in walk_readable(log, first, offset):
+            counts.learn(walked.reached, below + walked.records)
+            self._steps_left -= 1
+            yield TURN
+            if not self._steps_left:
+                return
+
+    def _undecided(self, log: PartitionLog, first: int, end: int) -> Generator[str, None, int]:
+        """Return the records of `first`..`end` that are not aborted; the difference of the offsets
+        if this scrape has no steps left for them."""
+        count = 0
+        reached = first
+        for walked in walk_readable(log, first, end):
+            reached, count = walked.reached, walked.records
+            self._steps_left -= 1
+            yield TURN
+            if self._steps_left <= 0:
+                break
+        return count + max(end - reached, 0)

@@ -1,0 +1,27 @@
+"""How much of a partition a consumer group has still to read, and how much is held back from it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import msgspec
+
+from oncelog_server.log.readable import count_readable
+from oncelog_server.partition.partition import Partition
+
+
+class Lag(msgspec.Struct, frozen=True):
+    """`readable_records`: what a read_committed reader gets up to the last stable offset.
+    `held_back_records`: what follows up to the high watermark and is in no aborted transaction."""
+
+    readable_records: int
+    held_back_records: int
+
+
+def count_lag(partition: Partition, committed_offset: int) -> Generator[None, None, Lag]:
+    """Count from a committed offset, in steps. Raises StorageError and CorruptLog."""
+    log = partition.log
+    stable, end = partition.last_stable_offset, partition.high_watermark
+    readable = yield from count_readable(log, committed_offset, stable)
+    held_back = yield from count_readable(log, max(committed_offset, stable), end)
+    return Lag(readable, held_back)

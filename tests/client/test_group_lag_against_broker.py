@@ -1,0 +1,125 @@
+"""The lag of a group is the number of records that a read_committed reader of it then gets; what is
+held back comes when the open transactions are committed. In the admin client and on the page of
+metrics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+import pytest_asyncio
+
+from oncelog_client import Admin, Consumer, NewTopic, OffsetAndMetadata, TopicPartition
+from oncelog_server.observe import metrics
+from tests.broker import Oncelog
+from tests.client.conftest import QUICK
+from tests.client.reading import DEADLINE_S
+from tests.conformance.wire import Wire
+from tests.conformance.writing import Identity, batch, end_transaction, new_identity, produce
+from tests.server.observe.test_scrape import PORT, scrape
+
+HISTORIES = 50
+PRODUCERS = 3
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> object:
+    with Oncelog(tmp_path_factory.mktemp("lag"), QUICK | PORT) as one:
+        yield one
+
+
+@pytest_asyncio.fixture
+async def admin(broker: Oncelog) -> AsyncIterator[Admin]:
+    async with Admin(broker.address) as client:
+        yield client
+
+
+@dataclass
+class History:
+    """Transactions and plain records of several producers in one partition, some left open."""
+
+    wire: Wire
+    topic: str
+    random: Random
+    producers: list[Identity]
+    sequences: dict[int, int] = field(default_factory=dict)
+
+    def write(self, steps: int) -> None:
+        for _ in range(steps):
+            number = self.random.randrange(len(self.producers) + 1)
+            if number == len(self.producers):
+                plain = Identity(-1, -1)
+                count = self.random.randint(1, 4)
+                answer = produce(self.wire, self.topic, batch(plain, -1, count))
+                assert answer.error_code == 0
+            elif number in self.sequences and self.random.random() < 0.4:
+                self.end(number, commit=self.random.random() < 0.5)
+            else:
+                self.send(number, self.random.randint(1, 4))
+
+    def send(self, number: int, count: int) -> None:
+        who = self.producers[number]
+        sequence = self.sequences.get(number, 0)
+        data = batch(who, sequence, count)
+        assert produce(self.wire, self.topic, data, who=who).error_code == 0
+        self.sequences[number] = sequence + count
+
+    def end(self, number: int, *, commit: bool) -> None:
+        who = self.producers[number]
+        answer = end_transaction(self.wire, who, commit=commit)
+        assert answer.error_code == 0
+        self.producers[number] = Identity(
+            answer.producer_id, answer.producer_epoch, who.transactional_id
+        )
+        del self.sequences[number]
+
+    def commit_all(self) -> None:
+        for number in list(self.sequences):
+            self.end(number, commit=True)
+
+
+async def read_on(broker: Oncelog, place: TopicPartition, offset: int) -> int:
+    """How many records a read_committed reader gets now from `offset` on."""
+    async with Consumer(broker.address, isolation_level="read_committed") as consumer:
+        await consumer.assign([place])
+        end = (await consumer.end_offsets([place]))[place]
+        consumer.seek(place, offset)
+        count = 0
+        async with asyncio.timeout(DEADLINE_S):
+            while await consumer.position(place) < end:
+                count += len(await consumer.poll(200))
+        return count
+
+
+@pytest.mark.parametrize("first_seed", range(0, HISTORIES, 10))
+async def test_lag_and_what_is_held_back_are_what_a_reader_gets(
+    broker: Oncelog, admin: Admin, first_seed: int
+) -> None:
+    with Wire(broker.address) as wire:
+        for seed in range(first_seed, first_seed + 10):
+            name = f"history-{seed}"
+            await admin.create_topics([NewTopic(name, 1, 1)])
+            identities = [new_identity(wire, f"{name}-{number}") for number in range(PRODUCERS)]
+            history = History(wire, name, Random(seed), identities)
+            history.write(history.random.randint(5, 40))
+            place = TopicPartition(name, 0)
+            end = (await admin.list_offsets({place: "latest"}))[place].offset
+            committed = history.random.randint(0, end)
+            await admin.alter_group_offsets(name, {place: OffsetAndMetadata(committed)})
+            lag = (await admin.describe_group_lag(name))[place]
+            assert lag.is_exact
+            assert lag.committed_offset == committed
+            page = scrape(broker)
+            labels = {"consumergroup": name, "topic": name, "partition": "0"}
+            assert page.value(metrics.GROUP_LAG.name, **labels) == lag.lag
+            assert page.value(metrics.GROUP_HELD_BACK.name, **labels) == lag.held_back
+            assert await read_on(broker, place, committed) == lag.lag
+            history.commit_all()
+            assert await read_on(broker, place, committed) == lag.lag + lag.held_back
+            after = (await admin.describe_group_lag(name))[place]
+            assert (after.lag, after.held_back) == (lag.lag + lag.held_back, 0)
+            page = scrape(broker)
+            assert page.value(metrics.GROUP_LAG.name, **labels) == after.lag
