@@ -28,8 +28,8 @@ _VERSIONS = range(2, 1 << 15)
 class PartitionLag:
     """The lag of a group in one partition. oncelog counts records: `lag` is what a read_committed
     reader still gets now, `held_back` what follows behind open transactions, neither with markers
-    or aborted records. Other brokers count nothing: then both are differences of offsets
-    (`is_exact` is false), which are never less."""
+    or aborted records. Other brokers count nothing, and oncelog no lag of more than about a million
+    batches: then both are differences of offsets (`is_exact` is false), which are never less."""
 
     committed_offset: int
     last_stable_offset: int

@@ -36,6 +36,7 @@ OFFSET_COLUMNS: Final = (
     Column("Current-offset", "offset"),
     Column("Log-end-offset", "offset", rank=1),
     Column("Lag", "count"),
+    Column("Held-back", "count"),
     Column("Consumer-id", "id", rank=4),
     Column("Host", "id", rank=3),
     Column("Client-id", "id", rank=2),
@@ -183,18 +184,21 @@ def _members(group: GroupDescription) -> list[tuple[Any, ...]]:
 
 
 async def _offsets(admin: Admin, group: GroupDescription) -> list[tuple[Any, ...]]:
-    owners = {one: member for member in group.members for one in member.assignment}
-    committed = await admin.list_group_offsets(group.group_id)
-    partitions = sorted({*committed, *owners})
-    ends = await admin.list_offsets(dict.fromkeys(partitions, "latest"))
+    """A row for each partition with a committed offset or a member that reads it."""
+    owners = {place: member for member in group.members for place in member.assignment}
+    lags = await admin.describe_group_lag(group.group_id)
+    uncommitted = owners.keys() - lags.keys()
+    ends = await admin.list_offsets(dict.fromkeys(uncommitted, "latest"))
     rows: list[tuple[Any, ...]] = []
-    for one in partitions:
-        current = committed[one].offset if one in committed else None
-        end = ends[one].offset if one in ends else None
-        lag = None if current is None or end is None else max(end - current, 0)
-        owner = owners.get(one)
-        who = (owner.member_id, owner.host, owner.client_id) if owner else (None, None, None)
-        rows.append((group.group_id, one.topic, one.partition, current, end, lag, *who))
+    for place in sorted({*lags, *owners}):
+        lag, owner = lags.get(place), owners.get(place)
+        figures: tuple[int | None, ...]
+        if lag is not None:
+            figures = lag.committed_offset, lag.high_watermark, lag.lag, lag.held_back
+        else:
+            figures = None, ends[place].offset if place in ends else None, None, None
+        reader = (owner.member_id, owner.host, owner.client_id) if owner else (None, None, None)
+        rows.append((group.group_id, place.topic, place.partition, *figures, *reader))
     return rows
 
 

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from tests.client.cli.conftest import CommandLine
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import Identity, batch, end_transaction, new_identity, produce
 
 
 @pytest.fixture
@@ -38,6 +41,43 @@ def test_offsets_and_lag_are_described(command_line: CommandLine, group: str) ->
     (row,) = command_line.json("groups", "--describe", "--group", group)
     assert (row["topic"], row["partition"]) == (group, 0)
     assert (row["current_offset"], row["log_end_offset"], row["lag"]) == (2, 3, 1)
+
+
+def test_a_lag_has_no_markers_and_no_undecided_records(
+    command_line: CommandLine, name: str
+) -> None:
+    """A marker, then an open record: what a read_committed reader may not read is held back. Apache
+    Kafka does not count records: there the lag has the marker in it."""
+    command_line.create(name)
+    command_line.text("produce", "--topic", name, lines="a\n")
+    assert command_line.values(name, "--group", name, count=1) == ["a"]
+    with Wire(command_line.address) as wire:
+        who = new_identity(wire, name)
+        assert produce(wire, name, batch(who, 0), who=who).error_code == 0
+        ended = end_transaction(wire, who, commit=True)
+        assert ended.error_code == 0
+        who = Identity(ended.producer_id, ended.producer_epoch, name)
+        sent = produce_when_ended(wire, name, who)
+        assert sent == 3, "behind the marker"
+        described = "groups", "--describe", "--group", name
+        (row,) = command_line.json(*described)
+        is_counted = row["lag"] == 1
+        assert (row["lag"], row["held_back"]) == ((1, 1) if is_counted else (2, 1))
+        end_transaction(wire, who, commit=False)
+
+
+def produce_when_ended(wire: Wire, topic: str, who: Identity) -> int:
+    """The offset of a batch of the next transaction, once the one before has its marker."""
+    offsets: list[int] = []
+
+    def written() -> bool:
+        answer = produce(wire, topic, batch(who, 0), who=who)
+        if answer.error_code == 0:
+            offsets.append(answer.base_offset)
+        return bool(offsets)
+
+    wait_until(written, "a record of the next transaction")
+    return offsets[0]
 
 
 def test_state_and_members_are_described(command_line: CommandLine, group: str) -> None:
