@@ -89,6 +89,7 @@ class ConsumerSettings(ClientSettings, total=False):
     enable_auto_commit: bool
     exclude_internal_topics: bool
     fetch_max_bytes: int
+    fetch_max_decompressed_factor: int
     fetch_max_wait_ms: int
     fetch_min_bytes: int
     heartbeat_interval_ms: int
@@ -163,6 +164,7 @@ class ConsumerConfig(ClientConfig):
     enable_auto_commit: bool = True
     exclude_internal_topics: bool = True
     fetch_max_bytes: int = 52_428_800
+    fetch_max_decompressed_factor: int = 4
     fetch_max_wait_ms: int = 500
     fetch_min_bytes: int = 1
     heartbeat_interval_ms: int = 3_000
@@ -174,9 +176,18 @@ class ConsumerConfig(ClientConfig):
     session_timeout_ms: int = 45_000
 
     @property
+    def max_batch_bytes(self) -> int:
+        """What the records of one batch may take when decompressed: a reader holds one at a time
+        besides what it fetched. A batch is read whole, however small `fetch_max_bytes` is."""
+        return max(self.fetch_max_bytes, _LARGE_BATCH_BYTES) * self.fetch_max_decompressed_factor
+
+    @property
     def read_committed(self) -> bool:
         return self.isolation_level == "read_committed"
 
+
+# A batch of max.message.bytes (1 MiB) that is compressed well.
+_LARGE_BATCH_BYTES: Final = 8 << 20
 
 _COMPRESSIONS: Final = {codec.kafka_name: codec for codec in Compression}
 
@@ -206,6 +217,7 @@ _CONSUMER_LIMITS: Final[dict[str, tuple[float, float]]] = {
     "auto_commit_interval_ms": (0, INT32_MAX),
     "default_api_timeout_ms": (0, INT32_MAX),
     "fetch_max_bytes": (0, INT32_MAX),
+    "fetch_max_decompressed_factor": (1, 1_000),
     "fetch_max_wait_ms": (0, INT32_MAX),
     "fetch_min_bytes": (0, INT32_MAX),
     "max_partition_fetch_bytes": (0, INT32_MAX),

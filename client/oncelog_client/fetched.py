@@ -8,20 +8,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import split_batches
-from oncelog_protocol.records.errors import CorruptRecords
+from oncelog_protocol.records.errors import CorruptRecords, DecompressedTooLarge
 from oncelog_protocol.records.record import Bytes
 
-from .errors import KafkaError
+from .errors import KafkaError, RecordTooLargeError
 from .isolation import AbortedRange, VisibleBatch, visible_batches
 from .subscription import Assigned, Subscription
 from .values import ConsumerRecord, TopicPartition
-
-# One batch may not grow beyond this when decompressed: a bound on what a broken one can do.
-_MAX_BATCH_BYTES: Final = 1 << 30
 
 
 class FetchedPartition:
@@ -48,6 +45,7 @@ class FetchedPartition:
         *,
         read_committed: bool,
         check_crcs: bool,
+        max_batch_bytes: int,
     ) -> None:
         self.partition = partition
         self.jumps = jumps
@@ -65,7 +63,7 @@ class FetchedPartition:
             offset,
             read_committed=read_committed,
             aborted=aborted,
-            max_batch_bytes=_MAX_BATCH_BYTES,
+            max_batch_bytes=max_batch_bytes,
             check_crcs=check_crcs,
         )
         self._batch: VisibleBatch | None = None
@@ -74,7 +72,8 @@ class FetchedPartition:
     def take(self, state: Assigned, limit: int, records: list[ConsumerRecord]) -> bool:
         """Append at most `limit` records and move the position; False when nothing is left.
 
-        Raises KafkaError (CORRUPT_MESSAGE) at a broken batch, with the position before it.
+        Raises KafkaError (CORRUPT_MESSAGE) at a broken batch and RecordTooLargeError at one that
+        decompresses to more than it may, with the position before it.
         """
         topic, partition = self.partition
         new = tuple.__new__
@@ -83,6 +82,13 @@ class FetchedPartition:
             if batch is None:
                 try:
                     batch = next(self._batches, None)
+                except DecompressedTooLarge as error:
+                    raise RecordTooLargeError(
+                        f"{self.partition} at offset {state.position}: a batch of this partition "
+                        f"holds more than {error.limit} bytes when decompressed. If it is no "
+                        "attack, raise fetch_max_decompressed_factor (or fetch_max_bytes); else "
+                        "seek behind it"
+                    ) from error
                 except CorruptRecords as error:
                     raise _corrupt(self.partition, state, error) from error
                 if batch is None:

@@ -209,6 +209,7 @@ class Fetcher:
             aborted,
             read_committed=self._config.read_committed,
             check_crcs=self._config.check_crcs,
+            max_batch_bytes=self._config.max_batch_bytes,
         )
         self.records.add(part)
         self._on_data()

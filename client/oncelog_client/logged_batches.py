@@ -8,8 +8,8 @@ from oncelog_protocol.records.batch import read_records, split_batches
 from oncelog_protocol.records.control import read_marker
 from oncelog_protocol.records.record import Bytes
 
-# One batch may not grow beyond this when decompressed.
-_MAX_BATCH_BYTES: Final = 1 << 30
+# One batch may not grow beyond this when decompressed: states are small.
+_MAX_BATCH_BYTES: Final = 64 << 20
 
 
 class LoggedBatch(NamedTuple):

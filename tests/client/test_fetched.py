@@ -39,6 +39,7 @@ def answer(
         data,
         (),
         read_committed=False,
+        max_batch_bytes=1 << 20,
         check_crcs=True,
     )
 

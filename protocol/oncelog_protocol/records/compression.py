@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import cramjam
 
-from .errors import CorruptRecords
+from .errors import CorruptRecords, DecompressedTooLarge
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 DecompressInto: TypeAlias = Callable[[Bytes, memoryview], int]
@@ -52,6 +52,8 @@ _SNAPPY_MOST: Final = 22
 _FIRST_GUESS: Final = 16
 _GROWTH: Final = 8
 _SMALLEST_BUFFER: Final = 16 * 1024
+# How cramjam says that the buffer is full, for every codec but snappy.
+_FULL: Final = "failed to write whole buffer"
 
 
 def compress(codec: Compression, data: Bytes, level: int | None = None) -> bytes:
@@ -85,11 +87,11 @@ def _compress_snappy(data: Bytes) -> bytes:
 def decompress(codec: Compression, data: Bytes, limit: int) -> bytes:
     """What `data` was compressed from, at most `limit` bytes of it.
 
-    Raises CorruptRecords when there is more than that, or when `data` is damaged.
+    Raises DecompressedTooLarge when there is more than that, CorruptRecords when `data` is damaged.
     """
     if codec == Compression.NONE:
         if len(data) > limit:
-            raise CorruptRecords(f"{len(data)} bytes where at most {limit} may be")
+            raise DecompressedTooLarge(limit)
         return bytes(data)
     if codec == Compression.SNAPPY:
         return _decompress_snappy(memoryview(data), limit)
@@ -112,6 +114,8 @@ def _decompress_stream(decompress_into: DecompressInto, data: Bytes, limit: int)
     try:
         return _decompress_to(limit, decompress_into, data)
     except cramjam.DecompressionError as error:
+        if _FULL in str(error):
+            raise DecompressedTooLarge(limit) from None
         raise CorruptRecords(f"cannot decompress to at most {limit} bytes: {error}") from None
 
 
@@ -138,7 +142,10 @@ def _decompress_snappy(data: memoryview, limit: int) -> bytes:
         position += _BLOCK_LENGTH.size
         if not 0 <= length <= len(data) - position:
             raise CorruptRecords(f"a snappy block claims {length} bytes")
-        block = _decompress_block(data[position : position + length], left)
+        try:
+            block = _decompress_block(data[position : position + length], left)
+        except DecompressedTooLarge:
+            raise DecompressedTooLarge(limit) from None
         position += length
         left -= output.write(block)
     return output.getvalue()
@@ -148,7 +155,7 @@ def _decompress_block(data: memoryview, limit: int) -> bytes:
     try:
         size = cramjam.snappy.decompress_raw_len(data)
         if size > limit:
-            raise CorruptRecords(f"a snappy block of {size} bytes where {limit} are left")
+            raise DecompressedTooLarge(limit)
         if size > len(data) * _SNAPPY_MOST:
             raise CorruptRecords(f"{len(data)} bytes cannot be a snappy block of {size}")
         return _decompress_to(size, cramjam.snappy.decompress_raw_into, data)

@@ -11,6 +11,14 @@ class CorruptRecords(ValueError):
         self.reason = reason
 
 
+class DecompressedTooLarge(CorruptRecords):
+    """Compressed data that holds more than the reader's limit, in bytes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"it holds more than {limit} bytes when decompressed")
+        self.limit = limit
+
+
 class UnsupportedMagic(CorruptRecords):
     """A batch of another message format than v2: `magic` 0 and 1 are Kafka's old formats."""
 

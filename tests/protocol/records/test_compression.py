@@ -20,7 +20,7 @@ from oncelog_protocol.records.compression import (
     compress,
     decompress,
 )
-from oncelog_protocol.records.errors import CorruptRecords
+from oncelog_protocol.records.errors import CorruptRecords, DecompressedTooLarge
 
 CODECS = [codec for codec in Compression if codec is not Compression.NONE]
 MIB = 1 << 20
@@ -186,12 +186,16 @@ def test_h44_a_bomb_is_refused_in_bounded_memory(name: str) -> None:
     limit = 4 * MIB
     tracemalloc.start()
     try:
-        with pytest.raises(CorruptRecords):
+        with pytest.raises(CorruptRecords) as caught:
             decompress(codec, bomb, limit)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak <= limit + MIB
+    if isinstance(caught.value, DecompressedTooLarge):
+        assert caught.value.limit == limit
+    else:
+        assert "too much memory" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,9 @@ from oncelog_protocol.records.record import Bytes, Record
 from .header_column import HEADERS, headers_column, plain_headers
 from .record_columns import Body, Numbers, Places, Unusual, find, gather
 
-# One batch may not grow beyond this when decompressed: a bound on what a broken one can do.
-MAX_BATCH_BYTES: Final = 1 << 30
+# What one batch may take when decompressed, unless the reader says otherwise: the default of
+# fetch_max_bytes times fetch_max_decompressed_factor.
+MAX_BATCH_BYTES: Final = 200 << 20
 # An Arrow batch has these many rows or, once decompressed, bytes, and those of its last batch.
 ROWS: Final = 10_000
 _MOST_BYTES: Final = 1 << 26
@@ -65,6 +66,7 @@ def decode(
     start: int,
     end: int,
     check_crcs: bool = True,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
     """The records of these batches of a fetch answer at offsets in [start, end).
 
@@ -73,11 +75,11 @@ def decode(
     CorruptRecords as the ordinary decoder does, and for a timestamp that Spark's type cannot hold;
     headers are looked into only where they are wanted.
     """
-    for group in _groups(buffer, batches, end, check_crcs):
+    for group in _groups(buffer, batches, end, check_crcs, max_batch_bytes):
         try:
             rows = _decode_columns(group, partition, columns, start, end)
         except Unusual:
-            rows = _decode_plainly(buffer, group, partition, columns, start, end)
+            rows = _decode_plainly(buffer, group, partition, columns, start, end, max_batch_bytes)
         if rows.num_rows:
             yield rows
 
@@ -98,7 +100,11 @@ class _Group:
 
 
 def _groups(
-    buffer: Bytes, batches: Sequence[tuple[int, BatchHeader]], end: int, check_crcs: bool
+    buffer: Bytes,
+    batches: Sequence[tuple[int, BatchHeader]],
+    end: int,
+    check_crcs: bool,
+    max_batch_bytes: int,
 ) -> Iterator[_Group]:
     group: _Group | None = None
     parts: list[bytes] = []
@@ -118,7 +124,7 @@ def _groups(
             group, parts, size = _Group(is_compressed, data=buffer), [], 0
         start, stop = position + HEADER_SIZE, position + header.size
         if is_compressed:
-            part = decompress(codec, memoryview(buffer)[start:stop], MAX_BATCH_BYTES)
+            part = decompress(codec, memoryview(buffer)[start:stop], max_batch_bytes)
             parts.append(part)
             start, stop = size, size + len(part)
             size = stop
@@ -230,12 +236,13 @@ def _decode_plainly(
     columns: Sequence[str],
     start: int,
     end: int,
+    max_batch_bytes: int,
 ) -> pa.RecordBatch:
     """By the ordinary decoder. Raises CorruptRecords."""
     records: list[Record] = []
     kinds: list[int] = []
     for position, header in zip(group.positions, group.headers, strict=True):
-        decoded = read_records(buffer, position, max_bytes=MAX_BATCH_BYTES, check_crc=False)
+        decoded = read_records(buffer, position, max_bytes=max_batch_bytes, check_crc=False)
         decoded = [record for record in decoded if start <= record.offset < end]
         records += decoded
         kinds += [header.timestamp_type] * len(decoded)

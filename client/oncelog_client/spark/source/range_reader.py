@@ -25,6 +25,7 @@ from oncelog_client.errors import (
     IncompleteResponseError,
     KafkaError,
     OffsetOutOfRangeError,
+    RecordTooLargeError,
     RetriableError,
     TimedOutError,
     check,
@@ -42,7 +43,7 @@ from oncelog_protocol.messages.fetch import (
     PartitionData,
 )
 from oncelog_protocol.records.batch import BatchHeader
-from oncelog_protocol.records.errors import CorruptRecords
+from oncelog_protocol.records.errors import CorruptRecords, DecompressedTooLarge
 from oncelog_protocol.records.record import Bytes
 
 from .arrow_decode import decode
@@ -85,6 +86,7 @@ def read_range(
 
     Offsets may be missing (markers, aborted transactions, compaction). Raises DataLost where the
     log begins after an offset that is due; KafkaError (CORRUPT_MESSAGE) at a broken batch;
+    RecordTooLargeError at one that decompresses to more than `ConsumerConfig.max_batch_bytes`;
     TimedOutError, with the last error in it, after `poll_timeout_ms` without progress.
     """
     reader = _Reader(settings, partition, end)
@@ -108,7 +110,14 @@ def read_range(
                     start=start,
                     end=end,
                     check_crcs=settings.consumer.check_crcs,
+                    max_batch_bytes=settings.consumer.max_batch_bytes,
                 )
+            except DecompressedTooLarge as error:
+                raise RecordTooLargeError(
+                    f"{partition}: a batch at offset {start} or after it holds more than "
+                    f"{error.limit} bytes when decompressed. If it is no attack, raise "
+                    "kafka.fetch.max.decompressed.factor (or kafka.fetch.max.bytes)"
+                ) from error
             except CorruptRecords as error:
                 message = f"{partition} at {start}: {error}"
                 raise KafkaError(message, ErrorCode.CORRUPT_MESSAGE) from error
