@@ -286,11 +286,14 @@ class Consumer:
     async def position(self, partition: TopicPartition) -> int:
         """The offset of the next record `poll` will give. Raises TimedOutError while unknown."""
         self._check_open()
+        return await self._position(partition, self.config.default_api_timeout_ms)
+
+    async def _position(self, partition: TopicPartition, timeout_ms: float) -> int:
         state = self._subscription[partition]
         if state.position is None:
-            await self._positions.find([state], self.config.default_api_timeout_ms)
+            await self._positions.find([state], timeout_ms)
         if state.position is None:
-            raise TimedOutError(f"no position for {partition}")
+            raise TimedOutError(f"{partition} has no position yet: poll, or seek")
         return state.position
 
     def pause(self, *partitions: TopicPartition) -> None:
@@ -379,12 +382,14 @@ class Consumer:
 
     async def lag(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """As `current_lag`, but asking the brokers now."""
-        states = self._subscription.chosen(partitions)
-        ends = await self.end_offsets([state.partition for state in states])
-        return {
-            state.partition: max(ends[state.partition] - await self.position(state.partition), 0)
-            for state in states
-        }
+        deadline_ms = monotonic_ms() + self.config.default_api_timeout_ms
+        chosen = [state.partition for state in self._subscription.chosen(partitions)]
+        ends = await self.end_offsets(chosen)
+        lags: dict[TopicPartition, int] = {}
+        for partition in chosen:
+            position = await self._position(partition, deadline_ms - monotonic_ms())
+            lags[partition] = max(ends[partition] - position, 0)
+        return lags
 
     # -- topics
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 from oncelog_client.admin.descriptions import ClusterDescription, LogDirDescription, ReplicaInfo
+from oncelog_client.clock import monotonic_ms
 from oncelog_client.cluster import Cluster
 from oncelog_client.errors import KafkaError, check
 from oncelog_client.values import Node, TopicPartition
@@ -20,7 +21,7 @@ from oncelog_protocol.messages.describe_log_dirs import (
 )
 
 
-async def find_broker(cluster: Cluster, node_id: int, timeout_ms: int) -> None:
+async def find_broker(cluster: Cluster, node_id: int, timeout_ms: float) -> None:
     """Raises KafkaError (BROKER_NOT_AVAILABLE) for an id that fresh metadata do not know either:
     somebody named it, and waiting would not make it right."""
     if node_id not in cluster.metadata.brokers:
@@ -51,8 +52,9 @@ async def describe_log_dirs(
     cluster: Cluster, broker_ids: Iterable[int] | None, timeout_ms: int
 ) -> dict[int, list[LogDirDescription]]:
     asked = None if broker_ids is None else list(broker_ids)
+    deadline_ms = monotonic_ms() + timeout_ms
     for node_id in asked or ():
-        await find_broker(cluster, node_id, timeout_ms)
+        await find_broker(cluster, node_id, deadline_ms - monotonic_ms())
 
     async def attempt() -> dict[int, list[LogDirDescription]]:
         nodes = sorted(cluster.metadata.brokers) if asked is None else asked
@@ -67,7 +69,7 @@ async def describe_log_dirs(
             for node_id, response in zip(nodes, responses, strict=True)
         }
 
-    return await cluster.retry(attempt, timeout_ms)
+    return await cluster.retry(attempt, deadline_ms - monotonic_ms())
 
 
 def _directories(response: DescribeLogDirsResponse) -> list[LogDirDescription]:

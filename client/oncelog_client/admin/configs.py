@@ -14,8 +14,10 @@ from oncelog_client.admin.descriptions import (
     ConfigSynonym,
     ResourceType,
 )
+from oncelog_client.clock import monotonic_ms
 from oncelog_client.cluster import Cluster
-from oncelog_client.errors import check
+from oncelog_client.errors import KafkaError, check
+from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -37,9 +39,10 @@ async def describe_configs(
     cluster: Cluster, resources: Iterable[ConfigResource], timeout_ms: int
 ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
     described: dict[ConfigResource, dict[str, ConfigEntry]] = {}
+    deadline_ms = monotonic_ms() + timeout_ms
     for node_id, wanted in _by_node(resources).items():
         if node_id is not None:
-            await find_broker(cluster, node_id, timeout_ms)
+            await find_broker(cluster, node_id, deadline_ms - monotonic_ms())
         request = DescribeConfigsRequest(
             resources=[
                 DescribeConfigsResource(
@@ -61,10 +64,10 @@ async def describe_configs(
             else:
                 response = await cluster.call(node_id, request, DescribeConfigsResponse)
             for row in response.results:
-                check(row.error_code, row.error_message or row.resource_name)
+                _check(row.error_code, row.resource_name, row.error_message)
             return response
 
-        for row in (await cluster.retry(attempt, timeout_ms)).results:
+        for row in (await cluster.retry(attempt, deadline_ms - monotonic_ms())).results:
             resource = ConfigResource(ResourceType(row.resource_type), row.resource_name)
             described[resource] = {config.name: _entry(config) for config in row.configs}
     return described
@@ -99,9 +102,10 @@ async def alter_configs(
     *,
     validate_only: bool,
 ) -> None:
+    deadline_ms = monotonic_ms() + timeout_ms
     for node_id, resources in _by_node(changes).items():
         if node_id is not None:
-            await find_broker(cluster, node_id, timeout_ms)
+            await find_broker(cluster, node_id, deadline_ms - monotonic_ms())
         request = IncrementalAlterConfigsRequest(
             resources=[
                 AlterConfigsResource(
@@ -129,9 +133,17 @@ async def alter_configs(
             else:
                 answer = await cluster.call(node_id, request, IncrementalAlterConfigsResponse)
             for row in answer.responses:
-                check(row.error_code, row.error_message or row.resource_name)
+                _check(row.error_code, row.resource_name, row.error_message)
 
-        await cluster.retry(attempt, timeout_ms)
+        await cluster.retry(attempt, deadline_ms - monotonic_ms())
+
+
+def _check(code: int, resource: str, message: str | None) -> None:
+    """Raise the error of a resource. A topic that does not exist is not waited for: Kafka's Admin
+    does not retry this error either."""
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise KafkaError(f"there is no topic {resource}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    check(code, message or resource)
 
 
 def _by_node(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:

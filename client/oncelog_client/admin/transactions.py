@@ -14,6 +14,7 @@ from oncelog_client.admin.transaction_descriptions import (
     TransactionDescription,
     TransactionListing,
 )
+from oncelog_client.clock import monotonic_ms
 from oncelog_client.cluster import Cluster, CoordinatorType
 from oncelog_client.connection import ANY_VERSION
 from oncelog_client.errors import KafkaError, RetriableError, check, error_for
@@ -53,6 +54,7 @@ async def describe_producers(
     broker_id: int | None,
     timeout_ms: int,
 ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
+    deadline_ms = monotonic_ms() + timeout_ms
     if broker_id is not None:
         await find_broker(cluster, broker_id, timeout_ms)
     wanted = list(partitions)
@@ -88,7 +90,7 @@ async def describe_producers(
         if failure is not None:
             raise failure
 
-    await cluster.retry(attempt, timeout_ms)
+    await cluster.retry(attempt, deadline_ms - monotonic_ms())
     return {partition: found[partition] for partition in wanted}
 
 
