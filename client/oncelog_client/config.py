@@ -18,8 +18,10 @@ from .errors import ConfigError, SettingsWarning
 from .settings import (
     INT32_MAX,
     INT64_MAX,
+    SECURITY_NOT_BUILT,
     check_choices,
     check_ranges,
+    check_types,
     parse_bootstrap_servers,
     refuse_unknown,
 )
@@ -46,6 +48,7 @@ class ClientSettings(TypedDict, total=False):
     reconnect_backoff_max_ms: int
     connections_max_idle_ms: int
     metadata_max_age_ms: int
+    security_protocol: str
     socket_connection_setup_timeout_ms: int
 
 
@@ -114,6 +117,7 @@ class ClientConfig:
     reconnect_backoff_max_ms: int = 1_000
     connections_max_idle_ms: int = 540_000
     metadata_max_age_ms: int = 300_000
+    security_protocol: str = "PLAINTEXT"
     socket_connection_setup_timeout_ms: int = 10_000
 
 
@@ -245,9 +249,10 @@ def producer_config(
     SettingsWarning where idempotence, not asked for explicitly, is given up for another setting.
     """
     values = _values(ProducerConfig, bootstrap_servers, settings)
-    if values["acks"] not in _ACKS:
-        raise ConfigError(f"acks={values['acks']!r} is none of all, -1, 0, 1")
-    values["acks"] = _ACKS[values["acks"]]
+    acks = values["acks"]
+    if not isinstance(acks, int | str) or acks not in _ACKS:
+        raise ConfigError(f"acks={acks!r} is none of all, -1, 0, 1")
+    values["acks"] = _ACKS[acks]
     check_ranges(values, _PRODUCER_LIMITS)
     check_choices(values, {"compression_type": tuple(_COMPRESSIONS)})
     values["enable_idempotence"] = _resolve_idempotence(values, "enable_idempotence" in settings)
@@ -303,6 +308,10 @@ def _values(
     defaults = {field.name: field.default for field in fields(config)}
     refuse_unknown(settings, defaults)
     values = {**defaults, **settings}
+    # acks may be a text as well, which its own check knows.
+    check_types(values, {f.name: f.type for f in fields(config) if f.name != "acks"})
+    if values["security_protocol"].upper() != "PLAINTEXT":
+        raise ConfigError(f"security_protocol={values['security_protocol']}: {SECURITY_NOT_BUILT}")
     values["bootstrap_servers"] = parse_bootstrap_servers(servers)
     return values
 

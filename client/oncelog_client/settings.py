@@ -6,11 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
+from oncelog_protocol.secret import displayed
+
 from .connect_failures import Address
 from .errors import ConfigError
 
 INT32_MAX: Final = (1 << 31) - 1
 INT64_MAX: Final = (1 << 63) - 1
+
+SECURITY_NOT_BUILT: Final = "TLS and SASL are not built yet; use a PLAINTEXT listener of the broker"
+_SECURITY: Final = ("sasl_", "ssl_", "security_")
 
 
 def parse_bootstrap_servers(servers: str | Sequence[str]) -> tuple[Address, ...]:
@@ -28,18 +33,54 @@ def parse_bootstrap_servers(servers: str | Sequence[str]) -> tuple[Address, ...]
 def _parse_address(text: str) -> Address:
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ConfigError(f"bootstrap_servers: {text!r} is not host:port")
+        raise ConfigError(
+            f"bootstrap_servers: {displayed('bootstrap_servers', text)} is not host:port"
+        )
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def refuse_unknown(settings: Iterable[str], known: Iterable[str]) -> None:
-    """Raise ConfigError for a setting that does not exist, naming the nearest one that does."""
+    """Raise ConfigError for a setting that does not exist, naming the nearest one that does.
+
+    Its value is not in the error: it may be a secret under a misspelled name.
+    """
     names = sorted(known)
     for name in settings:
         if name not in names:
-            near = get_close_matches(name.replace(".", "_"), names, n=1)
+            plain = name.replace(".", "_").lower()
+            if plain.startswith(_SECURITY):
+                raise ConfigError(f"{name}: {SECURITY_NOT_BUILT}")
+            near = get_close_matches(plain, names, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise ConfigError(f"there is no setting {name!r}{hint}")
+
+
+def check_types(values: Mapping[str, Any], types: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a value whose type its setting does not have.
+
+    `types` are the annotations as text. A number may be written as text nowhere: "5" is an error,
+    as is 0.5 where a whole number is needed.
+    """
+    for name, kind in types.items():
+        value = values[name]
+        wanted = _TYPES.get(str(kind))
+        if wanted is None:
+            continue
+        allowed, called = wanted
+        # True is an int to Python, and never meant as one.
+        is_misplaced_bool = isinstance(value, bool) and bool not in allowed
+        if is_misplaced_bool or not isinstance(value, allowed):
+            raise ConfigError(f"{name}={displayed(name, value)} is not {called}")
+
+
+_TYPES: Final[dict[str, tuple[tuple[type, ...], str]]] = {
+    "int": ((int,), "a whole number"),
+    "int | None": ((int, type(None)), "a whole number"),
+    "float": ((int, float), "a number"),
+    "bool": ((bool,), "True or False"),
+    "str": ((str,), "a text"),
+    "str | None": ((str, type(None)), "a text"),
+}
 
 
 def check_ranges(values: Mapping[str, Any], limits: Mapping[str, tuple[float, float]]) -> None:

@@ -18,9 +18,7 @@ _MISSPELLED: Final = {"password": 2, "credential": 2, "passphrase": 2, "secret":
 # Patterns, not compiled: hardly any process uses them, and each pays for its imports.
 _SEPARATORS: Final = r"[._\-\s]+"
 # A secret inside the value of a harmless name: `… password="x";`, `https://user:x@proxy`.
-_SECRET_INSIDE: Final = (
-    rf"(?i)(?:{'|'.join(_WORDS)})[\w.\-]*[\"']?\s*[=:]|://[^/\s]*:[^/\s]*@|-----BEGIN "
-)
+_SECRET_INSIDE: Final = rf"(?i)(?:{'|'.join(_WORDS)})[\w.\-]*[\"']?\s*[=:]|:[^/\s@]+@|-----BEGIN "
 
 
 @final

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from oncelog_client import Producer
 from oncelog_client.errors import ConfigError
 from oncelog_client.settings import parse_bootstrap_servers
 
@@ -25,3 +28,23 @@ def test_addresses(given: str | list[str], read: tuple[tuple[str, int], ...]) ->
 def test_what_is_no_address_is_refused(given: str) -> None:
     with pytest.raises(ConfigError, match="bootstrap_servers"):
         parse_bootstrap_servers(given)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "text"),
+    [
+        ("request_timeout_ms", "5", "request_timeout_ms='5' is not a whole number"),
+        ("request_timeout_ms", 1e9, "request_timeout_ms=1000000000.0 is not a whole number"),
+        ("request_timeout_ms", None, "request_timeout_ms=None is not a whole number"),
+        ("request_timeout_ms", True, "request_timeout_ms=True is not a whole number"),
+        ("linger_ms", "soon", "linger_ms='soon' is not a number"),
+        ("enable_idempotence", "false", "enable_idempotence='false' is not True or False"),
+        ("transactional_id", 7, "transactional_id=7 is not a text"),
+        ("client_id", b"x", "client_id=b'x' is not a text"),
+        ("acks", [], r"acks=\[\] is none of all, -1, 0, 1"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_by_name(setting: str, value: Any, text: str) -> None:
+    """Red before: a TypeError, or a setting that meant something else."""
+    with pytest.raises(ConfigError, match=text):
+        Producer("broker:9092", **{setting: value})

@@ -18,6 +18,7 @@ from oncelog_client.config import (
     producer_config,
 )
 from oncelog_client.errors import ConfigError
+from oncelog_client.settings import SECURITY_NOT_BUILT
 
 from .options import KAFKA_PREFIX, OptionError, Options, read_boolean, read_integer
 
@@ -114,7 +115,7 @@ def client_setup(options: Options, side: Side, kind: Kind) -> ClientSetup:
         values["max_partition_fetch_bytes"] = _FETCH_BYTES
     for name, text in given.items():
         field = name.replace(".", "_")
-        if field in _TYPES[kind] and name not in _GROUP | _OWN:
+        if field in _TYPES[kind] and name not in _GROUP | _OWN | {_PLAINTEXT[0]}:
             values[field] = _typed(KAFKA_PREFIX + name, text.strip(), _TYPES[kind][field])
         elif kind == "producer" and name == _level_of(given):
             values["compression_level"] = read_integer(KAFKA_PREFIX + name, text.strip())
@@ -143,7 +144,7 @@ def _level_of(given: Mapping[str, str]) -> str:
 
 def _is_known(name: str) -> bool:
     field = name.replace(".", "_")
-    known = {"bootstrap.servers", _PLAINTEXT[0], *_LEVELS}
+    known = {"bootstrap.servers", *_LEVELS}
     return name in known or any(field in types for types in _TYPES.values())
 
 
@@ -153,7 +154,7 @@ def _refuse(given: Mapping[str, str], side: Side) -> None:
         if name in _REFUSED[side]:
             raise OptionError(option, text, _REFUSED[side][name])
         if name.startswith(_SECURITY) and (name, text.strip().upper()) != _PLAINTEXT:
-            raise OptionError(option, text, "is not supported: our clients speak PLAINTEXT only")
+            raise OptionError(option, text, f"is not supported: {SECURITY_NOT_BUILT}")
         if side == "sink" and name in _NEEDED:
             allowed, reason = _NEEDED[name]
             if text.strip().lower() not in allowed:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
+from oncelog_protocol.secret import HIDDEN, displayed
+
 KAFKA_PREFIX: Final = "kafka."
 
 # What each option is for. A name that is not here has no effect, and `remarks` says so.
@@ -73,12 +75,14 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 class OptionError(ValueError):
     """An option that is missing, or whose value cannot be honoured. Names the option, its value and
-    what is wanted."""
+    what is wanted. A value that is secret, or looks so, is not in it: it would come into the logs
+    of the driver, into notebooks and bug reports."""
 
     def __init__(self, name: str, value: str | None, wanted: str) -> None:
+        shown = None if value is None else displayed(name, value)
         self.name = name
-        self.value = value
-        given = name if value is None else f"{name}={value!r}"
+        self.value = HIDDEN if shown == HIDDEN else value
+        given = name if value is None else f"{name}={shown}"
         super().__init__(f"option {given}: {wanted}")
 
     def __reduce__(self) -> tuple[type[OptionError], tuple[str, str | None, str]]:

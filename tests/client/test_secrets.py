@@ -1,0 +1,95 @@
+"""No error of the client, nor of Spark's options, repeats a secret."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from typing import Any
+
+import pytest
+
+from oncelog_client import Admin, ConfigError, Consumer, Producer
+from oncelog_client.spark.client_settings import client_setup, remarks
+from oncelog_client.spark.options import OptionError, Options
+
+CANARY = "S3cret!"
+JAAS = f'org.apache.kafka.common.security.plain.PlainLoginModule required password="{CANARY}";'
+SERVER = "broker:9092"
+
+SECRETS = [
+    ("sasl.jaas.config", JAAS),
+    ("sasl.jas.config", JAAS),
+    ("ssl.key.password", CANARY),
+    ("ssl.keystore.pasword", CANARY),
+    ("sasl.oauthbearer.client.secret", CANARY),
+    ("ssl.keystore.key", f"-----BEGIN PRIVATE KEY-----{CANARY}"),
+]
+
+
+def _whole(error: BaseException) -> str:
+    """Return all that a log may show of an exception."""
+    return "".join(
+        (
+            str(error),
+            repr(error),
+            str(vars(error)),
+            "".join(traceback.format_exception(error)),
+            str(pickle.loads(pickle.dumps(error))),
+        )
+    )
+
+
+@pytest.mark.parametrize(("name", "value"), SECRETS)
+@pytest.mark.parametrize("side", ["source", "sink"])
+@pytest.mark.parametrize("kind", ["admin", "consumer", "producer"])
+def test_spark_refuses_a_secret_without_repeating_it(
+    name: str, value: str, side: Any, kind: Any
+) -> None:
+    """Red before: `OptionError: option kafka.sasl.jaas.config='… password="S3cret!";'`."""
+    options = Options({"kafka.bootstrap.servers": SERVER, f"kafka.{name}": value})
+    with pytest.raises(OptionError) as caught:
+        client_setup(options, side, kind)
+    assert CANARY not in _whole(caught.value)
+    assert f"kafka.{name}" in str(caught.value)
+    assert "TLS and SASL are not built yet" in str(caught.value)
+
+
+def test_spark_does_not_repeat_a_secret_of_a_setting_without_effect() -> None:
+    options = Options({"kafka.bootstrap.servers": SERVER, "kafka.my.token": CANARY})
+    assert remarks(options, "source")
+    assert CANARY not in str(remarks(options, "source"))
+
+
+def test_spark_does_not_repeat_a_secret_that_stands_in_another_setting() -> None:
+    options = Options({"kafka.bootstrap.servers": f"user:{CANARY}@broker,password={CANARY}"})
+    with pytest.raises(OptionError) as caught:
+        client_setup(options, "source", "admin")
+    assert CANARY not in _whole(caught.value)
+
+
+@pytest.mark.parametrize("client", [Admin, Producer, Consumer])
+@pytest.mark.parametrize(("name", "value"), SECRETS)
+def test_no_client_repeats_a_secret(client: Any, name: str, value: str) -> None:
+    for spelled in (name, name.replace(".", "_"), name.upper()):
+        with pytest.raises(ConfigError, match="TLS and SASL are not built yet") as caught:
+            client(SERVER, **{spelled: value})
+        assert CANARY not in _whole(caught.value)
+
+
+def test_an_unknown_setting_is_named_without_its_value() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Producer(SERVER, **{"passwrod": CANARY})  # type: ignore[typeddict-item]
+    assert "passwrod" in str(caught.value)
+    assert CANARY not in _whole(caught.value)
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL", "SASL_PLAINTEXT", "sasl_ssl"])
+def test_a_security_protocol_that_does_not_exist_yet_is_said_to(protocol: str) -> None:
+    """Red before: `there is no setting 'security_protocol'`."""
+    with pytest.raises(ConfigError) as caught:
+        Admin(SERVER, security_protocol=protocol)
+    assert f"security_protocol={protocol}: TLS and SASL are not built yet" in str(caught.value)
+
+
+def test_plaintext_may_be_said() -> None:
+    assert Admin(SERVER, security_protocol="PLAINTEXT").config == Admin(SERVER).config
