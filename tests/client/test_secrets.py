@@ -77,8 +77,9 @@ def test_no_client_repeats_a_secret(client: Any, name: str, value: str) -> None:
 
 
 def test_an_unknown_setting_is_named_without_its_value() -> None:
+    misspelled: Any = {"passwrod": CANARY}
     with pytest.raises(ConfigError) as caught:
-        Producer(SERVER, **{"passwrod": CANARY})  # type: ignore[typeddict-item]
+        Producer(SERVER, **misspelled)
     assert "passwrod" in str(caught.value)
     assert CANARY not in _whole(caught.value)
 
