@@ -27,9 +27,17 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "groups": ("groups:groups", "List and describe consumer groups, reset their offsets."),
     "transactions": ("transactions:transactions", "List, describe and abort transactions."),
     "config": ("config:config", "Describe and alter the settings of topics and brokers."),
+    "topic": ("topic:topic", "Create, show, trim and delete topics (topic create orders)."),
+    "group": ("group:group", "Show groups and their lag, move their offsets."),
+    "txn": ("txn:txn", "List, describe and abort transactions."),
+    "cluster": ("cluster:cluster", "Show the brokers and the health of a cluster."),
+    "doctor": ("doctor:doctor", "Find what is wrong here and in the cluster."),
+    "completion": ("completion:completion", "Print a completion script for a shell."),
 }
 EXTENSIONS: Final = "oncelog.commands"
 BROKER: Final = "oncelog_server"
+# Set by the script of `oncelog completion`.
+COMPLETION_VARIABLE: Final = "_ONCELOG_COMPLETE"
 KNOWN_EXTENSIONS: Final[dict[str, tuple[str, str]]] = {
     "serve": ("oncelog_server.serve:serve", "Run a broker."),
     "dev": ("oncelog_server.dev:dev", "Run a broker to try things out; it leaves nothing."),
@@ -70,6 +78,24 @@ class LazyGroup(click.Group):
         return [*KNOWN_EXTENSIONS, *COMMANDS, *sorted(set(_extensions()) - set(KNOWN_EXTENSIONS))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; while a shell completes a line, its names come from the broker."""
+        command = self._get_command(cmd_name)
+        if command is not None and COMPLETION_VARIABLE in os.environ:
+            from oncelog_client.cli.completion import attach
+
+            attach(command)
+        return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """Complete the names of commands without an import of each."""
+        from click.shell_completion import CompletionItem
+
+        texts = {name: text for name, (_, text) in (COMMANDS | KNOWN_EXTENSIONS).items()}
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=texts.get(name)) for name in names]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def _get_command(self, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS:
             return _command(f"{__name__}.{COMMANDS[cmd_name][0]}")
         if cmd_name in KNOWN_EXTENSIONS:

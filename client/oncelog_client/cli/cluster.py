@@ -1,0 +1,174 @@
+"""`oncelog cluster`: what the cluster is made of, and whether readers get everything."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final, NamedTuple
+
+import click
+
+from oncelog_client.admin import Admin
+from oncelog_client.cli.commands import ToolGroup
+from oncelog_client.cli.connecting import ask
+from oncelog_client.cli.hanging import open_transactions
+from oncelog_client.cli.options import connection_options, output_option
+from oncelog_client.cli.output import Column, note, say, show, show_json
+from oncelog_client.values import PartitionInfo, TopicPartition
+
+BROKER_COLUMNS: Final = (
+    Column("Broker", "count"),
+    Column("Host", "id"),
+    Column("Port", "count"),
+    Column("Rack", "id", rank=1),
+    Column("Controller"),
+)
+HEALTH_COLUMNS: Final = (
+    Column("Check"),
+    Column("State"),
+    Column("Count", "count"),
+    Column("What", rank=1),
+)
+OK: Final = "ok"
+NOTICE: Final = "notice"
+PROBLEM: Final = "problem"
+# So many names are printed of a long list.
+NAMED: Final = 5
+
+
+class Row(NamedTuple):
+    """One thing that was looked at: how many there are, and which."""
+
+    check: str
+    state: str
+    number: int
+    what: list[str]
+
+
+@click.group(cls=ToolGroup, examples=["cluster info", "cluster health"])
+@connection_options
+def cluster(**_: object) -> None:
+    """Show the brokers of a cluster and its health."""
+
+
+@cluster.command(examples=["cluster info", "cluster info --output json"])
+@connection_options
+@output_option
+def info(*, output: str, **_: object) -> None:
+    """Show id, controller, brokers, topics and features of the cluster."""
+
+    async def call(admin: Admin) -> tuple[Any, ...]:
+        described, topics = await asyncio.gather(admin.describe_cluster(), admin.list_topics())
+        return described, len(topics), dict(admin.features)
+
+    described, topics, features = ask(call)
+    controller = None if described.controller is None else described.controller.node_id
+    brokers = [
+        (node.node_id, node.host, node.port, node.rack, node.node_id == controller)
+        for node in described.nodes
+    ]
+    if output == "json":
+        names = [column.name for column in BROKER_COLUMNS]
+        show_json(
+            {
+                "cluster_id": described.cluster_id,
+                "controller": controller,
+                "topics": topics,
+                "features": features,
+                "brokers": [dict(zip(names, row, strict=True)) for row in brokers],
+            }
+        )
+        return
+    if output != "csv":
+        say(f"cluster     {described.cluster_id or '-'}")
+        say(f"controller  {'-' if controller is None else controller}")
+        say(f"topics      {topics}")
+        for number, (name, level) in enumerate(sorted(features.items())):
+            say(f"{'features' if not number else '':<11} {name} {level}")
+        say("")
+    show(BROKER_COLUMNS, brokers, output=output)
+
+
+@cluster.command(examples=["cluster health", "cluster health --output json"])
+@connection_options
+@output_option
+def health(*, output: str, **_: object) -> None:
+    """Look for offline partitions, missing copies, hanging transactions and readers held back.
+
+    Exit code 1 if there is a problem. A transaction that is open now is no problem.
+    """
+    rows = ask(health_rows)
+    shown = [
+        (row.check, row.state, row.number, row.what if output == "json" else some(row.what))
+        for row in rows
+    ]
+    show(HEALTH_COLUMNS, shown, output=output)
+    if any(row.state == PROBLEM for row in rows):
+        if any(row.check == "hanging transactions" and row.number for row in rows):
+            note("end a hanging transaction with: oncelog txn blocking TOPIC")
+        click.get_current_context().exit(1)
+
+
+async def health_rows(admin: Admin) -> list[Row]:
+    """Return what `health` shows."""
+    topics = await admin.list_topics(list_internal=True)
+    described = await admin.describe_topics(topics) if topics else {}
+    infos = {
+        TopicPartition(info.topic, info.partition): info
+        for topic in described.values()
+        for info in topic.partitions
+    }
+    offline = [str(place) for place, info in infos.items() if info.leader is None]
+    missing = [str(place) for place, info in infos.items() if _lacks_copies(info)]
+    led = [place for place, info in infos.items() if info.leader is not None]
+    waiting = await _held_back(admin, led)
+    found = await open_transactions(admin, waiting) if waiting else []
+    hanging = sorted({_named(one) for one in found if one.description is None})
+    is_open = sorted({_named(one) for one in found if one.description is not None})
+    readers = await _waiting_groups(admin, set(waiting)) if waiting else []
+    return [
+        Row("offline partitions", PROBLEM if offline else OK, len(offline), offline),
+        Row("partitions that lack copies", PROBLEM if missing else OK, len(missing), missing),
+        Row("hanging transactions", PROBLEM if hanging else OK, len(hanging), hanging),
+        Row("open transactions", NOTICE if is_open else OK, len(is_open), is_open),
+        Row("groups held back", NOTICE if readers else OK, len(readers), readers),
+    ]
+
+
+def some(names: list[str]) -> str | None:
+    """Return the first names, and how many more there are."""
+    if not names:
+        return None
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def _named(one: Any) -> str:
+    if one.description is not None:
+        return str(one.description.transactional_id)
+    return f"producer {one.producer.producer_id} in {one.place}"
+
+
+def _lacks_copies(info: PartitionInfo) -> bool:
+    return info.leader is not None and len(info.in_sync_replicas) < len(info.replicas)
+
+
+async def _held_back(admin: Admin, places: list[TopicPartition]) -> list[TopicPartition]:
+    """The partitions where readers of committed records cannot read to the end."""
+    if not places:
+        return []
+    specs: dict[TopicPartition, Any] = dict.fromkeys(places, "latest")
+    stable, ends = await asyncio.gather(
+        admin.list_offsets(specs, isolation_level="read_committed"), admin.list_offsets(specs)
+    )
+    return [place for place in places if stable[place].offset < ends[place].offset]
+
+
+async def _waiting_groups(admin: Admin, places: set[TopicPartition]) -> list[str]:
+    """The groups that have offsets of partitions where something is held back."""
+    names = [found.group_id for found in await admin.list_groups()]
+    held = []
+    for name in names:
+        lags = await admin.describe_group_lag(name)
+        if any(place in places and lag.held_back > 0 for place, lag in lags.items()):
+            held.append(name)
+    return held

@@ -1,0 +1,291 @@
+"""`oncelog doctor`: what is wrong between this machine and the cluster, and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+import click
+
+from oncelog_client.admin import Admin, ConfigResource, ResourceType
+from oncelog_client.cli.cluster import NOTICE, OK, PROBLEM, health_rows, some
+from oncelog_client.cli.commands import Tool
+from oncelog_client.cli.connecting import Target, connected_admin, target
+from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.options import connection_options, output_option, run
+from oncelog_client.cli.output import Column, for_people, say, show
+from oncelog_client.cli.quantities import size_text
+from oncelog_client.clock import monotonic_ms
+from oncelog_client.errors import KafkaError, UnsupportedVersionError
+from oncelog_protocol.apis import APIS, ApiKey
+
+COLUMNS: Final = (Column("State"), Column("Check"), Column("Found"), Column("To do"))
+LITTLE_DISK: Final = 0.10
+LEAST_DISK: Final = 0.03
+SLOW_MS: Final = 200.0
+TRANSACTION_VERSION: Final = "transaction.version"
+# What producers, consumers and transactions cannot do without.
+NEEDED: Final = (
+    *(ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.FIND_COORDINATOR),
+    *(ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT),
+    *(ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN),
+    *(ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.DESCRIBE_TRANSACTIONS),
+)
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at. `to_do` is empty where there is nothing to do."""
+
+    state: str
+    check: str
+    found: str
+    to_do: str = ""
+
+
+class Surprise(NamedTuple):
+    """A setting of brokers that surprises at this value."""
+
+    name: str
+    surprises: Callable[[str], bool]
+    found: str
+    to_do: str
+
+
+SURPRISES: Final = (
+    Surprise(
+        "auto.create.topics.enable",
+        lambda value: value == "true",
+        "a mistyped topic name makes a new topic",
+        "set auto.create.topics.enable=false in production",
+    ),
+    Surprise(
+        "group.initial.rebalance.delay.ms",
+        lambda value: value.isdecimal() and int(value) >= 1_000,
+        "the first member of a group waits {value} ms for others",
+        "for tests and CI set group.initial.rebalance.delay.ms=0 (`oncelog dev` does)",
+    ),
+    Surprise(
+        "oncelog.flush.on.ack",
+        lambda value: value == "false",
+        "as in Kafka, a power loss may take records that were acknowledged last",
+        "set oncelog.flush.on.ack=true if they must survive it",
+    ),
+    Surprise(
+        "unclean.leader.election.enable",
+        lambda value: value == "true",
+        "a copy that lacks acknowledged records may become leader",
+        "set unclean.leader.election.enable=false",
+    ),
+)
+
+
+@click.command(cls=Tool, examples=["doctor", "doctor --bootstrap-server broker:9092 --json"])
+@connection_options
+@output_option
+def doctor(*, output: str, **_: object) -> None:
+    """Check this installation, the connection, the brokers, their settings and their disks.
+
+    Each finding says what to do. Exit code 1 if something is wrong; notices are not.
+    """
+    where = target()
+    findings = [*_installation(), *run(_cluster(where)), *_spark()]
+    if not for_people(output):
+        show(COLUMNS, findings, output=output)
+    else:
+        for finding in findings:
+            say(f"{finding.state:<8} {finding.check}: {finding.found}")
+            if finding.to_do:
+                say(f"{'':<8} -> {finding.to_do}")
+    if any(finding.state == PROBLEM for finding in findings):
+        click.get_current_context().exit(1)
+
+
+# -- this machine
+
+
+def _installation() -> Iterator[Finding]:
+    yield Finding(OK, "Python", sys.version.split()[0])
+    versions = _distributions()
+    if len(set(versions.values())) > 1:
+        found = ", ".join(f"{name} {version}" for name, version in versions.items())
+        yield Finding(
+            PROBLEM,
+            "packages",
+            f"{found}: both bring the same modules, and the one installed last has won",
+            "pip uninstall oncelog oncelog-client, then pip install the one that is wanted",
+        )
+    else:
+        found = ", ".join(f"{name} {version}" for name, version in versions.items())
+        yield Finding(OK, "packages", found or "run from its source")
+
+
+def _distributions() -> dict[str, str]:
+    """The versions of the distributions that bring these modules."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for name in ("oncelog", "oncelog-client"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _spark() -> Iterator[Finding]:
+    """Only where PySpark is installed: then somebody means to use it."""
+    from importlib.util import find_spec
+
+    if find_spec("pyspark") is None:
+        return
+    if find_spec("pyarrow") is None:
+        to_do = "pip install 'oncelog[spark]'"
+        yield Finding(PROBLEM, "Spark", "PySpark is installed, PyArrow is not", to_do)
+        return
+    from oncelog_client.spark.requirements import (
+        MissingJava,
+        UnreadyWorkers,
+        UnsupportedSpark,
+        check_java,
+        check_pyspark,
+        check_workers,
+    )
+
+    checks: tuple[tuple[str, Callable[[], object]], ...] = (
+        ("PySpark", check_pyspark),
+        ("Java", check_java),
+        ("Spark's Python workers", check_workers),
+    )
+    for name, check in checks:
+        try:
+            found = check()
+        except (MissingJava, UnreadyWorkers, UnsupportedSpark) as error:
+            what, _, to_do = str(error).partition(": ")
+            yield Finding(PROBLEM, name, what, " ".join(to_do.split()))
+        else:
+            yield Finding(OK, name, "as needed" if found is None else str(found))
+
+
+# -- the cluster
+
+
+async def _cluster(where: Target) -> list[Finding]:
+    began_ms = monotonic_ms()
+    try:
+        async with connected_admin(*where) as admin:
+            took_ms = monotonic_ms() - began_ms
+            state = OK if took_ms < SLOW_MS else NOTICE
+            findings = [Finding(state, "connection", f"{where.bootstrap_server}, {took_ms:.0f} ms")]
+            findings += [finding async for finding in _brokers(admin)]
+            return findings
+    except (Failed, KafkaError) as error:
+        to_do = "see that the address is right and a broker runs there"
+        return [Finding(PROBLEM, "connection", str(error), to_do)]
+
+
+async def _brokers(admin: Admin) -> AsyncIterator[Finding]:
+    """Each check for itself: one that fails says so, and the others go on."""
+    for name, check in (
+        ("advertised addresses", _addresses),
+        ("settings", _settings),
+        ("disk", _disk),
+        ("health", _health),
+    ):
+        try:
+            async for finding in check(admin):
+                yield finding
+        except (Failed, KafkaError) as error:
+            yield Finding(PROBLEM, name, str(error), "ask the operator of the cluster")
+
+
+async def _addresses(admin: Admin) -> AsyncIterator[Finding]:
+    """Clients go to the addresses that brokers name, not to the one they were given."""
+    from oncelog_client.connection import Connection
+
+    for node in (await admin.describe_cluster()).nodes:
+        name = f"broker {node.node_id}"
+        try:
+            async with asyncio.timeout(admin.config.default_api_timeout_ms / 1000):
+                connection = await Connection.open((node.host, node.port), admin.config)
+        except (KafkaError, TimeoutError) as error:
+            yield Finding(
+                PROBLEM,
+                name,
+                f"it names itself {node.host}:{node.port}, which cannot be reached: {error}",
+                "set advertised.listeners of the broker to an address that clients can reach",
+            )
+            continue
+        missing = [APIS[key].name for key in NEEDED if not _speaks(connection, key)]
+        connection.close()
+        level = connection.features.get(TRANSACTION_VERSION, 0)
+        if missing:
+            to_do = "use a newer broker, or do without what needs them"
+            yield Finding(PROBLEM, name, f"does not speak {some(missing)}", to_do)
+        elif not level:
+            to_do = "raise it with kafka-features.sh to 2 for KIP-890's protection"
+            yield Finding(NOTICE, name, f"{TRANSACTION_VERSION} is {level}", to_do)
+        else:
+            found = f"{node.host}:{node.port}, {TRANSACTION_VERSION} {level}"
+            yield Finding(OK, name, found)
+
+
+def _speaks(connection: Any, key: ApiKey) -> bool:
+    try:
+        connection.version(APIS[key].request())
+    except UnsupportedVersionError:
+        return False
+    return True
+
+
+async def _settings(admin: Admin) -> AsyncIterator[Finding]:
+    nodes = (await admin.describe_cluster()).nodes
+    resources = [ConfigResource(ResourceType.BROKER, str(node.node_id)) for node in nodes]
+    described = await admin.describe_configs(resources)
+    surprised = False
+    for surprise in SURPRISES:
+        values = {
+            entries[surprise.name].value or ""
+            for entries in described.values()
+            if surprise.name in entries
+        }
+        for value in sorted(filter(surprise.surprises, values)):
+            surprised = True
+            found = f"{surprise.name}={value}: {surprise.found.format(value=value)}"
+            yield Finding(NOTICE, "setting", found, surprise.to_do)
+    if not surprised:
+        yield Finding(OK, "settings", "none that surprises")
+
+
+async def _disk(admin: Admin) -> AsyncIterator[Finding]:
+    for broker, directories in sorted((await admin.describe_log_dirs()).items()):
+        for directory in directories:
+            check = f"disk of broker {broker}"
+            if directory.total_bytes <= 0:
+                yield Finding(OK, check, f"{directory.path}: the broker does not say")
+                continue
+            share = directory.usable_bytes / directory.total_bytes
+            found = (
+                f"{directory.path}: {size_text(directory.usable_bytes)} of"
+                f" {size_text(directory.total_bytes)} free"
+            )
+            if share < LITTLE_DISK:
+                state = PROBLEM if share < LEAST_DISK else NOTICE
+                to_do = "free space, or lower log.retention.bytes or log.retention.ms"
+                yield Finding(state, check, found, to_do)
+            else:
+                yield Finding(OK, check, found)
+
+
+async def _health(admin: Admin) -> AsyncIterator[Finding]:
+    for row in await health_rows(admin):
+        if row.state != OK:
+            to_do = {
+                "hanging transactions": "oncelog txn blocking TOPIC shows how to end them",
+                "open transactions": "none, unless they are old: oncelog txn list --state Ongoing",
+                "groups held back": "oncelog group describe GROUP, oncelog txn blocking TOPIC",
+            }.get(row.check, "see the log of the brokers")
+            yield Finding(row.state, row.check, some(row.what) or str(row.number), to_do)
+            continue
+        yield Finding(OK, row.check, "none")

@@ -1,0 +1,182 @@
+"""`oncelog group`: a verb and names; `oncelog groups` has Kafka's flags for the same."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from oncelog_client.admin import Admin
+from oncelog_client.cli.commands import ToolGroup
+from oncelog_client.cli.connecting import ask
+from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.groups import VERBS
+from oncelog_client.cli.offset_ranges import NOTATION, Position, parse_position, resolve
+from oncelog_client.cli.options import connection_options, exactly_one, output_option
+from oncelog_client.cli.output import Column, for_people, note, show
+from oncelog_client.cli.reset import in_scope, parse_scope
+from oncelog_client.clock import wall_ms
+from oncelog_client.values import OffsetAndMetadata, TopicPartition
+
+# Offsets are changed while no member would go on from where it is.
+INACTIVE: Final = frozenset({"Empty", "Dead"})
+SEEK_COLUMNS: Final = (
+    Column("Group", "id", rank=2),
+    Column("Topic", "id"),
+    Column("Partition", "count"),
+    Column("Old offset", "offset"),
+    Column("New offset", "offset"),
+    Column("Distance", "count", rank=1),
+)
+
+groups_argument = click.argument("groups", metavar="GROUP...", nargs=-1, required=True)
+
+
+@click.group(
+    cls=ToolGroup,
+    examples=["group list", "group describe billing", "group seek billing --to @-1h"],
+)
+@connection_options
+def group(**_: object) -> None:
+    """Show consumer groups and their lag, move their offsets, delete them."""
+
+
+@group.command("list", examples=["group list", "group list --output json"])
+@connection_options
+@output_option
+def list_(*, output: str, **_: object) -> None:
+    """Print the groups and their states."""
+    ask(lambda admin: VERBS["list"](admin, {"output": output}))
+
+
+@group.command(examples=["group describe billing", "group describe billing --members"])
+@connection_options
+@groups_argument
+@click.option("--members", is_flag=True, help="The members and what they read.")
+@click.option("--state", is_flag=True, help="The state and the coordinator.")
+@output_option
+def describe(
+    *, groups: tuple[str, ...], members: bool, state: bool, output: str, **_: object
+) -> None:
+    """Show the offsets and the lag of groups."""
+    if members and state:
+        raise click.UsageError("only one of --members, --state")
+    flags = {"named": groups, "members": members, "state": state, "output": output}
+    ask(lambda admin: VERBS["describe"](admin, flags))
+
+
+@group.command(examples=["group delete billing", "group delete billing reports"])
+@connection_options
+@groups_argument
+@output_option
+def delete(*, groups: tuple[str, ...], output: str, **_: object) -> None:
+    """Delete groups without members, with their offsets. This cannot be undone."""
+    ask(lambda admin: VERBS["delete"](admin, {"named": groups, "output": output}))
+
+
+@group.command(
+    examples=[
+        "group seek billing --to start",
+        "group seek billing --to @2026-11-22T06:00 --topic orders:0,1 --execute",
+        "group seek billing --to-group reports --execute",
+    ]
+)
+@connection_options
+@click.argument("name", metavar="GROUP")
+@click.option("--to", metavar="POSITION", help=f"Where to go on: {NOTATION}.")
+@click.option("--to-group", metavar="GROUP", help="The offsets of another group.")
+@click.option(
+    "--topic",
+    multiple=True,
+    metavar="TOPIC[:0,1]",
+    help="Only this topic or these partitions; may be new to the group.",
+)
+@click.option("--execute", is_flag=True, help="Commit; without it nothing is changed.")
+@output_option
+def seek(
+    *,
+    name: str,
+    to: str | None,
+    to_group: str | None,
+    topic: tuple[str, ...],
+    execute: bool,
+    output: str,
+    **_: object,
+) -> None:
+    """Move the offsets of a group that has no members. Without --execute it only shows where to."""
+    exactly_one(to=to, to_group=to_group)
+    position = None if to is None else parse_position(to, wall_ms())
+    scope = parse_scope(topic)
+
+    async def call(admin: Admin) -> list[tuple[Any, ...]]:
+        state = (await admin.describe_groups([name]))[name].state
+        if state not in INACTIVE:
+            raise Failed(
+                f"group {name} is {state}: stop its members first, they would go on where they are"
+            )
+        old = await _committed(admin, name)
+        new = (
+            await _of_group(admin, to_group, scope)
+            if to_group is not None
+            else await _at(admin, name, old, scope, position)
+        )
+        if execute and new:
+            commits = {place: OffsetAndMetadata(offset) for place, offset in new.items()}
+            await admin.alter_group_offsets(name, commits)
+        return [_row(name, place, old.get(place), new[place]) for place in sorted(new)]
+
+    rows = ask(call)
+    show(SEEK_COLUMNS, rows, output=output, empty="no offsets")
+    if not execute and rows and for_people(output):
+        note("nothing was changed: this is what --execute would commit")
+
+
+def _row(name: str, place: TopicPartition, old: int | None, new: int) -> tuple[Any, ...]:
+    return (name, *place, old, new, None if old is None else new - old)
+
+
+async def _committed(admin: Admin, group_id: str) -> dict[TopicPartition, int]:
+    found = await admin.list_group_offsets(group_id)
+    return {place: committed.offset for place, committed in found.items()}
+
+
+async def _of_group(
+    admin: Admin, other: str, scope: dict[str, list[int]]
+) -> dict[TopicPartition, int]:
+    """The offsets of another group. Raises Failed where it has none."""
+    found = {
+        place: offset
+        for place, offset in (await _committed(admin, other)).items()
+        if in_scope(scope, place)
+    }
+    if not found:
+        raise Failed(f"group {other} has no offsets" + (" of that topic" if scope else ""))
+    return found
+
+
+async def _at(
+    admin: Admin,
+    name: str,
+    committed: dict[TopicPartition, int],
+    scope: dict[str, list[int]],
+    position: Position | None,
+) -> dict[TopicPartition, int]:
+    """The offset of the position in each partition of the scope. Raises Failed for an unknown
+    partition, and where there is nothing to move."""
+    assert position is not None
+    if not scope:
+        if not committed:
+            raise Failed(f"group {name} has no offsets; name what it is to read with --topic")
+        return await resolve(admin.list_offsets, committed, position)
+    described = await admin.describe_topics(scope)
+    places = {
+        TopicPartition(info.topic, info.partition)
+        for topic in described.values()
+        for info in topic.partitions
+    }
+    for topic, numbers in scope.items():
+        for number in numbers:
+            if TopicPartition(topic, number) not in places:
+                raise Failed(f"there is no {topic}-{number}")
+    chosen = [place for place in sorted(places) if in_scope(scope, place)]
+    return await resolve(admin.list_offsets, chosen, position)

@@ -1,0 +1,167 @@
+"""Where reading begins and ends, as `-o` and `--to` say it: offsets, ends, times, and ranges of
+them (the notations of rpk and kcat)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from enum import Enum
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import click
+
+from oncelog_client.values import OffsetAndTimestamp, TopicPartition
+
+MAX_OFFSET: Final = (1 << 63) - 1
+_LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999
+_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION: Final = re.compile(r"(?:\d{1,12}(?:ms|s|m|h|d))+")
+_PART: Final = re.compile(r"(\d+)(ms|s|m|h|d)")
+# Python would take any character between date and time, the colon of a range too.
+_ISO: Final = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?",
+    re.ASCII,
+)
+# Up to so many digits a number after @ is of seconds, above it of milliseconds.
+_DIGITS_OF_SECONDS: Final = 10
+_STARTS: Final = frozenset({"start", "earliest", "beginning"})
+_ENDS: Final = frozenset({"end", "latest"})
+
+NOTATION: Final = "start, end, an offset, +N (after the start), -N (before the end) or @TIME"
+
+
+class Kind(Enum):
+    """What a position counts from."""
+
+    OFFSET = "offset"
+    AFTER_START = "after start"
+    BEFORE_END = "before end"
+    TIME = "time"
+
+
+class Position(NamedTuple):
+    """A place in every partition: an offset, a number of offsets after the start or before the end,
+    or the first record at or after a time in ms since 1970."""
+
+    kind: Kind
+    value: int = 0
+
+
+START: Final = Position(Kind.AFTER_START)
+END: Final = Position(Kind.BEFORE_END)
+
+
+class Range(NamedTuple):
+    """From `first` up to `last`, which is not read any more; None: go on with what is written."""
+
+    first: Position
+    last: Position | None = None
+
+
+# Offset look-up: partition -> "earliest", "latest" or ms since 1970.
+Lookup: TypeAlias = Callable[
+    [Mapping[TopicPartition, Any]], Awaitable[Mapping[TopicPartition, OffsetAndTimestamp]]
+]
+
+
+def parse_position(text: str, now_ms: int) -> Position:
+    """Return the position that a user has written; times may be relative to `now_ms`.
+
+    Raises click.UsageError for what is none.
+    """
+    found = _position(text, now_ms)
+    if found is None:
+        raise click.UsageError(f"{text!r} is not {NOTATION}")
+    return found
+
+
+def parse_range(text: str, now_ms: int) -> Range:
+    """Return `FROM`, or `FROM:TO` of which either may be left out, as a range.
+
+    Raises click.UsageError for what is neither.
+    """
+    whole = _position(text, now_ms)
+    if whole is not None:
+        return Range(whole)
+    for colon in (place for place, character in enumerate(text) if character == ":"):
+        before, after = text[:colon], text[colon + 1 :]
+        first = START if not before else _position(before, now_ms)
+        last = END if not after else _position(after, now_ms)
+        if before.startswith("@") and after.isascii() and after[:1].isdecimal():
+            last = _position(f"@{after}", now_ms)  # @T1:T2
+        if first is not None and last is not None:
+            return Range(first, last)
+    raise click.UsageError(f"{text!r} is not {NOTATION}, or FROM:TO of two of these")
+
+
+def _position(text: str, now_ms: int) -> Position | None:
+    if text in _STARTS:
+        return START
+    if text in _ENDS:
+        return END
+    if text.startswith("@"):
+        time_ms = parse_time(text[1:], now_ms)
+        return None if time_ms is None else Position(Kind.TIME, time_ms)
+    kind = {"+": Kind.AFTER_START, "-": Kind.BEFORE_END}.get(text[:1], Kind.OFFSET)
+    digits = text if kind is Kind.OFFSET else text[1:]
+    if not (digits.isascii() and digits.isdecimal() and len(digits) < 20):
+        return None
+    value = int(digits)
+    return Position(kind, value) if value <= MAX_OFFSET else None
+
+
+def parse_time(text: str, now_ms: int) -> int | None:
+    """Return a time in ms since 1970; None for what is none: seconds or milliseconds since 1970, a
+    date or time of ISO 8601 (UTC unless it names a zone), or `-1h30m`, so long before `now_ms`."""
+    if text.isascii() and text.isdecimal():
+        if len(text) > len(str(_LAST_MS)):
+            return None
+        return int(text) * (1_000 if len(text) <= _DIGITS_OF_SECONDS else 1)
+    if text.startswith("-"):
+        if _DURATION.fullmatch(text[1:]) is None:
+            return None
+        ago_ms = sum(int(number) * _UNITS_MS[unit] for number, unit in _PART.findall(text))
+        return max(now_ms - ago_ms, 0)
+    return _iso_time(text)
+
+
+def _iso_time(text: str) -> int | None:
+    if _ISO.fullmatch(text) is None:
+        return None
+    from datetime import UTC, datetime
+
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return max(round(moment.timestamp() * 1000), 0)
+    except (ValueError, OverflowError):
+        return None
+
+
+async def resolve(
+    lookup: Lookup, partitions: Iterable[TopicPartition], position: Position
+) -> dict[TopicPartition, int]:
+    """Return the offset of a position in each partition, within the log.
+
+    A partition without a record at or after a time is at its end. `lookup` is that of the reader:
+    for one of committed records the end is the last stable offset.
+    """
+    places = list(partitions)
+    starts = {place: found.offset for place, found in (
+        await lookup(dict.fromkeys(places, "earliest"))).items()}  # fmt: skip
+    ends = {place: found.offset for place, found in (
+        await lookup(dict.fromkeys(places, "latest"))).items()}  # fmt: skip
+    if position.kind is Kind.TIME:
+        found = await lookup(dict.fromkeys(places, position.value))
+        wanted = {
+            place: found[place].offset if place in found and found[place].offset >= 0 else end
+            for place, end in ends.items()
+        }
+    elif position.kind is Kind.OFFSET:
+        wanted = dict.fromkeys(places, position.value)
+    elif position.kind is Kind.AFTER_START:
+        wanted = {place: start + position.value for place, start in starts.items()}
+    else:
+        wanted = {place: end - position.value for place, end in ends.items()}
+    return {place: min(max(wanted[place], starts[place]), ends[place]) for place in places}

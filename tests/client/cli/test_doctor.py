@@ -1,0 +1,114 @@
+"""`oncelog doctor`: what is wrong is named, with what to do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from oncelog_client.cli import oncelog
+from oncelog_client.cli.doctor import SURPRISES
+from tests.broker import Oncelog
+from tests.client.cli.conftest import CommandLine
+from tests.client.cli.test_nouns import open_transaction
+from tests.ports import reserve_port
+
+QUIET = {
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    "oncelog.flush.on.ack": "true",
+}
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path) -> Iterator[str]:
+    """An address that refuses connections."""
+    owner = Oncelog(tmp_path)
+    yield f"127.0.0.1:{reserve_port(owner)}"
+    assert owner.port == 0, "it has kept the port from others, and was not started"
+
+
+def examined(address: str) -> tuple[int, list[dict[str, Any]]]:
+    environment = {"ONCELOG_BOOTSTRAP_SERVER": address, "PYSPARK_PYTHON": sys.executable}
+    result = CliRunner().invoke(oncelog, ["doctor", "--json"], env=environment)
+    return result.exit_code, json.loads(result.stdout)
+
+
+def states(findings: list[dict[str, Any]]) -> set[str]:
+    return {finding["state"] for finding in findings}
+
+
+def test_a_cluster_in_order_is_all_ok(tmp_path: Path) -> None:
+    with Oncelog(tmp_path, QUIET) as broker:
+        code, findings = examined(broker.address)
+    # The disk is the machine's, and not this test's.
+    assert states([one for one in findings if "disk" not in one["check"]]) == {"ok"}, findings
+    assert code == 0
+    assert {"Python", "packages", "connection", "broker 1", "Java"} <= {
+        finding["check"] for finding in findings
+    }
+
+
+def test_settings_that_surprise_are_notices_with_a_way_out(tmp_path: Path) -> None:
+    with Oncelog(tmp_path) as broker:
+        code, findings = examined(broker.address)
+    notices = {one["found"].split("=")[0]: one for one in findings if one["check"] == "setting"}
+    assert set(notices) < {surprise.name for surprise in SURPRISES}
+    assert "group.initial.rebalance.delay.ms" in notices
+    assert all(notice["to_do"] for notice in notices.values())
+    assert code == 0
+
+
+def test_a_broker_that_is_not_there_is_a_problem(nowhere: str) -> None:
+    code, findings = examined(nowhere)
+    (problem,) = [one for one in findings if one["state"] == "problem"]
+    assert (code, problem["check"]) == (1, "connection")
+    assert problem["to_do"]
+
+
+def test_an_advertised_address_that_clients_cannot_reach_is_a_problem(
+    tmp_path: Path, nowhere: str
+) -> None:
+    listeners = {"advertised.listeners": f"PLAINTEXT://{nowhere}"}
+    with Oncelog(tmp_path, QUIET | listeners) as broker:
+        code, findings = examined(broker.address)
+    assert code == 1
+    found = " ".join(one["found"] + one["to_do"] for one in findings if one["state"] == "problem")
+    assert nowhere in found
+
+
+def test_what_is_open_now_is_a_notice(tmp_path: Path) -> None:
+    with Oncelog(tmp_path, QUIET) as broker:
+        CommandLine(broker.address).create("t")
+        with open_transaction(broker.address, "t", "opened"):
+            code, findings = examined(broker.address)
+    (notice,) = [one for one in findings if one["check"] == "open transactions"]
+    assert (notice["state"], notice["found"], code) == ("notice", "opened", 0)
+
+
+def test_two_distributions_of_different_versions_are_a_problem(
+    tmp_path: Path, nowhere: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, version in (("oncelog", "1.2.3"), ("oncelog_client", "1.2.4")):
+        folder = tmp_path / f"{name}-{version}.dist-info"
+        folder.mkdir()
+        metadata = f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: {version}\n"
+        (folder / "METADATA").write_text(metadata)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    code, findings = examined(nowhere)
+    (finding,) = [one for one in findings if one["check"] == "packages"]
+    assert (finding["state"], code) == ("problem", 1)
+    assert "oncelog 1.2.3, oncelog-client 1.2.4" in finding["found"]
+    assert "pip uninstall" in finding["to_do"]
+
+
+def test_people_read_what_to_do_under_each_finding(nowhere: str) -> None:
+    result = CliRunner().invoke(oncelog, ["doctor", "--bootstrap-server", nowhere])
+    lines = result.stdout.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("problem  connection"))
+    assert lines[at + 1].strip().startswith("-> ")

@@ -1,0 +1,181 @@
+"""`oncelog topic|group|txn|cluster`: a noun, a verb, names, against a running broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from oncelog_client import Producer
+from tests.broker import Oncelog
+from tests.client.cli.conftest import CommandLine, led
+
+NOUNS = ("topic", "group", "txn", "cluster")
+VERBS = {
+    "topic": {"list", "create", "describe", "delete", "offsets", "trim"},
+    "group": {"list", "describe", "seek", "delete"},
+    "txn": {"list", "blocking", "describe", "abort"},
+    "cluster": {"info", "health"},
+}
+SCREEN = 40
+
+
+@contextmanager
+def open_transaction(address: str, topic: str, transactional_id: str) -> Iterator[None]:
+    """While this runs, a transaction with one record is open in the topic."""
+    loop = asyncio.new_event_loop()
+    producer = Producer(address, transactional_id=transactional_id)
+
+    async def begin() -> None:
+        await producer.start()
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await (await producer.send(topic, b"undecided"))
+
+    async def end() -> None:
+        await producer.close()
+
+    loop.run_until_complete(begin())
+    try:
+        yield
+    finally:
+        loop.run_until_complete(end())
+        loop.close()
+
+
+def write(command_line: CommandLine, topic: str, *values: str) -> None:
+    command_line.text("produce", "--topic", topic, lines="".join(f"{one}\n" for one in values))
+
+
+def test_a_topic_lives_by_its_verbs(command_line: CommandLine, name: str) -> None:
+    created = command_line.json("topic", "create", name, "-p", "2", "-c", "retention.ms=60000")
+    assert created == [{"topic": name, "result": "created"}]
+    command_line.settled(led(2), "topic", "describe", name)
+    again = command_line.json("topic", "create", name, "--if-not-exists")
+    assert again == [{"topic": name, "result": "existed"}]
+    assert {"topic": name} in command_line.json("topic", "list")
+    write(command_line, name, "a", "b", "c")
+    rows = command_line.json("topic", "describe", name)
+    assert [row["partition"] for row in rows] == [0, 1]
+    assert sum(row["end"] - row["start"] for row in rows) == 3
+    assert sum(row["size"] for row in rows) > 0
+    assert command_line.json("topic", "delete", name) == [{"topic": name, "result": "deleted"}]
+    command_line.settled(lambda rows: {"topic": name} not in rows, "topic", "list")
+
+
+def test_a_name_is_a_name_and_no_pattern(command_line: CommandLine, topic: str) -> None:
+    """What `topics --delete --topic '.*'` does, no slip of the finger does here."""
+    said = command_line.refused("topic", "delete", topic, ".*")
+    assert "nothing was deleted" in said
+    assert {"topic": topic} in command_line.json("topic", "list")
+
+
+def test_offsets_show_where_committed_readers_wait(command_line: CommandLine, name: str) -> None:
+    command_line.create(name)
+    write(command_line, name, "a", "b")
+    with open_transaction(command_line.address, name, name):
+        (row,) = command_line.json("topic", "offsets", name)
+        assert row == {"topic": name, "partition": 0, "start": 0, "stable": 2, "end": 3}
+    (row,) = command_line.json("topic", "offsets", name, "--at", "-1")
+    (end,) = command_line.settled(lambda rows: rows[0]["stable"] == 4, "topic", "offsets", name)
+    assert (row["offset"], end["end"]) in {(2, 4), (3, 4)}
+    assert command_line.json("topic", "offsets", name, "--at", "@-1h")[0]["offset"] == 0
+
+
+def test_records_are_deleted_only_when_asked(command_line: CommandLine, name: str) -> None:
+    command_line.create(name)
+    write(command_line, name, "a", "b", "c")
+    shown = command_line.call("topic", "trim", name, "--before", "2")
+    assert "nothing was changed" in shown.output
+    assert command_line.json("topic", "offsets", name)[0]["start"] == 0
+    (row,) = command_line.json("topic", "trim", name, "--before", "2", "--execute")
+    assert (row["old_start"], row["new_start"], row["deleted"]) == (0, 2, 2)
+    assert command_line.json("topic", "offsets", name)[0]["start"] == 2
+
+
+def test_a_partition_that_is_not_there_is_named(command_line: CommandLine, topic: str) -> None:
+    assert "no partition 7" in command_line.refused("topic", "offsets", topic, "-p", "0-1,7")
+
+
+def test_a_group_is_moved_and_shows_old_and_new(command_line: CommandLine, name: str) -> None:
+    command_line.create(name)
+    write(command_line, name, "a", "b", "c")
+    assert command_line.values(name, "--group", name, count=3) == ["a", "b", "c"]
+    seek = ("group", "seek", name, "--to", "start")
+    shown = command_line.call(*seek)
+    assert "nothing was changed" in shown.output
+    described = command_line.json("group", "describe", name)
+    assert described[0]["current_offset"] == 3
+    (row,) = command_line.json(*seek, "--execute")
+    assert (row["old_offset"], row["new_offset"], row["distance"]) == (3, 0, -3)
+    assert command_line.json("group", "describe", name)[0]["current_offset"] == 0
+    (row,) = command_line.json("group", "seek", name, "--to", "-1", "--topic", name, "--execute")
+    assert row["new_offset"] == 2
+
+
+def test_a_group_takes_the_offsets_of_another(command_line: CommandLine, name: str) -> None:
+    command_line.create(name)
+    write(command_line, name, "a", "b", "c")
+    command_line.values(name, "--group", name, count=2)
+    other = f"{name}-copy"
+    command_line.json("group", "seek", other, "--to-group", name, "--execute")
+    (row,) = command_line.json("group", "describe", other)
+    assert row["current_offset"] == 2
+    assert other in {row["group"] for row in command_line.json("group", "list")}
+    command_line.json("group", "delete", other)
+    assert other not in {row["group"] for row in command_line.json("group", "list")}
+
+
+def test_a_seek_needs_one_place(command_line: CommandLine, name: str) -> None:
+    for flags in ((), ("--to", "start", "--to-group", "other"), ("--to", "nowhere")):
+        assert command_line.call("group", "seek", name, *flags).exit_code == 2
+
+
+def test_a_transaction_is_found_and_aborted(command_line: CommandLine, name: str) -> None:
+    command_line.create(name)
+    with open_transaction(command_line.address, name, name):
+        listed = command_line.json("txn", "list", "--state", "Ongoing")
+        assert name in {row["transactional_id"] for row in listed}
+        assert command_line.json("txn", "describe", name)[0]["transaction_state"] == "Ongoing"
+        assert command_line.json("txn", "blocking", name)
+        command_line.text("txn", "abort", name)
+        command_line.settled(
+            lambda rows: rows[0]["stable"] == rows[0]["end"], "topic", "offsets", name
+        )
+
+
+def test_the_cluster_says_what_it_is(command_line: CommandLine) -> None:
+    info = json.loads(command_line.text("cluster", "info", "--json"))
+    assert info["cluster_id"]
+    assert info["controller"] in {broker["broker"] for broker in info["brokers"]}
+    assert info["features"]["transaction.version"] >= 1
+
+
+def test_health_names_open_transactions_and_who_waits(tmp_path: Path, name: str) -> None:
+    with Oncelog(tmp_path, {"group.initial.rebalance.delay.ms": "0"}) as broker:
+        command_line = CommandLine(broker.address)
+        command_line.create(name)
+        write(command_line, name, "a")
+        command_line.values(name, "--group", name, count=1)
+        found = {row["check"]: row for row in command_line.json("cluster", "health")}
+        assert {row["state"] for row in found.values()} == {"ok"}
+        with open_transaction(command_line.address, name, "opened"):
+            found = {row["check"]: row for row in command_line.json("cluster", "health")}
+        assert found["open transactions"]["what"] == ["opened"]
+        assert found["groups held back"]["what"] == [name]
+        assert found["offline partitions"]["state"] == "ok"
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_every_verb_has_examples_on_one_screen(noun: str) -> None:
+    command_line = CommandLine("127.0.0.1:1")
+    text = command_line.text(noun, "--help")
+    for verb in VERBS[noun]:
+        assert f"  {verb} " in text
+        lines = command_line.text(noun, verb, "--help").splitlines()
+        assert any(line.strip().startswith(f"oncelog {noun} {verb}") for line in lines), verb
+        assert len(lines) <= SCREEN
