@@ -208,6 +208,13 @@ class Cluster:
         """Why each address that could not be connected to the last time was not."""
         return tuple(self._unreachable.values())
 
+    @property
+    def outage(self) -> tuple[ConnectFailure, ...]:
+        """`failures` while no connection to any broker is open; else empty."""
+        if all(connection.closed for connection in self._connections.values()):
+            return self.failures
+        return ()
+
     def ready_connection(
         self, node_id: int, lane: str, ready: Callable[[], None]
     ) -> Connection | None:

@@ -14,6 +14,7 @@ from .auto_commit import AutoCommit
 from .clock import monotonic_ms
 from .cluster import Cluster
 from .config import ConsumerConfig, ConsumerSettings, OffsetReset, consumer_config
+from .connect_failures import ConnectFailure
 from .errors import (
     ClosedError,
     IllegalStateError,
@@ -95,6 +96,11 @@ class Consumer:
         finally:
             self._fetcher.close()
             await self._cluster.close()
+
+    @property
+    def outage(self) -> tuple[ConnectFailure, ...]:
+        """Why each broker cannot be reached, while none can; empty as long as one is connected."""
+        return self._cluster.outage
 
     async def __aenter__(self) -> Self:
         await self.start()

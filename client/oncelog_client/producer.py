@@ -17,6 +17,7 @@ from .chance import below
 from .clock import monotonic_ms, wall_ms
 from .cluster import Cluster
 from .config import ProducerConfig, ProducerSettings, producer_config
+from .connect_failures import ConnectFailure
 from .errors import (
     BufferExhaustedError,
     ClosedError,
@@ -104,6 +105,11 @@ class Producer(Transactional):
         await self._cluster.close()
         # Also what a connection that broke just now has given back.
         sender.fail_all(ClosedError("the producer was closed"), in_flight=True)
+
+    @property
+    def outage(self) -> tuple[ConnectFailure, ...]:
+        """Why each broker cannot be reached, while none can; empty as long as one is connected."""
+        return self._cluster.outage
 
     async def __aenter__(self) -> Self:
         await self.start()

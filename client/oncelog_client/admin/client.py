@@ -29,6 +29,7 @@ from oncelog_client.admin.transaction_descriptions import (
 )
 from oncelog_client.cluster import Cluster
 from oncelog_client.config import AdminConfig, AdminSettings, IsolationLevel, admin_config
+from oncelog_client.connect_failures import ConnectFailure
 from oncelog_client.errors import IllegalStateError
 from oncelog_client.group_offsets import commit_offsets, fetch_offsets
 from oncelog_client.log_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
@@ -75,6 +76,11 @@ class Admin:
     async def close(self) -> None:
         """Disconnect."""
         await self._cluster.close()
+
+    @property
+    def outage(self) -> tuple[ConnectFailure, ...]:
+        """Why each broker cannot be reached, while none can; empty as long as one is connected."""
+        return self._cluster.outage
 
     async def __aenter__(self) -> Self:
         await self.start()

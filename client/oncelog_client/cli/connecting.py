@@ -5,7 +5,8 @@ The clients' own deadlines are Kafka's, made for programs; `--give-up-after` hol
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -15,6 +16,8 @@ from click.core import ParameterSource
 from oncelog_client.admin import Admin
 from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.options import DEFAULT_SERVER, parse_servers, read_properties, run
+from oncelog_client.cli.output import note
+from oncelog_client.clock import monotonic_ms
 from oncelog_client.config import ClientConfig
 from oncelog_client.connect_failures import ConnectCause, ConnectFailure
 from oncelog_client.errors import RetriableError
@@ -22,6 +25,7 @@ from oncelog_client.errors import RetriableError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+WATCH_S: Final = 0.2
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -30,6 +34,9 @@ class Client(Protocol):
 
     @property
     def config(self) -> ClientConfig: ...
+
+    @property
+    def outage(self) -> tuple[ConnectFailure, ...]: ...
 
     async def start(self, *, timeout_ms: float | None = None, fail_fast: bool = False) -> None: ...
 
@@ -109,6 +116,53 @@ async def connected(client: C, give_up_after: float) -> AsyncIterator[C]:
         yield client
     finally:
         await client.close()
+
+
+async def watched(
+    client: Client,
+    work: Coroutine[Any, Any, None],
+    give_up_after: float,
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Do `work`, and say on standard error that no broker can be reached any more, and that one can
+    again. `stop` cancels it, which is no failure.
+
+    Raises Failed where none was reached for `give_up_after` seconds; `work` is cancelled then.
+    """
+    working = asyncio.ensure_future(work)
+    watching = asyncio.ensure_future(_watch(client, give_up_after))
+    stopping = asyncio.ensure_future((stop or asyncio.Event()).wait())
+    tasks = (working, watching, stopping)
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            working.cancel()
+            await asyncio.wait({working}, timeout=WATCH_S)
+            if watching.done():
+                await watching
+        elif not working.cancelled():
+            await working
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _watch(client: Client, give_up_after: float) -> None:
+    """Raise Failed once no broker was reached for `give_up_after` seconds."""
+    lost_ms: float | None = None
+    while True:
+        await asyncio.sleep(WATCH_S)
+        causes = "; ".join(dict.fromkeys(map(str, client.outage)))
+        if not causes:
+            if lost_ms is not None:
+                note("connected again")
+            lost_ms = None
+        elif lost_ms is None:
+            lost_ms = monotonic_ms()
+            note(f"{causes}; trying again for {give_up_after:g} s (--give-up-after)")
+        elif monotonic_ms() - lost_ms > give_up_after * 1000:
+            raise Failed(f"{causes}; gave up after {give_up_after:g} s (--give-up-after)")
 
 
 def connected_admin(

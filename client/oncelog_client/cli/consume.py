@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from collections.abc import Callable
 from secrets import token_hex
@@ -10,22 +11,27 @@ from typing import Any, Final
 
 import click
 
-from oncelog_client.cli.connecting import connected, target
+from oncelog_client.cli.connecting import connected, target, watched
 from oncelog_client.cli.escaping import json_text
+from oncelog_client.cli.failures import Failed, Interrupted
+from oncelog_client.cli.interrupts import Stop
 from oncelog_client.cli.options import (
     connection_options,
     exactly_one,
     output_option,
     parse_settings,
-    run_until_stopped,
+    run,
     split_pair,
 )
+from oncelog_client.cli.output import note
 from oncelog_client.cli.progress import Progress
+from oncelog_client.cli.quantities import count_text
 from oncelog_client.cli.record_lines import LineWriter, json_record
 from oncelog_client.cli.topic_lookup import find_partitions
 from oncelog_client.consumer import Consumer
 from oncelog_client.values import ConsumerRecord, TopicPartition
 
+CLOSING_MS: Final = 150
 POLL_MS: Final = 1_000
 
 
@@ -76,18 +82,29 @@ def consume(
     writer = LineWriter.from_properties(dict(map(split_pair, flags["properties"])))
     line: Callable[[ConsumerRecord], bytes] = _json_line if output == "json" else writer.write
 
-    async def call() -> None:
-        async with connected(Consumer(bootstrap_server, **settings), give_up_after) as consumer:
-            if flags["topic"]:
-                found = await find_partitions(
-                    bootstrap_server, settings, flags["topic"], give_up_after
-                )
-                await _point(consumer, found, flags)
-            else:
-                await consumer.subscribe(re.compile(flags["include"]))
-            await _print(consumer, line, flags)
+    async def call() -> Stop:
+        consumer = Consumer(bootstrap_server, **settings)
+        stop = Stop()
+        with stop.listening():
+            async with connected(consumer, give_up_after):
+                if flags["topic"]:
+                    found = await find_partitions(
+                        bootstrap_server, settings, flags["topic"], give_up_after
+                    )
+                    await _point(consumer, found, flags)
+                else:
+                    await consumer.subscribe(re.compile(flags["include"]))
+                try:
+                    reading = _print(consumer, line, flags)
+                    await watched(consumer, reading, give_up_after, stop.event)
+                except Failed:
+                    # The broker is gone: nothing can be committed, and no group be left.
+                    await consumer.close(timeout_ms=CLOSING_MS)
+                    raise
+        return stop
 
-    run_until_stopped(call())
+    if run(call()).number == signal.SIGINT:
+        raise Interrupted("")
 
 
 def _check(flags: dict[str, Any]) -> None:
@@ -158,7 +175,7 @@ async def _print(
                 count += len(records)
                 progress.advance(count)
     finally:
-        click.echo(f"{count} records", err=True)
+        note(count_text(count, "record"))
 
 
 def _json_line(record: ConsumerRecord) -> bytes:

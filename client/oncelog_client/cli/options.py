@@ -195,37 +195,12 @@ def _typed(name: str, value: str, kind: str) -> Any:
 def run(call: Coroutine[Any, Any, T]) -> T:
     """Run one call to its end; the client's errors pass, the frame (failures.py) prints them."""
     import asyncio
+    import logging
 
+    # What matters of the client's warnings is said by the commands, in their words.
+    for name in ("oncelog_client", "asyncio"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
     return asyncio.run(call)
-
-
-def run_until_stopped(call: Coroutine[Any, Any, None]) -> None:
-    """Run a call that may have no end of its own. SIGINT and SIGTERM cancel it, which ends it in
-    good order: SIGTERM is no failure, SIGINT raises Interrupted."""
-    import asyncio
-    import signal
-
-    from oncelog_client.cli.failures import Interrupted
-
-    async def until_stopped() -> None:
-        task = asyncio.ensure_future(call)
-        stopped: list[int] = []
-
-        def stop(number: int) -> None:
-            stopped.append(number)
-            task.cancel()
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stop, number)
-        try:
-            await task
-        except asyncio.CancelledError:
-            if not stopped:
-                raise
-        if signal.SIGINT in stopped:
-            raise Interrupted("")
-
-    run(until_stopped())
 
 
 def exactly_one(**chosen: object) -> str:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass, field
-from io import BufferedReader
-from threading import Thread
-from typing import Any, Final, cast
+from typing import IO, Any, Final, cast
 
 import click
 
-from oncelog_client.cli.connecting import connected, target
+from oncelog_client.cli.connecting import connected, target, watched
+from oncelog_client.cli.failures import Failed, Interrupted
+from oncelog_client.cli.interrupts import Stop
 from oncelog_client.cli.options import (
     connection_options,
     output_option,
@@ -22,13 +21,17 @@ from oncelog_client.cli.options import (
     run,
     split_pair,
 )
-from oncelog_client.cli.output import show_json
+from oncelog_client.cli.output import note, show_json
 from oncelog_client.cli.progress import Progress
+from oncelog_client.cli.quantities import count_text
 from oncelog_client.cli.record_lines import LineReader
+from oncelog_client.cli.standard_input import lines_of
+from oncelog_client.errors import CommitOutcomeUnknown, KafkaError
 from oncelog_client.producer import Producer
 from oncelog_client.values import RecordMetadata
 
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+CLOSING_MS: Final = 150
 UNANSWERED: Final = 10_000  # records on their way before the outcome of the first is looked at
 
 
@@ -78,33 +81,59 @@ def produce(
     if flags["transaction_size"] and settings.get("transactional_id") is None:
         raise click.UsageError("--transaction-size needs --transactional-id")
     reader = LineReader.from_properties(dict(map(split_pair, flags["properties"])))
+    standard_input = cast(IO[bytes], sys.stdin.buffer)
 
     async def call() -> Written:
-        async with connected(Producer(bootstrap_server, **settings), give_up_after) as producer:
-            await _find(producer, topic, give_up_after)
-            with Progress("records written", sys.stdin) as progress:
-                written = Written(producer, topic, reader, flags["sync"], progress)
-                standard_input = cast(BufferedReader, sys.stdin.buffer)
-                await written.write_all(standard_input, flags["transaction_size"])
+        producer = Producer(bootstrap_server, **settings)
+        stop = Stop()
+        with stop.listening():
+            async with connected(producer, give_up_after):
+                await _find(producer, topic, give_up_after)
+                with Progress("records written", sys.stdin) as progress:
+                    written = Written(producer, topic, reader, flags["sync"], progress, stop)
+                    writing = written.write_all(standard_input, flags["transaction_size"])
+                    await _ended(written, writing, give_up_after)
         return written
 
     written = run(call())
+    transactional = settings.get("transactional_id") is not None
     if output == "json":
-        transactional = settings.get("transactional_id") is not None
         counts = {"transactions": written.transactions} if transactional else {}
         show_json({"topic": topic, "records": written.records, **counts})
+    else:
+        note(written.summary())
+    if written.stop.is_set:
+        raise Interrupted("")
 
 
 async def _find(producer: Producer, topic: str, give_up_after: float) -> None:
-    """Raises click.ClickException where there is no such topic, and none is made: a producer's
-    first record would wait for it for `max_block_ms`."""
+    """Raise Failed where there is no such topic, and none is made: a producer's first record would
+    wait for it for `max_block_ms`."""
     try:
         async with asyncio.timeout(give_up_after):
             await producer.partitions_for(topic)
     except TimeoutError as error:
-        raise click.ClickException(
+        raise Failed(
             f"there is no topic {topic} that could be written to; looked for {give_up_after:g} s"
         ) from error
+
+
+async def _ended(written: Written, writing: Coroutine[Any, Any, None], patience_s: float) -> None:
+    """Write, watch the connection, and say what was written when either fails. What cannot be sent
+    is not waited for any more.
+
+    Raises Failed, and KafkaError for what the broker has refused.
+    """
+    try:
+        await watched(written.producer, writing, patience_s)
+    except (Failed, KafkaError) as error:
+        # Not for max_block_ms: the user has been waiting already.
+        await written.producer.close(timeout_ms=CLOSING_MS)
+        raise Failed(f"{error}; {written.summary()}") from error
+    except asyncio.CancelledError:
+        if not written.stop.is_set:
+            raise
+        await written.producer.close(timeout_ms=CLOSING_MS)
 
 
 @dataclass(slots=True)
@@ -116,78 +145,107 @@ class Written:
     reader: LineReader
     sync: bool
     progress: Progress
+    stop: Stop
+    lines: int = 0
     records: int = 0
     transactions: int = 0
+    aborted: bool = False
+    _committed: int = 0
     _unanswered: deque[asyncio.Future[RecordMetadata]] = field(default_factory=deque)
 
-    async def write_all(self, stream: BufferedReader, transaction_size: int | None) -> None:
-        """Read to the end of `stream`; raises click.ClickException for a line without a key."""
+    def summary(self) -> str:
+        """Return what was written, for people: `3 records written to orders`."""
+        self._settle()
+        text = f"{count_text(self.records, 'record')} written to {self.topic}"
+        if self.producer.config.transactional_id is not None:
+            text += f" in {count_text(self.transactions, 'transaction')}"
+        if self.aborted:
+            text += "; the open transaction is aborted"
+        elif self._unanswered:
+            unknown = count_text(len(self._unanswered), "more record")
+            text += f"; whether {unknown} arrived is unknown"
+        return f"{text}; interrupted" if self.stop.is_set else text
+
+    async def write_all(self, stream: IO[bytes], transaction_size: int | None) -> None:
+        """Read to the end of `stream`, or until it is stopped.
+
+        Raises Failed for a line without a key, and in a transaction where it is aborted.
+        """
+        lines = lines_of(stream, self.stop.event, self.producer.config.max_request_size)
         if self.producer.config.transactional_id is None:
-            async for only in _lines(stream):
+            async for only in lines:
                 await self._write(only)
             await self._answered(0)
             return
         await self.producer.init_transactions()
-        lines = _lines(stream)
-        while (first := await _next(lines)) is not None:
+        while (first := await anext(lines, None)) is not None:
+            await self._one_transaction(first, lines, transaction_size)
+
+    async def _one_transaction(
+        self, first: bytes, lines: AsyncIterator[bytes], size: int | None
+    ) -> None:
+        """Write a transaction; an interruption aborts it."""
+        try:
             async with self.producer.transaction():
                 line: bytes | None = first
                 count = 0
                 while line is not None:
                     await self._write(line)
                     count += 1
-                    line = None if count == transaction_size else await _next(lines)
+                    line = None if count == size else await anext(lines, None)
+                if self.stop.is_set:
+                    raise _Stopped
                 await self._answered(0)
-            self.transactions += 1
+        except BaseException as error:
+            # A commit without a known outcome is no abort.
+            self.aborted = not isinstance(error, CommitOutcomeUnknown)
+            if self.aborted:
+                self.records = self._committed
+                self._forget()
+            if isinstance(error, _Stopped):
+                return
+            raise
+        self.transactions += 1
+        self._committed = self.records
+
+    def _forget(self) -> None:
+        """Records of an aborted transaction: their outcome is known."""
+        for answer in self._unanswered:
+            answer.cancel()
+        self._unanswered.clear()
 
     async def _write(self, line: bytes) -> None:
+        self.lines += 1
         try:
             key, value, headers = self.reader.read(line)
         except ValueError as error:
-            raise click.ClickException(str(error)) from error
+            await self._answered(0)
+            raise Failed(f"line {self.lines}: {error}") from error
         self._unanswered.append(await self.producer.send(self.topic, value, key, headers=headers))
         await self._answered(0 if self.sync else UNANSWERED)
 
     async def _answered(self, rest: int) -> None:
-        """Wait until at most `rest` records are without an answer; raises what went wrong."""
+        """Wait until at most `rest` records are without an answer; raise what went wrong."""
         if rest == 0 and self._unanswered:
             await self.producer.flush()
-        while len(self._unanswered) > rest:
-            await self._unanswered.popleft()
+        while self._unanswered and (len(self._unanswered) > rest or self._unanswered[0].done()):
+            # It stays in the queue until it has its outcome, for the summary.
+            await asyncio.shield(self._unanswered[0])
+            self._unanswered.popleft()
             self.records += 1
             self.progress.advance(self.records)
 
-
-async def _next(lines: AsyncIterator[bytes]) -> bytes | None:
-    async for line in lines:
-        return line
-    return None
-
-
-async def _lines(stream: BufferedReader) -> AsyncIterator[bytes]:
-    """Lines without their ends, as they come in. The reads are made in daemon threads, since a read
-    of a terminal can neither be awaited nor be ended."""
-    rest = b""
-    while chunk := await _read(stream):
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line.removesuffix(b"\r")
-    if rest:
-        yield rest
+    def _settle(self) -> None:
+        """Count what the broker has confirmed meanwhile."""
+        confirmed = [
+            answer
+            for answer in self._unanswered
+            if answer.done() and not answer.cancelled() and answer.exception() is None
+        ]
+        self.records += len(confirmed)
+        for answer in confirmed:
+            self._unanswered.remove(answer)
 
 
-def _read(stream: BufferedReader) -> asyncio.Future[bytes]:
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[bytes] = loop.create_future()
-
-    def read() -> None:
-        chunk = stream.read1(1 << 20)
-        with suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(deliver, chunk)
-
-    def deliver(chunk: bytes) -> None:
-        if not answer.done():
-            answer.set_result(chunk)
-
-    Thread(target=read, daemon=True).start()
-    return answer
+class _Stopped(Exception):
+    """Interrupted within a transaction, which is aborted by this."""

@@ -1,0 +1,73 @@
+"""Lines of standard input as they come in, without a thread: a read in a thread cannot be ended,
+and ends the interpreter badly."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from typing import IO, Final
+
+CHUNK: Final = 1 << 20
+
+
+class LineTooLong(ValueError):
+    """A line that no record can hold."""
+
+
+async def lines_of(stream: IO[bytes], stop: asyncio.Event, longest: int) -> AsyncIterator[bytes]:
+    """Yield lines without their ends until the end of the input, or until `stop` is set.
+
+    A last line without an end counts, unless it was stopped in the middle. Raises LineTooLong for
+    a line of more than `longest` bytes.
+    """
+    rest = b""
+    async for chunk in _chunks(stream, stop):
+        *lines, rest = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
+        for line in lines:
+            yield line.removesuffix(b"\r")
+        if len(rest) > longest:
+            raise LineTooLong(f"longer than {longest} bytes (max.request.size)")
+    if rest and not stop.is_set():
+        yield rest
+
+
+async def _chunks(stream: IO[bytes], stop: asyncio.Event) -> AsyncIterator[bytes]:
+    try:
+        descriptor = stream.fileno()
+    except OSError:  # Not a file of the system: all of it is there.
+        descriptor = -1
+    while not stop.is_set():
+        if descriptor >= 0:
+            await _readable(descriptor, stop)
+            if stop.is_set():
+                return
+            chunk = os.read(descriptor, CHUNK)
+        else:
+            chunk = stream.read(CHUNK)
+        if not chunk:
+            return
+        yield chunk
+        await asyncio.sleep(0)
+
+
+async def _readable(descriptor: int, stop: asyncio.Event) -> None:
+    """Return when a read would not wait, or `stop` is set."""
+    loop = asyncio.get_running_loop()
+    readable: asyncio.Future[None] = loop.create_future()
+
+    def ready() -> None:
+        if not readable.done():
+            readable.set_result(None)
+
+    try:
+        loop.add_reader(descriptor, ready)
+    except PermissionError:
+        return  # A regular file is always readable, and no selector takes it.
+    stopping = asyncio.ensure_future(stop.wait())
+    stopping.add_done_callback(lambda _: ready())
+    try:
+        await readable
+    finally:
+        loop.remove_reader(descriptor)
+        stopping.cancel()
