@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
@@ -25,7 +24,7 @@ from .fetcher import Fetcher
 from .group_session import GroupSession, RebalanceListener
 from .log_offsets import EARLIEST, LATEST, list_offsets
 from .positions import Positions
-from .subscription import Mode, Subscription
+from .subscription import Mode, Subscription, TopicPattern
 from .values import (
     ConsumerGroupMetadata,
     ConsumerRecord,
@@ -125,7 +124,7 @@ class Consumer:
 
     async def subscribe(
         self,
-        topics: Iterable[str] | str | re.Pattern[str],
+        topics: Iterable[str] | str | TopicPattern,
         listener: RebalanceListener | None = None,
     ) -> None:
         """Read topics (or all whose whole name matches a compiled pattern) as a group's member.
@@ -136,7 +135,7 @@ class Consumer:
         if self._group is None:
             raise IllegalStateError("subscribing needs a group_id")
         self._group.listener = listener or RebalanceListener()
-        if isinstance(topics, re.Pattern):
+        if isinstance(topics, TopicPattern):
             self._subscription.subscribe_pattern(topics)
             self._cluster.all_topics = True
             await self._cluster.retry(self._cluster.refresh, self.config.default_api_timeout_ms)

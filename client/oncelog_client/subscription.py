@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol, runtime_checkable
 
 from .config import OffsetReset
 from .errors import IllegalStateError
@@ -63,13 +64,21 @@ class Assigned:
         return max(end - self.position, 0)
 
 
+@runtime_checkable
+class TopicPattern(Protocol):
+    """What decides which topics are read: a compiled regular expression, or what acts as one."""
+
+    def fullmatch(self, text: str, /) -> object:
+        """Return something true if the topic is to be read."""
+
+
 class Subscription:
     """The state; raises IllegalStateError for what does not fit it."""
 
     def __init__(self) -> None:
         self.mode = Mode.NONE
         self.topics: frozenset[str] = frozenset()
-        self.pattern: re.Pattern[str] | None = None
+        self.pattern: TopicPattern | None = None
         self._assigned: dict[TopicPartition, Assigned] = {}
 
     # -- choosing
@@ -86,10 +95,10 @@ class Subscription:
         self._enter(Mode.TOPICS)
         self.topics = frozenset(topics)
 
-    def subscribe_pattern(self, pattern: str | re.Pattern[str]) -> None:
+    def subscribe_pattern(self, pattern: str | TopicPattern) -> None:
         """All topics whose whole name matches, also later ones; partitions come from the group."""
         self._enter(Mode.PATTERN)
-        self.pattern = re.compile(pattern)
+        self.pattern = re.compile(pattern) if isinstance(pattern, str) else pattern
 
     def match(self, existing: Iterable[str]) -> bool:
         """Evaluate the pattern on the topics there are; True if the outcome changed."""

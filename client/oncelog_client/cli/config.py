@@ -8,7 +8,9 @@ from typing import Any, Final
 import click
 
 from oncelog_client.admin import Admin, AlterConfigOp, ConfigResource, ConfigSource, ResourceType
+from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
+from oncelog_client.cli.names import INT32_MAX, NAME
 from oncelog_client.cli.options import (
     connection_options,
     exactly_one,
@@ -27,7 +29,7 @@ COLUMNS: Final = (
 ALTERED_COLUMNS: Final = COLUMNS[:3]
 ENTITIES: Final = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}
 # What --describe shows without --all: the dynamic settings, as kafka-configs does.
-SET_BY_SOMEBODY: Final = {
+SHOWN_BY_DEFAULT: Final = {
     ResourceType.TOPIC: {ConfigSource.DYNAMIC_TOPIC_CONFIG},
     ResourceType.BROKER: {
         ConfigSource.DYNAMIC_BROKER_CONFIG,
@@ -39,18 +41,33 @@ SET_BY_SOMEBODY: Final = {
 _PAIR: Final = re.compile(r"[^,=\[\]]+=(?:\[[^\]]*\]|[^,]*)")
 
 
-@click.command()
+@click.command(
+    cls=Tool,
+    examples=[
+        "config --describe --topic orders --all",
+        "config --alter --topic orders --add-config retention.ms=86400000",
+        "config --alter --topic orders --delete-config retention.ms",
+    ],
+)
 @connection_options
-@click.option("--describe", is_flag=True, help="Show settings that were set.")
-@click.option("--alter", is_flag=True, help="Set or unset some.")
-@click.option("--all", "all_", is_flag=True, help="--describe: defaults too.")
-@click.option("--entity-type", type=click.Choice(["topics", "brokers"]), help="Of what.")
-@click.option("--entity-name", help="The topic, or the broker's id; all of them without it.")
-@click.option("--topic", help="The same as --entity-type topics --entity-name TOPIC.")
-@click.option("--broker", help="The same as --entity-type brokers --entity-name ID.")
-@click.option("--add-config", help="name=value,name=[value,value]")
-@click.option("--delete-config", help="name,name")
 @output_option
+@click.option("--describe", is_flag=True, help="Print the settings that are not defaults.")
+@click.option("--alter", is_flag=True, help="Set or delete settings.")
+@click.option("--all", "all_", is_flag=True, help="With --describe: defaults too.")
+@click.option("--topic", type=NAME, metavar="NAME", help="The topic that has the settings.")
+@click.option("--broker", metavar="ID", help="The broker that has the settings.")
+@click.option(
+    "--entity-type",
+    type=click.Choice(["topics", "brokers"]),
+    help="What has the settings, where neither --topic nor --broker says it.",
+)
+@click.option(
+    "--entity-name", type=NAME, metavar="NAME", help="The topic, or the broker's id.  [default: all]"
+)
+@click.option(
+    "--add-config", metavar="NAME=VALUE,…", help="Settings to set; a list is NAME=[VALUE,VALUE]."
+)
+@click.option("--delete-config", metavar="NAME,…", help="Settings to delete.")
 def config(
     *,
     describe: bool,
@@ -100,13 +117,17 @@ def _entity(flags: dict[str, Any]) -> tuple[ResourceType, str | None]:
 
 async def _resources(admin: Admin, kind: ResourceType, name: str | None) -> list[ConfigResource]:
     if name is not None:
-        if kind is ResourceType.BROKER and not name.isdecimal():
-            raise click.UsageError(f"{name!r} is not the id of a broker")
+        if kind is ResourceType.BROKER and not _is_broker(name):
+            raise click.UsageError(f"{name[:40]!r} is not the id of a broker")
         return [ConfigResource(kind, name)]
     if kind is ResourceType.TOPIC:
         return [ConfigResource(kind, topic) for topic in await admin.list_topics()]
     cluster = await admin.describe_cluster()
     return [ConfigResource(kind, str(node.node_id)) for node in cluster.nodes]
+
+
+def _is_broker(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= INT32_MAX
 
 
 async def _describe(
@@ -117,7 +138,7 @@ async def _describe(
         (resource.name, entry.name, entry.value, entry.source.name, entry.is_read_only)
         for resource, entries in described.items()
         for _, entry in sorted(entries.items())
-        if defaults_too or entry.source in SET_BY_SOMEBODY[resource.type]
+        if defaults_too or entry.source in SHOWN_BY_DEFAULT[resource.type]
     ]
 
 

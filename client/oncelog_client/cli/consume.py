@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import sys
 from collections.abc import Callable
@@ -11,10 +10,12 @@ from typing import Any, Final
 
 import click
 
+from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import connected, target, watched
 from oncelog_client.cli.escaping import json_text
 from oncelog_client.cli.failures import Failed, Interrupted
 from oncelog_client.cli.interrupts import Stop
+from oncelog_client.cli.names import INT32_MAX, INT64_MAX, NAME, PARTITION
 from oncelog_client.cli.options import (
     connection_options,
     exactly_one,
@@ -27,7 +28,7 @@ from oncelog_client.cli.output import note
 from oncelog_client.cli.progress import Progress
 from oncelog_client.cli.quantities import count_text
 from oncelog_client.cli.record_lines import LineWriter, json_record
-from oncelog_client.cli.topic_lookup import find_partitions
+from oncelog_client.cli.topic_lookup import TopicNames, find_partitions
 from oncelog_client.consumer import Consumer
 from oncelog_client.values import ConsumerRecord, TopicPartition
 
@@ -35,40 +36,67 @@ CLOSING_MS: Final = 150
 POLL_MS: Final = 1_000
 
 
-@click.command()
+@click.command(
+    cls=Tool,
+    examples=[
+        "consume --topic orders --from-beginning",
+        "consume --topic orders --partition 0 --offset 42 --max-messages 10 --json",
+        "consume --include 'orders-.*' --group billing --isolation-level read_committed",
+    ],
+)
 @connection_options
-@click.option("--topic", help="What to read.")
-@click.option("--include", help="Regular expression of the topics to read.")
-@click.option("--partition", type=click.IntRange(min=0), help="Only this partition.")
-@click.option("--offset", help="With --partition: earliest, latest or a number.")
-@click.option("--from-beginning", is_flag=True, help="From the first record, not the next.")
-@click.option("--group", help="Read as a member of this group, and commit.")
-@click.option("--max-messages", type=click.IntRange(min=1), help="Stop after so many.")
-@click.option("--timeout-ms", type=click.IntRange(min=1), help="Stop after so long without one.")
+@output_option
+@click.option("--topic", type=NAME, metavar="NAME", help="The topic to read.")
+@click.option(
+    "--include", type=NAME, metavar="REGEX", help="Read all topics whose whole name matches."
+)
+@click.option("--partition", type=PARTITION, metavar="N", help="Read this partition alone.")
+@click.option(
+    "--offset",
+    metavar="OFFSET",
+    help="Start of --partition: earliest, latest or a number.",
+)
+@click.option("--from-beginning", is_flag=True, help="Start at the first record, not the next.")
+@click.option(
+    "--group",
+    type=NAME,
+    metavar="NAME",
+    help="Read as a member of this group, and commit offsets.",
+)
+@click.option(
+    "--max-messages", type=click.IntRange(1, INT64_MAX), metavar="N", help="End after N records."
+)
+@click.option(
+    "--timeout-ms",
+    type=click.IntRange(1, INT32_MAX),
+    metavar="MS",
+    help="End after MS milliseconds without a record.",
+)
 @click.option(
     "--isolation-level",
     type=click.Choice(["read_uncommitted", "read_committed"]),
     default="read_uncommitted",
-    show_default=True,
-    help="Whether records of open and aborted transactions are read.",
+    help="read_committed: without records of open and aborted transactions."
+    "  [default: read_uncommitted]",
 )
 @click.option(
     *("--property", "--formatter-property", "properties"),
     multiple=True,
+    metavar="NAME=VALUE",
     help="What is printed: print.key=true, print.offset=true, key.separator=: and so on.",
 )
 @click.option(
     *("--command-property", "--consumer-property", "settings"),
     multiple=True,
-    help="A setting of the consumer: name=value.",
+    metavar="NAME=VALUE",
+    help="A setting of the consumer.",
 )
-@output_option
 def consume(
     *,
     output: str,
     **flags: Any,
 ) -> None:
-    """Print the records of a topic."""
+    """Print the records of the topics that --topic or --include names, until Ctrl-C."""
     _check(flags)
     bootstrap_server, given, give_up_after = target()
     settings: dict[str, Any] = {
@@ -79,6 +107,7 @@ def consume(
         **given,
         **parse_settings(flags["settings"]),
     }
+    included = TopicNames("--include", [flags["include"] or ""])
     writer = LineWriter.from_properties(dict(map(split_pair, flags["properties"])))
     line: Callable[[ConsumerRecord], bytes] = _json_line if output == "json" else writer.write
 
@@ -93,7 +122,7 @@ def consume(
                     )
                     await _point(consumer, found, flags)
                 else:
-                    await consumer.subscribe(re.compile(flags["include"]))
+                    await consumer.subscribe(included)
                 try:
                     reading = _print(consumer, line, flags)
                     await watched(consumer, reading, give_up_after, stop.event)
@@ -109,6 +138,8 @@ def consume(
 
 def _check(flags: dict[str, Any]) -> None:
     """Raises click.UsageError for flags that do not go together."""
+    if not flags["topic"] and not flags["include"]:
+        raise click.UsageError("which topic? --topic NAME, or --include REGEX for several")
     exactly_one(topic=flags["topic"], include=flags["include"])
     if flags["partition"] is not None and not flags["topic"]:
         raise click.UsageError("--partition needs --topic")
@@ -119,8 +150,13 @@ def _check(flags: dict[str, Any]) -> None:
             raise click.UsageError("--offset needs --partition")
         if flags["from_beginning"]:
             raise click.UsageError("--offset excludes --from-beginning")
-        if flags["offset"] not in {"earliest", "latest"} and not flags["offset"].isdecimal():
-            raise click.UsageError("--offset is earliest, latest or a number")
+        if flags["offset"] not in {"earliest", "latest"} and not _is_offset(flags["offset"]):
+            raise click.UsageError("--offset is earliest, latest or a number of 64 bits")
+
+
+def _is_offset(text: str) -> bool:
+    longest = len(str(INT64_MAX))
+    return text.isdecimal() and len(text) <= longest and int(text) <= INT64_MAX
 
 
 def _membership(flags: dict[str, Any]) -> dict[str, Any]:

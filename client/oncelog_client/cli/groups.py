@@ -10,8 +10,11 @@ from typing import Any, Final
 import click
 
 from oncelog_client.admin import Admin, GroupDescription
+from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.offset_resets import STRATEGIES, reset_offsets
+from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.names import INT64_MAX, NAME, OFFSET
 from oncelog_client.cli.options import (
     connection_options,
     exactly_one,
@@ -66,36 +69,51 @@ DELETED_OFFSET_COLUMNS: Final = (
 )
 
 
-@click.command()
+@click.command(
+    cls=Tool,
+    examples=[
+        "groups --list",
+        "groups --describe --group billing",
+        "groups --reset-offsets --group billing --topic orders --to-earliest --execute",
+    ],
+)
 @connection_options
-@click.option("--list", "list_", is_flag=True, help="All groups with their states.")
-@click.option("--describe", is_flag=True, help="Offsets and lag, --members or --state.")
+@output_option
+@click.option("--list", "list_", is_flag=True, help="Print all groups with their states.")
+@click.option("--describe", is_flag=True, help="Print offsets and lag, --members or --state.")
 @click.option("--delete", is_flag=True, help="Delete groups without members.")
-@click.option("--reset-offsets", is_flag=True, help="Show new offsets; --execute commits them.")
-@click.option("--delete-offsets", is_flag=True, help="Forget the offsets of --topic.")
-@click.option("--group", "named", multiple=True, help="Which group.")
+@click.option("--reset-offsets", is_flag=True, help="Print new offsets; --execute commits them.")
+@click.option("--delete-offsets", is_flag=True, help="Delete the offsets of --topic.")
+@click.option("--group", "named", multiple=True, type=NAME, metavar="NAME", help="The group.")
 @click.option("--all-groups", is_flag=True, help="Every group.")
-@click.option("--topic", multiple=True, help="topic or topic:0,1,2")
+@click.option(
+    "--topic", multiple=True, type=NAME, metavar="TOPIC[:0,1]", help="A topic, or some partitions."
+)
 @click.option("--all-topics", is_flag=True, help="Every topic the group has offsets of.")
-@click.option("--offsets", is_flag=True, help="--describe: offsets and lag.  [default]")
-@click.option("--members", is_flag=True, help="--describe: the members.")
-@click.option("--state", is_flag=True, help="--describe: the state.")
+@click.option("--offsets", is_flag=True, help="With --describe: offsets and lag.  [default]")
+@click.option("--members", is_flag=True, help="With --describe: the members.")
+@click.option("--state", is_flag=True, help="With --describe: the state.")
 @click.option("--to-earliest", is_flag=True, help="Reset to the first offset.")
 @click.option("--to-latest", is_flag=True, help="Reset to the end.")
 @click.option("--to-current", is_flag=True, help="Reset to the committed offset.")
-@click.option("--to-offset", type=click.IntRange(min=0), help="Reset to this offset.")
-@click.option("--shift-by", type=int, help="Reset by so many records, back if negative.")
-@click.option("--to-datetime", help="Reset to a time: YYYY-MM-DDTHH:mm:SS.sss")
-@click.option("--by-duration", help="Reset to so long before now: PnDTnHnMnS")
+@click.option("--to-offset", type=OFFSET, metavar="OFFSET", help="Reset to this offset.")
+@click.option(
+    "--shift-by",
+    type=click.IntRange(-INT64_MAX, INT64_MAX),
+    metavar="N",
+    help="Reset by N offsets; a negative N goes back.",
+)
+@click.option("--to-datetime", metavar="TIME", help="Reset to a time: 2026-11-22T06:00:00.000")
+@click.option("--by-duration", metavar="DURATION", help="Reset to a time ago: P1DT2H30M5S")
 @click.option(
     "--from-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Reset to the lines topic,partition,offset of a file.",
+    metavar="FILE",
+    help="Reset to the lines topic,partition,offset.",
 )
 @click.option("--execute", is_flag=True, help="Commit the reset.")
-@click.option("--dry-run", is_flag=True, help="Only show the reset.  [default]")
-@click.option("--export", is_flag=True, help="Show a reset as lines for --from-file.")
-@output_option
+@click.option("--dry-run", is_flag=True, help="Change nothing.  [default]")
+@click.option("--export", is_flag=True, help="Print a reset as lines for --from-file.")
 def groups(
     *,
     list_: bool,
@@ -163,7 +181,7 @@ async def _existing(admin: Admin, names: Iterable[str]) -> list[GroupDescription
     described = await admin.describe_groups(names)
     for group in described.values():
         if group.state == DEAD and not await admin.list_group_offsets(group.group_id):
-            raise click.ClickException(f"there is no group {group.group_id}")
+            raise Failed(f"there is no group {group.group_id}")
     return list(described.values())
 
 
@@ -211,9 +229,14 @@ async def _delete(admin: Admin, flags: dict[str, Any]) -> None:
 async def _delete_offsets(admin: Admin, flags: dict[str, Any]) -> None:
     scope = parse_scope(flags["topic"])
     rows: list[tuple[Any, ...]] = []
-    for name in flags["named"]:
+    for group in await _existing(admin, flags["named"]):
+        name = group.group_id
         committed = await admin.list_group_offsets(name)
-        chosen: list[TopicPartition] = sorted(one for one in committed if in_scope(scope, one))
+        chosen: list[TopicPartition] = sorted(
+            partition for partition in committed if in_scope(scope, partition)
+        )
+        if not chosen and not flags["all_groups"]:
+            raise Failed(f"group {name} has no offsets of {', '.join(flags['topic'])}")
         if chosen:
             await admin.delete_group_offsets(name, chosen)
         rows += [(name, one.topic, one.partition, "deleted") for one in chosen]

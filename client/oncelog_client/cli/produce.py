@@ -11,9 +11,11 @@ from typing import IO, Any, Final, cast
 
 import click
 
+from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import connected, target, watched
 from oncelog_client.cli.failures import Failed, Interrupted
 from oncelog_client.cli.interrupts import Stop
+from oncelog_client.cli.names import INT32_MAX, INT64_MAX, MILLISECONDS, NAME
 from oncelog_client.cli.options import (
     connection_options,
     output_option,
@@ -35,38 +37,65 @@ CLOSING_MS: Final = 150
 UNANSWERED: Final = 10_000  # records on their way before the outcome of the first is looked at
 
 
-@click.command()
+@click.command(
+    cls=Tool,
+    examples=[
+        "produce --topic orders < orders.txt",
+        "produce --topic orders --property parse.key=true --property key.separator=:",
+        "produce --topic orders --transactional-id loader --transaction-size 1000",
+    ],
+)
 @connection_options
-@click.option("--topic", required=True, help="Where to write.")
-@click.option("--compression-codec", type=click.Choice(CODECS), help="How batches are compressed.")
-@click.option("--request-required-acks", type=click.Choice(["-1", "0", "1", "all"]), help="acks.")
-@click.option("--batch-size", type=click.IntRange(min=1), help="Bytes in a batch at most.")
-@click.option("--timeout", "linger_ms", type=click.IntRange(min=0), help="linger.ms of a batch.")
-@click.option("--sync", is_flag=True, help="Wait for each record before reading the next line.")
+@output_option
+@click.option("--topic", required=True, type=NAME, metavar="NAME", help="The topic to write to.")
+@click.option("--compression-codec", type=click.Choice(CODECS), help="Compression of batches.")
+@click.option(
+    "--request-required-acks",
+    type=click.Choice(["-1", "0", "1", "all"]),
+    help="Replicas that must have a record: none, the leader, all.",
+)
+@click.option(
+    "--batch-size",
+    type=click.IntRange(1, INT32_MAX),
+    metavar="BYTES",
+    help="Largest size of a batch.",
+)
+@click.option(
+    *("--timeout", "linger_ms"),
+    type=MILLISECONDS,
+    metavar="MS",
+    help="How long a batch waits for more records (linger.ms).",
+)
+@click.option("--sync", is_flag=True, help="Wait for the response to each record.")
 @click.option(
     *("--property", "--reader-property", "properties"),
     multiple=True,
-    help="How a line is read: parse.key=true, parse.headers=true, key.separator=:, null.marker=x.",
+    metavar="NAME=VALUE",
+    help="How a line is read: parse.key, parse.headers, key.separator, null.marker.",
 )
 @click.option(
     *("--command-property", "--producer-property", "settings"),
     multiple=True,
-    help="A setting of the producer: name=value.",
+    metavar="NAME=VALUE",
+    help="A setting of the producer.",
 )
-@click.option("--transactional-id", help="Write in transactions of this id.")
+@click.option("--transactional-id", type=NAME, metavar="ID", help="Write in transactions.")
 @click.option(
     "--transaction-size",
-    type=click.IntRange(min=1),
-    help="Lines in a transaction; all of standard input is one without it.",
+    type=click.IntRange(1, INT64_MAX),
+    metavar="LINES",
+    help="Lines of a transaction.  [default: all lines]",
 )
-@output_option
 def produce(
     *,
     topic: str,
     output: str,
     **flags: Any,
 ) -> None:
-    """Write the lines of standard input to a topic."""
+    """Write the lines of standard input to a topic.
+
+    Ctrl-C writes what has been read, and aborts an open transaction.
+    """
     bootstrap_server, given, give_up_after = target()
     settings = given | parse_settings(flags["settings"])
     for name, value in (

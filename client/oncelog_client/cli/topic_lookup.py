@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+import click
 
 from oncelog_client.cli.connecting import connected_admin
 from oncelog_client.config import AdminSettings
 from oncelog_client.values import TopicPartition
+from oncelog_protocol.pattern import Pattern, PatternError
 
 
 async def find_partitions(
@@ -23,3 +26,28 @@ async def find_partitions(
     async with connected_admin(bootstrap_server, shared, give_up_after) as admin:
         described = await admin.describe_topics([topic])
     return [TopicPartition(topic, info.partition) for info in described[topic].partitions]
+
+
+class TopicNames:
+    """Kafka's include list: regular expressions, a comma meaning or, which match a whole name.
+
+    They are RE2's, matched in linear time. Raises click.UsageError for what is none.
+    """
+
+    def __init__(self, option: str, patterns: Iterable[str]) -> None:
+        self._option = option
+        self._text = "|".join(pattern.strip().replace(",", "|") for pattern in patterns)
+        try:
+            self._pattern = Pattern(self._text)
+        except PatternError as error:
+            raise self._refused(error) from None
+
+    def fullmatch(self, name: str, /) -> bool:
+        """Return whether the name of a topic matches."""
+        try:
+            return self._pattern.matches(name)
+        except PatternError as error:
+            raise self._refused(error) from None
+
+    def _refused(self, error: PatternError) -> click.UsageError:
+        return click.UsageError(f"{self._option} {self._text[:80]!r}: {error}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from oncelog_client.admin import (
 )
 from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
+from oncelog_client.cli.names import INT16_MAX, INT32_MAX, NAME
 from oncelog_client.cli.options import (
     connection_options,
     exactly_one,
@@ -26,6 +26,7 @@ from oncelog_client.cli.options import (
     split_pair,
 )
 from oncelog_client.cli.output import Column, show
+from oncelog_client.cli.topic_lookup import TopicNames
 
 TOPIC_COLUMN: Final = Column("Topic", "id")
 CHANGED_COLUMNS: Final = (TOPIC_COLUMN, Column("Result"))
@@ -49,19 +50,34 @@ PARTITION_COLUMNS: Final = (
     ],
 )
 @connection_options
-@click.option("--list", "list_", is_flag=True, help="The names of the topics.")
-@click.option("--create", is_flag=True, help="Create a topic.")
-@click.option("--describe", is_flag=True, help="Partitions, leaders and settings.")
-@click.option("--alter", is_flag=True, help="Raise the number of partitions.")
-@click.option("--delete", is_flag=True, help="Delete a topic and its records.")
-@click.option("--topic", multiple=True, help="A name; a regular expression except for --create.")
-@click.option("--partitions", type=click.IntRange(min=1), help="How many partitions.")
-@click.option("--replication-factor", type=click.IntRange(min=1), help="How many replicas.")
-@click.option("--config", "configs", multiple=True, help="A setting of the new topic: name=value.")
-@click.option("--if-not-exists", is_flag=True, help="--create: an existing topic will do.")
-@click.option("--if-exists", is_flag=True, help="--alter, --delete, --describe: none will do.")
-@click.option("--exclude-internal", is_flag=True, help="Leave internal topics out.")
 @output_option
+@click.option("--list", "list_", is_flag=True, help="Print the names of the topics.")
+@click.option("--create", is_flag=True, help="Create topics.")
+@click.option("--describe", is_flag=True, help="Print partitions, leaders and own settings.")
+@click.option("--alter", is_flag=True, help="Raise the number of partitions.")
+@click.option("--delete", is_flag=True, help="Delete topics with all their records.")
+@click.option(
+    *("--topic", "topic"),
+    multiple=True,
+    type=NAME,
+    metavar="NAME",
+    help="A name; for all verbs but --create a regular expression.",
+)
+@click.option(
+    "--partitions", type=click.IntRange(1, INT32_MAX), metavar="N", help="Number of partitions."
+)
+@click.option(
+    "--replication-factor",
+    type=click.IntRange(1, INT16_MAX),
+    metavar="N",
+    help="Number of replicas of each partition.",
+)
+@click.option(
+    "--config", "configs", multiple=True, metavar="NAME=VALUE", help="A setting of a new topic."
+)
+@click.option("--if-not-exists", is_flag=True, help="With --create: leave existing topics alone.")
+@click.option("--if-exists", is_flag=True, help="Without such a topic: do nothing, do not fail.")
+@click.option("--exclude-internal", is_flag=True, help="Leave internal topics out.")
 def topics(
     *,
     list_: bool,
@@ -143,7 +159,7 @@ async def _names(admin: Admin, patterns: Iterable[str], exclude_internal: bool) 
     names = sorted(await admin.list_topics(list_internal=not exclude_internal))
     if not patterns:
         return names
-    wanted = topic_pattern(patterns)
+    wanted = TopicNames("--topic", patterns)
     return [name for name in names if wanted.fullmatch(name)]
 
 
@@ -154,15 +170,6 @@ async def _existing(
     if patterns and not names and not if_exists:
         raise click.ClickException(f"no topic matches {', '.join(patterns)}")
     return names
-
-
-def topic_pattern(patterns: Iterable[str]) -> re.Pattern[str]:
-    """Kafka's include list: regular expressions, a comma meaning or. Raises click.UsageError."""
-    text = "|".join(pattern.strip().replace(",", "|") for pattern in patterns)
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise click.UsageError(f"--topic {text!r}: {error}") from error
 
 
 def _own(entries: Mapping[str, ConfigEntry]) -> dict[str, str | None]:

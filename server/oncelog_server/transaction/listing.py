@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from oncelog_protocol.messages import describe_transactions as described
 from oncelog_protocol.messages import list_transactions as listed
-from oncelog_server.pattern import Pattern
+from oncelog_protocol.pattern import Pattern
 from oncelog_server.transaction.shard import LiveTransaction
 from oncelog_server.transaction.states import State
 

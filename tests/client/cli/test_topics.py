@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_client.cli.topics import topic_pattern
+from oncelog_client.cli.topic_lookup import TopicNames
 from tests.client.cli.conftest import CommandLine, led
 
 
@@ -74,7 +74,7 @@ def test_a_call_that_does_not_say_what_to_do_is_a_usage_error(
 
 
 def test_a_pattern_is_a_list_of_regular_expressions() -> None:
-    pattern = topic_pattern(["orders-.*,bills"])
+    pattern = TopicNames("--topic", ["orders-.*,bills"])
     assert pattern.fullmatch("orders-1")
     assert pattern.fullmatch("bills")
     assert not pattern.fullmatch("bills-1")

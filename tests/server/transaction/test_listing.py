@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oncelog_protocol.messages.describe_transactions import TopicData
-from oncelog_server.pattern import Pattern
+from oncelog_protocol.pattern import Pattern
 from oncelog_server.transaction.listing import (
     TransactionFilter,
     describe_transaction,

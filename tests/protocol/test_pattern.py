@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oncelog_server.pattern import Pattern, PatternError
+from oncelog_protocol.pattern import Pattern, PatternError
 
 PIECES = st.sampled_from(
     ["a", "b", "-", "\\.", ".", "\\d", "\\W", "[ab]", "[^a]", "[a-c]", "[]x]", "[a-]", "$", "^"]

@@ -1,4 +1,4 @@
-"""Regular expressions of clients, matched in linear time: nobody stops the loop with one (H31).
+"""Regular expressions of users, matched in linear time: none of them stops a loop (H31).
 
 The syntax is that of RE2, which Kafka's broker uses, less its Unicode classes and word boundaries:
 what could need backtracking does not exist. A pattern must match the whole text.

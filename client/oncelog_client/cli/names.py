@@ -1,0 +1,44 @@
+"""Types of arguments whose limits are the protocol's: names that fit a request, numbers that fit
+their field."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+INT16_MAX: Final = (1 << 15) - 1
+INT32_MAX: Final = (1 << 31) - 1
+INT64_MAX: Final = (1 << 63) - 1
+# A string of the protocol has a length of 16 bits.
+LONGEST_BYTES: Final = INT16_MAX
+
+PARTITION: Final = click.IntRange(0, INT32_MAX)
+BROKER_ID: Final = click.IntRange(0, INT32_MAX)
+OFFSET: Final = click.IntRange(0, INT64_MAX)
+PRODUCER_ID: Final = click.IntRange(0, INT64_MAX)
+PRODUCER_EPOCH: Final = click.IntRange(0, INT16_MAX)
+COORDINATOR_EPOCH: Final = click.IntRange(-1, INT32_MAX)
+MILLISECONDS: Final = click.IntRange(0, INT32_MAX)
+
+
+class NameType(click.ParamType):
+    """The name of a topic, a group, a transactional id: text that a request can hold."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name; raises click.BadParameter if it is empty, no text, or too long."""
+        text = str(value)
+        if not text:
+            self.fail("an empty name", param, ctx)
+        try:
+            size = len(text.encode())
+        except UnicodeEncodeError:
+            self.fail(f"{text[:40]!r} is not text in UTF-8", param, ctx)
+        if size > LONGEST_BYTES:
+            self.fail(f"a name of {size} bytes; at most {LONGEST_BYTES} fit a request", param, ctx)
+        return text
+
+
+NAME: Final = NameType()
