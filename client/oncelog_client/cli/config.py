@@ -62,7 +62,10 @@ _PAIR: Final = re.compile(r"[^,=\[\]]+=(?:\[[^\]]*\]|[^,]*)")
     help="What has the settings, where neither --topic nor --broker says it.",
 )
 @click.option(
-    "--entity-name", type=NAME, metavar="NAME", help="The topic, or the broker's id.  [default: all]"
+    "--entity-name",
+    type=NAME,
+    metavar="NAME",
+    help="The topic, or the broker's id.  [default: all]",
 )
 @click.option(
     "--add-config", metavar="NAME=VALUE,…", help="Settings to set; a list is NAME=[VALUE,VALUE]."

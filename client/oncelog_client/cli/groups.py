@@ -12,9 +12,9 @@ import click
 from oncelog_client.admin import Admin, GroupDescription
 from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
-from oncelog_client.cli.offset_resets import STRATEGIES, reset_offsets
 from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.names import INT64_MAX, NAME, OFFSET
+from oncelog_client.cli.offset_resets import STRATEGIES, reset_offsets
 from oncelog_client.cli.options import (
     connection_options,
     exactly_one,
@@ -147,7 +147,9 @@ def _check(verb: str, flags: dict[str, Any]) -> None:
         return
     exactly_one(group=flags["named"], all_groups=flags["all_groups"])
     if verb == "reset_offsets":
-        exactly_one(**{name: flags[name] not in (None, False) for name in STRATEGIES})
+        # An offset of 0 is one, too.
+        given = {name: flags[name] is not None and flags[name] is not False for name in STRATEGIES}
+        exactly_one(**given)
         if flags["from_file"] is None:
             exactly_one(topic=flags["topic"], all_topics=flags["all_topics"])
         if flags["execute"] and flags["dry_run"]:
@@ -167,13 +169,15 @@ async def _list(admin: Admin, flags: dict[str, Any]) -> None:
 async def _describe(admin: Admin, flags: dict[str, Any]) -> None:
     described = await _existing(admin, flags["named"])
     if flags["state"]:
-        show(STATE_COLUMNS, list(map(_state_row, described)), output=flags["output"])
+        rows = list(map(_state_row, described))
+        show(STATE_COLUMNS, rows, output=flags["output"], empty="no groups")
     elif flags["members"]:
         rows = [row for group in described for row in _members(group)]
-        show(MEMBER_COLUMNS, rows, output=flags["output"])
+        show(MEMBER_COLUMNS, rows, output=flags["output"], empty="no members")
     else:
         found = await asyncio.gather(*(_offsets(admin, group) for group in described))
-        show(OFFSET_COLUMNS, [row for some in found for row in some], output=flags["output"])
+        rows = [row for some in found for row in some]
+        show(OFFSET_COLUMNS, rows, output=flags["output"], empty="no offsets")
 
 
 async def _existing(admin: Admin, names: Iterable[str]) -> list[GroupDescription]:

@@ -10,7 +10,10 @@ from typing import Any, Final
 import click
 
 from oncelog_client.admin import Admin
-from oncelog_client.cli.output import Column, show
+from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.names import INT32_MAX, INT64_MAX
+from oncelog_client.cli.output import Column, for_people, note, show
+from oncelog_client.cli.quantities import count_text
 from oncelog_client.cli.reset import in_scope, parse_datetime, parse_duration, parse_scope
 from oncelog_client.clock import wall_ms
 from oncelog_client.values import OffsetAndMetadata, TopicPartition
@@ -24,7 +27,9 @@ RESET_COLUMNS: Final = (
     Column("Group", "id"),
     Column("Topic", "id"),
     Column("Partition", "count"),
+    Column("Old-offset", "offset"),
     Column("New-offset", "offset"),
+    Column("Distance", "count"),
 )
 INACTIVE: Final = {"Empty", "Dead"}
 
@@ -32,33 +37,39 @@ Offsets = dict[TopicPartition, int]
 
 
 async def reset_offsets(admin: Admin, flags: dict[str, Any]) -> None:
-    """Show the new offsets of each group, and commit them with `execute`.
+    """Show the old and new offsets of each group, and commit the new ones with `execute`.
 
-    Raises click.ClickException for a group that has members: they would go on where they are.
+    Raises Failed for a group that has members: they would go on where they are.
     """
     rows: list[tuple[Any, ...]] = []
     for group, described in (await admin.describe_groups(flags["named"])).items():
         if described.state not in INACTIVE:
-            raise click.ClickException(
-                f"group {group} is {described.state}: offsets are reset while it has no members"
+            raise Failed(
+                f"group {group} is {described.state}: stop its members before its offsets are reset"
             )
-        offsets = await _new_offsets(admin, group, flags)
-        if flags["execute"] and offsets:
+        listed = await admin.list_group_offsets(group)
+        old = {place: committed.offset for place, committed in listed.items()}
+        new = await _new_offsets(admin, old, flags)
+        if flags["execute"] and new:
             await admin.alter_group_offsets(
-                group, {one: OffsetAndMetadata(offset) for one, offset in offsets.items()}
+                group, {place: OffsetAndMetadata(offset) for place, offset in new.items()}
             )
-        rows += [(group, *one, offset) for one, offset in sorted(offsets.items())]
+        rows += [
+            (group, *place, old.get(place), offset, offset - old[place] if place in old else None)
+            for place, offset in sorted(new.items())
+        ]
     if flags["export"]:
-        for _, topic, partition, offset in rows:
+        for _, topic, partition, _, offset, _ in rows:
             click.echo(f"{topic},{partition},{offset}")
-        return
-    show(RESET_COLUMNS, rows, output=flags["output"])
+    else:
+        show(RESET_COLUMNS, rows, output=flags["output"], empty="no offsets to reset")
+    if rows and for_people(flags["output"]):
+        done = "committed" if flags["execute"] else "nothing was changed; --execute commits this"
+        note(f"{count_text(len(rows), 'offset')}: {done}")
 
 
-async def _new_offsets(admin: Admin, group: str, flags: dict[str, Any]) -> Offsets:
-    committed = {
-        one: offset.offset for one, offset in (await admin.list_group_offsets(group)).items()
-    }
+async def _new_offsets(admin: Admin, committed: Offsets, flags: dict[str, Any]) -> Offsets:
+    """The offsets that are asked for, kept within the logs."""
     if flags["from_file"] is not None:
         wanted = read_offsets(flags["from_file"])
     else:
@@ -84,7 +95,12 @@ async def _partitions(
         for topic in described.values()
         for info in topic.partitions
     ]
-    return [one for one in found if in_scope(scope, one)]
+    chosen = [place for place in found if in_scope(scope, place)]
+    for topic, numbers in scope.items():
+        for number in numbers:
+            if TopicPartition(topic, number) not in chosen:
+                raise Failed(f"there is no partition {topic}-{number}")
+    return chosen
 
 
 async def _by_strategy(
@@ -99,7 +115,7 @@ async def _by_strategy(
     if flags["shift_by"] is not None:
         missing = [str(one) for one in partitions if one not in committed]
         if missing:
-            raise click.ClickException(f"no offset to shift: {', '.join(missing)}")
+            raise Failed(f"no offset to shift: {', '.join(missing)}")
         return {one: committed[one] + flags["shift_by"] for one in partitions}
     latest = await _listed(admin, partitions, "latest")
     if flags["to_latest"]:
@@ -112,6 +128,8 @@ async def _by_strategy(
         timestamp_ms = parse_datetime(flags["to_datetime"])
     else:
         timestamp_ms = wall_ms() - parse_duration(flags["by_duration"])
+    # Negative timestamps have other meanings in the protocol.
+    timestamp_ms = max(timestamp_ms, 0)
     # A partition without a record at or after that time is at its end.
     found = await admin.list_offsets(dict.fromkeys(partitions, timestamp_ms))
     return latest | {one: answer.offset for one, answer in found.items()}
@@ -123,13 +141,34 @@ async def _listed(admin: Admin, partitions: list[TopicPartition], end: Any) -> O
 
 
 def read_offsets(path: Path) -> Offsets:
-    """Lines `topic,partition,offset`; raises click.UsageError for one that is not."""
+    """Return the offsets of lines `topic,partition,offset`.
+
+    Raises click.UsageError with the number of a line that is not that, and for a file that is not
+    text in UTF-8.
+    """
     offsets: Offsets = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.reader(file):
-            try:
-                topic, partition, offset = row
-                offsets[TopicPartition(topic, int(partition))] = int(offset)
-            except ValueError:
-                raise click.UsageError(f"{','.join(row)!r} is not topic,partition,offset") from None
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            for number, row in enumerate(csv.reader(file), 1):
+                if row:
+                    place, offset = _line(path, number, row)
+                    offsets[place] = offset
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"--from-file {path}: not text in UTF-8 ({error.reason})") from None
+    except csv.Error as error:
+        raise click.UsageError(f"--from-file {path}: {error}") from None
     return offsets
+
+
+def _line(path: Path, number: int, row: list[str]) -> tuple[TopicPartition, int]:
+    try:
+        topic, partition, offset = row
+        place, at = TopicPartition(topic, int(partition)), int(offset)
+    except ValueError:
+        place, at = TopicPartition("", -1), -1
+    if not place.topic or not 0 <= place.partition <= INT32_MAX or not 0 <= at <= INT64_MAX:
+        text = ",".join(row)[:80]
+        raise click.UsageError(
+            f"--from-file {path}, line {number}: {text!r} is not topic,partition,offset"
+        )
+    return place, at

@@ -8,19 +8,22 @@ from typing import Final
 
 import click
 
+from oncelog_client.cli.names import INT32_MAX
 from oncelog_client.values import TopicPartition
 
 _DURATION: Final = re.compile(
-    r"P(?:(?P<days>\d+)D)?"
-    r"(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
+    r"P(?:(?P<days>\d{1,18})D)?"
+    r"(?:T(?:(?P<hours>\d{1,18})H)?(?:(?P<minutes>\d{1,18})M)?"
+    r"(?:(?P<seconds>\d{1,18}(?:\.\d{1,9})?)S)?)?"
 )
 _SECONDS: Final = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 
 
 def parse_scope(topics: Iterable[str]) -> dict[str, list[int]]:
-    """`topic` or `topic:0,1,2` as topic -> partitions; an empty list stands for all of them.
+    """Return `topic` or `topic:0,1,2` as topic -> partitions; an empty list stands for all of them.
 
-    Raises click.UsageError for a partition that is no number.
+    A topic that is named several times gets all that is named. Raises click.UsageError for a
+    partition that is no number.
     """
     scope: dict[str, list[int]] = {}
     for text in topics:
@@ -29,9 +32,13 @@ def parse_scope(topics: Iterable[str]) -> dict[str, list[int]]:
             scope[text] = []
             continue
         try:
-            scope[topic] = [int(number) for number in numbers.split(",")]
+            found = [int(number) for number in numbers.split(",")]
         except ValueError:
-            raise click.UsageError(f"{text!r} is not topic or topic:0,1,2") from None
+            found = [-1]
+        if not topic or not all(0 <= number <= INT32_MAX for number in found):
+            raise click.UsageError(f"{text[:80]!r} is not topic or topic:0,1,2")
+        if scope.get(topic) != []:
+            scope[topic] = sorted({*scope.get(topic, []), *found})
     return scope
 
 
@@ -44,22 +51,22 @@ def in_scope(scope: dict[str, list[int]], partition: TopicPartition) -> bool:
 
 
 def parse_datetime(text: str) -> int:
-    """`2026-11-21T06:00:00.000`, UTC unless it names a zone, as milliseconds since the epoch."""
+    """Return `2026-11-21T06:00:00.000`, UTC unless it names a zone, as ms since the epoch."""
     from datetime import UTC, datetime
 
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise click.UsageError(f"{text!r} is not YYYY-MM-DDTHH:mm:SS.sss") from None
+        raise click.UsageError(f"{text[:80]!r} is not YYYY-MM-DDTHH:mm:SS.sss") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return round(moment.timestamp() * 1000)
 
 
 def parse_duration(text: str) -> int:
-    """`P1DT2H30M5S` (ISO 8601) as milliseconds."""
+    """Return `P1DT2H30M5S` (ISO 8601) as milliseconds."""
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groupdict().values()):
-        raise click.UsageError(f"{text!r} is not a duration such as PT1H or P1DT30M")
+        raise click.UsageError(f"{text[:80]!r} is not a duration such as PT1H or P1DT30M")
     parts = {unit: float(value) for unit, value in match.groupdict().items() if value}
     return round(sum(_SECONDS[unit] * value for unit, value in parts.items()) * 1000)

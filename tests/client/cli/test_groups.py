@@ -90,6 +90,10 @@ def test_state_and_members_are_described(command_line: CommandLine, group: str) 
     ("arguments", "expected"),
     [
         (("--to-earliest",), 0),
+        (("--to-offset", "0"), 0),
+        (("--shift-by", "0"), 2),
+        (("--by-duration", "P99999999999999D"), 0),
+        (("--to-datetime", "0001-01-01T00:00:00"), 0),
         (("--to-latest",), 3),
         (("--to-offset", "1"), 1),
         (("--to-offset", "99"), 3),
@@ -106,6 +110,47 @@ def test_offsets_are_reset_where_kafkas_tool_would(
     (row,) = reset(command_line, group, *arguments, "--execute")
     assert row["new_offset"] == expected
     assert offset(command_line, group) == expected
+
+
+def test_a_reset_shows_where_offsets_were_and_whether_it_happened(
+    command_line: CommandLine, group: str
+) -> None:
+    (row,) = reset(command_line, group, "--to-earliest")
+    assert (row["old_offset"], row["new_offset"], row["distance"]) == (2, 0, -2)
+    flags = ("--reset-offsets", "--group", group, "--topic", group, "--to-earliest")
+    dry = command_line.call("groups", *flags)
+    assert "nothing was changed; --execute commits this" in dry.stderr
+    assert offset(command_line, group) == 2
+    done = command_line.call("groups", *flags, "--execute")
+    assert "1 offset: committed" in done.stderr
+    assert offset(command_line, group) == 0
+
+
+@pytest.mark.parametrize("narrow_first", [False, True])
+def test_of_a_topic_and_some_of_its_partitions_the_topic_counts(
+    command_line: CommandLine, name: str, narrow_first: bool
+) -> None:
+    command_line.create(name, partitions=2)
+    topics = [("--topic", f"{name}:0"), ("--topic", name)]
+    chosen = [part for topic in (topics if narrow_first else topics[::-1]) for part in topic]
+    rows = command_line.json("groups", "--reset-offsets", "--group", name, "--to-earliest", *chosen)
+    assert [row["partition"] for row in rows] == [0, 1]
+
+
+def test_a_partition_that_does_not_exist_is_not_left_out_in_silence(
+    command_line: CommandLine, group: str
+) -> None:
+    flags = ("--reset-offsets", "--group", group, "--to-earliest", "--topic", f"{group}:0,7")
+    assert f"there is no partition {group}-7" in command_line.refused("groups", *flags)
+
+
+def test_offsets_of_a_group_or_topic_that_is_not_there_cannot_be_deleted(
+    command_line: CommandLine, group: str, name: str
+) -> None:
+    flags = ("groups", "--delete-offsets", "--topic", name, "--group")
+    assert "there is no group nosuch" in command_line.refused(*flags, "nosuch")
+    other = ("groups", "--delete-offsets", "--topic", "nosuch", "--group", group)
+    assert f"group {group} has no offsets of nosuch" in command_line.refused(*other)
 
 
 def test_without_execute_a_reset_is_only_shown(command_line: CommandLine, group: str) -> None:
