@@ -18,11 +18,11 @@ from oncelog_protocol.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState,
 )
+from oncelog_protocol.pattern import Pattern, PatternError
 from oncelog_server.coordination.untold import untold
 from oncelog_server.deferred import Deferred
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
-from oncelog_protocol.pattern import Pattern, PatternError
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 from oncelog_server.transaction.listing import (
     STATES_BY_NAME,
