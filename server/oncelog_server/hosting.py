@@ -50,6 +50,12 @@ _Change = PartitionChange | TopicImage
 REPEAT_MS: Final = 60_000
 
 
+_WAY_OUT: Final = (
+    "`oncelog logs verify DIR` says what of the log is whole; put the missing files back, or stop"
+    " the broker and let `oncelog storage recover` cut the log before the damage"
+)
+
+
 class Coordinator(Protocol):
     """What leads the partitions of an internal topic."""
 
@@ -319,15 +325,17 @@ class Hosting:
                 recovery_point=last.recovery_points.get(topic_partition, 0) if known else 0,
                 log_start_offset=last.log_start_offsets.get(topic_partition, 0) if known else 0,
                 producer_id_expiration_ms=self._settings.producer_id_expiration_ms,
+                refuses_damage=topic.name in self._coordinators,
                 jitter=self._jitter,
             )
         except CorruptLog as corrupt:
             log.error(
-                "partition offline: corrupt batch below the recovery point",
+                "partition offline: its log is damaged",
                 partition=str(topic_partition),
                 file=corrupt.path,
                 position=corrupt.position,
                 reason=corrupt.reason,
+                what_to_do=_WAY_OUT,
             )
             self._partitions.add_offline(topic_partition, str(corrupt))
             return None

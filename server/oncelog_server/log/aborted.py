@@ -3,16 +3,23 @@
 Kafka's rows carry none, and a lost row would show aborted records to a reader.
 `txn-index-checkpoint` keeps rows and CRC32C per segment in the form of Kafka's checkpoints; where
 they disagree with a file, or there is no checkpoint, the segment's rows are computed again from the
-log.
+log. Beside them it keeps how long the segment was, so that a start finds out when one is gone, or
+lost its end (`log/damage.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_numbers, encode_lines
+from oncelog_protocol.checksum import crc32c
+from oncelog_server.log.checkpoints import (
+    MalformedCheckpoint,
+    decode_lines,
+    decode_numbers,
+    encode_lines,
+)
 from oncelog_server.log.txn_index import AbortedTransaction, TxnIndex, encode_row
 from oncelog_server.log.whole_files import read_whole, swap_in, write_whole
 from oncelog_server.storage.files import File, Files, StorageError
@@ -25,6 +32,7 @@ from oncelog_server.storage.layout import (
 # Of how many segments the rows stay in memory.
 _SEGMENTS_KEPT: Final = 64
 _EMPTY: Final = (0, 0)
+_UNKNOWN: Final = (-1, 0)
 
 # Computes the rows of the segment with this base offset from the log.
 Recompute = Callable[[int], list[AbortedTransaction]]
@@ -41,6 +49,8 @@ class AbortedTransactions:
         self._growing: tuple[int, File] | None = None
         # Rows that the file of the segment at the end lacks.
         self._unwritten = bytearray()
+        # Base offset -> bytes of the segment when the checkpoint was written: it may have grown.
+        self.sizes: dict[int, int] = {}
         self._sums = self._load_sums()
 
     def _path(self, base_offset: int) -> str:
@@ -50,10 +60,11 @@ class AbortedTransactions:
         """Base offset -> (rows, CRC); nothing is known of segments that are not named."""
         try:
             data = read_whole(self._files, f"{self._directory}/{TXN_INDEX_CHECKPOINT}")
-            rows = decode_numbers(data or b"", 3)
+            rows = _decode(data or b"")
         except MalformedCheckpoint:
             return {}
-        return {base: (count, crc) for base, count, crc in rows}
+        self.sizes = {base: size for base, _, _, size in rows if size >= 0}
+        return {base: (count, crc) for base, count, crc, _ in rows if count >= 0}
 
     def start(self, base_offset: int) -> None:
         """A segment with no rows yet: a new one, or one that recovery is about to scan."""
@@ -127,12 +138,16 @@ class AbortedTransactions:
         self._sums[base_offset] = (len(rows), index.crc)
         return index
 
-    def checkpoint(self, base_offsets: Iterable[int]) -> None:
-        """Write the checksums of these segments, as far as they are known. Raises StorageError."""
+    def checkpoint(self, sizes: Mapping[int, int]) -> None:
+        """Write the checksums, as far as they are known, and the sizes of these segments, which are
+        given by base offset. Raises StorageError."""
         for base_offset, index in self._loaded.items():
             self._sums[base_offset] = (len(index.rows), index.crc)
-        sums = {base: self._sums[base] for base in base_offsets if base in self._sums}
-        lines = (f"{base} {count} {crc}" for base, (count, crc) in sums.items())
+        lines = []
+        for base_offset, size in sizes.items():
+            count, crc = self._sums.get(base_offset, _UNKNOWN)
+            line = f"{base_offset} {count} {crc} {size}"
+            lines.append(f"{line} {crc32c(line.encode())}")
         swap_in(self._files, f"{self._directory}/{TXN_INDEX_CHECKPOINT}", encode_lines(lines))
 
     def close(self) -> None:
@@ -155,3 +170,17 @@ class AbortedTransactions:
             index.append(row, encode_row(row))
         self._loaded[base_offset] = index
         self._sums[base_offset] = (len(index.rows), index.crc)
+
+
+def _decode(data: bytes) -> list[tuple[int, ...]]:
+    """Base offset, rows, CRC of the rows, bytes of the segment. Older releases wrote no bytes, and
+    no CRC of the line. Raises MalformedCheckpoint."""
+    lines = decode_lines(data)
+    if lines and lines[0].count(" ") == 2:
+        return [(*row, -1) for row in decode_numbers(data, 3)]
+    rows = []
+    for line, row in zip(lines, decode_numbers(data, 5), strict=True):
+        if crc32c(line.rpartition(" ")[0].encode()) != row[4]:
+            raise MalformedCheckpoint(f"damaged line {line!r}")
+        rows.append(row[:4])
+    return rows

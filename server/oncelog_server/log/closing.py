@@ -20,7 +20,9 @@ def roll(log: PartitionLog, now_ms: int) -> None:
         return
     log.refusals.write_owed()
     old.write_indexes()
-    log.aborted.checkpoint(segment.base_offset for segment in log.segments)
+    # The new one is named, too: it says where the old one ends.
+    sizes = {one.base_offset: one.size for one in log.segments}
+    log.aborted.checkpoint({**sizes, old.end_offset: 0})
     closed = old.files()
     new = Segment.create(
         log.files,
@@ -48,6 +50,6 @@ def close(log: PartitionLog) -> list[File]:
         return []
     log.refusals.write_owed()
     log.active.write_indexes()
-    log.aborted.checkpoint(segment.base_offset for segment in log.segments)
+    log.aborted.checkpoint({one.base_offset: one.size for one in log.segments})
     log.take_snapshot()
     return [*log.unsynced, *log.active.files()]

@@ -89,9 +89,11 @@ class PartitionLog:
         recovery_point: int,
         log_start_offset: int,
         producer_id_expiration_ms: int,
+        refuses_damage: bool = False,
         jitter: Callable[[int], int] = lambda most: 0,
     ) -> PartitionLog:
         """The log in `directory`, made if it is not there; `recovery` says what was found.
+        `refuses_damage` is for a coordinator's, which must never be served half.
 
         `recovery_point` and `log_start_offset` are those of the checkpoints, 0 where there are
         none. `jitter(segment_jitter_ms)` draws how much earlier a segment is rolled. Raises
@@ -107,6 +109,7 @@ class PartitionLog:
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             producer_id_expiration_ms=producer_id_expiration_ms,
+            refuses_damage=refuses_damage,
         )
         return cls(loaded, config, now_ms, jitter)
 

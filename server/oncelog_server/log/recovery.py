@@ -23,9 +23,11 @@ from oncelog_server.log.checkpoints import (
     encode_partition_metadata,
 )
 from oncelog_server.log.config import LogConfig
+from oncelog_server.log.damage import check_segments, lost_its_end, was_written
 from oncelog_server.log.errors import CorruptLog, InconsistentTopicId
 from oncelog_server.log.leader_epochs import LeaderEpochs
 from oncelog_server.log.leftovers import covered, sweep
+from oncelog_server.log.offset_index import MAX_RELATIVE_OFFSET
 from oncelog_server.log.producer_snapshot import Snapshots
 from oncelog_server.log.producers import Producers
 from oncelog_server.log.replay import aborted_rows, apply_batch, replay
@@ -39,6 +41,7 @@ from oncelog_server.storage.layout import (
     LOG_SUFFIX,
     PARTITION_METADATA,
     SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
     parse_segment_file,
 )
 
@@ -84,6 +87,8 @@ class LoadedLog(msgspec.Struct):
     log_start_offset: int
     leader_epochs: LeaderEpochs = msgspec.field(default_factory=LeaderEpochs)
     report: RecoveryReport = msgspec.field(default_factory=RecoveryReport)
+    # Rather refuse than cut off what was written and is damaged: a coordinator's log.
+    refuses_damage: bool = False
     closed_at: int = -1
     # Files of older segments that a stop without a sync may have left in the page cache alone.
     unsynced: list[File] = msgspec.field(default_factory=list)
@@ -100,9 +105,11 @@ def load(
     recovery_point: int,
     log_start_offset: int,
     producer_id_expiration_ms: int,
+    refuses_damage: bool = False,
 ) -> LoadedLog:
     """The log in `directory`, which is made if it is not there. `recovery_point` and
-    `log_start_offset` are those of the checkpoints, 0 if there are none.
+    `log_start_offset` are those of the checkpoints, 0 if there are none. `refuses_damage`: whole
+    batches behind a bad one are not cut off with it, wherever the recovery point is.
 
     Raises CorruptLog, InconsistentTopicId and StorageError. Interrupted anywhere, it can be done
     again.
@@ -113,10 +120,12 @@ def load(
     if leftovers:
         names = files.list(directory)
     segments, snapshots = _list_segments(files, directory, names, now_ms)
+    swapped = any(SWAP_SUFFIX in name for name in leftovers)
     if config.is_compacted and not clean_shutdown:
         for segment in covered(segments):
             leftovers += segment.mark_deleted()
             segments.remove(segment)
+            swapped = True
     loaded = LoadedLog(
         files,
         directory,
@@ -129,8 +138,13 @@ def load(
         recovery_point,
         log_start_offset,
     )
+    loaded.refuses_damage = refuses_damage
     loaded.report.clean_shutdown = clean_shutdown
     loaded.report.leftovers = leftovers
+    if swapped:
+        # What the checkpoint says of the old segments may have come back with a power loss.
+        loaded.aborted.sizes.clear()
+    check_segments(loaded, log_start_offset)
     _check_partition_metadata(loaded, topic_id)
     if not segments:
         _start_empty(loaded, log_start_offset)
@@ -273,6 +287,9 @@ def _recover(loaded: LoadedLog) -> None:
         if _scan_segment(loaded, segments[slot]) or _ends_early(loaded, slot):
             _drop_after(loaded, slot)
             break
+    if loaded.report.cut_path or loaded.report.leftovers:
+        # The next start must not miss what is cut off or replaced now.
+        loaded.aborted.checkpoint({one.base_offset: one.size for one in segments[:-1]})
     for segment in segments[first_scanned:-1]:
         segment.write_indexes()
         segment.forget_indexes()
@@ -285,6 +302,7 @@ def _scan_segment(loaded: LoadedLog, segment: Segment) -> bool:
     segment.start_indexes()
     loaded.aborted.start(segment.base_offset)
     scan = Scan(segment.log, next_offset=segment.base_offset, check_crc=True)
+    scan.last_possible_offset = _last_possible_offset(loaded, segment)
     interval = loaded.config.index_interval_bytes
     for position, header in scan:
         segment.note_header(position, header, interval)
@@ -298,21 +316,50 @@ def _scan_segment(loaded: LoadedLog, segment: Segment) -> bool:
         return False
     if segment.end_offset < loaded.recovery_point:
         raise CorruptLog(segment.log.path, scan.position, scan.problem)
+    if loaded.refuses_damage:
+        _refuse_damage(loaded, segment, scan)
     report.cut_path = segment.log.path
     report.cut_position = scan.position
     report.cut_reason = scan.problem
     report.cut_bytes = segment.size - scan.position
     tail = segment.log.read(scan.position, _SEARCHED_BYTES)
-    report.valid_batches_followed = find_valid_batch(tail[1:], segment.end_offset)
+    report.valid_batches_followed = find_valid_batch(tail[1:], segment.end_offset) is not None
     segment.log.truncate(scan.position)
     return True
 
 
+def _last_possible_offset(loaded: LoadedLog, segment: Segment) -> int:
+    following = loaded.segments[loaded.segments.index(segment) + 1 :]
+    return following[0].base_offset - 1 if following else segment.base_offset + MAX_RELATIVE_OFFSET
+
+
+def _refuse_damage(loaded: LoadedLog, segment: Segment, scan: Scan) -> None:
+    """Raise CorruptLog where whole batches follow what is none and was written, as it stands, by
+    this log: no power failure does that."""
+    tail = segment.log.read(scan.position, _SEARCHED_BYTES)
+    # The offset of a batch is not in its CRC: that of the last good one may be the damage.
+    place = find_valid_batch(tail[1:], segment.base_offset)
+    if place is None and scan.position:
+        place = find_valid_batch(tail, segment.base_offset)
+    following = loaded.segments[loaded.segments.index(segment) + 1 :]
+    if place is None and not any(one.size for one in following):
+        return
+    if was_written(tail if place is None else tail[: place + 1], scan.position):
+        raise CorruptLog(
+            segment.log.path,
+            scan.position,
+            f"{scan.problem}; whole batches follow, which may have been acknowledged",
+        )
+
+
 def _ends_early(loaded: LoadedLog, slot: int) -> bool:
     """Whether whole batches at the end of a segment are gone, though the next one's name is there:
-    a power failure took them. Compaction leaves such gaps, too, and there they mean nothing."""
+    a power failure took them. Compaction leaves such gaps, too, and there they mean nothing unless
+    the segment was longer."""
     segment, following = loaded.segments[slot], loaded.segments[slot + 1 : slot + 2]
-    if loaded.config.is_compacted or not following:
+    if not following:
+        return False
+    if loaded.config.is_compacted and not lost_its_end(loaded.aborted.sizes, segment, following[0]):
         return False
     if not loaded.recovery_point <= segment.end_offset < following[0].base_offset:
         return False

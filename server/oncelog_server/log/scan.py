@@ -10,6 +10,7 @@ from oncelog_server.storage.files import File
 
 WALK_CHUNK: Final = 4096 + HEADER_SIZE
 SCAN_CHUNK: Final = 1 << 20
+_LAST_OFFSET: Final = (1 << 63) - 1
 
 
 class Scan:
@@ -21,7 +22,7 @@ class Scan:
     """
 
     __slots__ = ("_chunk", "_chunk_size", "_chunk_start", "_header", "check_crc", "end", "file",
-                 "next_offset", "position", "problem")  # fmt: skip
+                 "last_possible_offset", "next_offset", "position", "problem")  # fmt: skip
 
     def __init__(
         self,
@@ -36,6 +37,8 @@ class Scan:
         self.position = position
         self.end = file.size
         self.next_offset = next_offset
+        # No batch that belongs here ends later: its offset is not in its CRC.
+        self.last_possible_offset = _LAST_OFFSET
         self.check_crc = check_crc
         self.problem: str | None = None
         self._chunk = b""
@@ -88,6 +91,11 @@ class Scan:
                 f"offsets {header.base_offset}..{header.last_offset} where {self.next_offset}"
                 " or later must come"
             )
+        if header.last_offset > self.last_possible_offset:
+            return (
+                f"offsets {header.base_offset}..{header.last_offset} where"
+                f" {self.last_possible_offset} is the last one possible"
+            )
         return None
 
     def _examine_crc(self, header: BatchHeader, position: int) -> str | None:
@@ -101,9 +109,9 @@ class Scan:
         return None if crc == header.crc else f"the CRC is {crc}, the header says {header.crc}"
 
 
-def find_valid_batch(data: bytes, first_offset: int) -> bool:
-    """Is there a whole batch with a right CRC anywhere in `data`, from `first_offset` on? Tells a
-    torn tail from damage in the middle."""
+def find_valid_batch(data: bytes, first_offset: int) -> int | None:
+    """Where in `data` the first whole batch with a right CRC begins, from `first_offset` on, or
+    None. Tells a torn tail from damage in the middle."""
     at = data.find(MAGIC, 16)
     while at >= 0:
         start = at - 16
@@ -114,6 +122,6 @@ def find_valid_batch(data: bytes, first_offset: int) -> bool:
                 and HEADER_SIZE <= header.size <= len(data) - start
                 and compute_crc(data, start, header.size) == header.crc
             ):
-                return True
+                return start
         at = data.find(MAGIC, at + 1)
-    return False
+    return None

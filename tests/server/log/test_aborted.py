@@ -33,7 +33,7 @@ def test_rows_with_their_checksum_are_read_from_the_file() -> None:
     for row in ROWS:
         aborted.append(0, row)
     aborted.start(100)
-    aborted.checkpoint([0, 100])
+    aborted.checkpoint({0: 1000, 100: 0})
     again = AbortedTransactions(files, "d", log)
     assert again.rows(0) == ROWS
     assert again.rows(100) == []
@@ -48,7 +48,7 @@ def test_rows_without_a_checksum_are_computed_and_then_remembered() -> None:
     aborted = AbortedTransactions(files, "d", log)
     assert aborted.rows(0) == ROWS
     assert aborted.rows(0) == ROWS
-    aborted.checkpoint([0])
+    aborted.checkpoint({0: 1000})
     assert AbortedTransactions(files, "d", log).rows(0) == ROWS
     assert log.asked == [0]
 

@@ -137,6 +137,7 @@ def test_a_gap_that_compaction_has_left_is_no_loss() -> None:
     driver.log.roll(driver.now_ms)
     driver.plain()
     del driver.files.nodes[driver.log.segments[0].log.path].data[kept:]
+    del driver.files.nodes[f"{DIRECTORY}/txn-index-checkpoint"]  # compaction writes it anew
     driver.kill()
     assert driver.log.log_end_offset == 3
     assert [record.offset for record in read_all(driver.log, 0)] == [0, 2]
@@ -156,7 +157,7 @@ def test_a_log_that_lost_whole_segments_does_not_start() -> None:
     point, _ = driver.stop()
     for path in logs_in(driver.files)[1:]:
         del driver.files.nodes[path]
-    with pytest.raises(CorruptLog, match="ends at"):
+    with pytest.raises(CorruptLog, match="is gone"):
         driver.open(clean=True, recovery_point=point)
 
 

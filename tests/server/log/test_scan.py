@@ -59,8 +59,8 @@ def test_zeros_are_no_batch() -> None:
 
 def test_a_whole_batch_is_found_behind_garbage() -> None:
     last = bytes(BATCHES[-1])
-    assert find_valid_batch(b"\x02" * 99 + last + b"tail", 0)
-    assert find_valid_batch(b"\x02" * 99 + last + b"tail", 57)
-    assert not find_valid_batch(b"\x02" * 99 + last + b"tail", 58)
-    assert not find_valid_batch(last[:-1], 0)
-    assert not find_valid_batch(bytes(500), 0)
+    assert find_valid_batch(b"\x02" * 99 + last + b"tail", 0) == 99
+    assert find_valid_batch(b"\x02" * 99 + last + b"tail", 57) == 99
+    assert find_valid_batch(b"\x02" * 99 + last + b"tail", 58) is None
+    assert find_valid_batch(last[:-1], 0) is None
+    assert find_valid_batch(bytes(500), 0) is None

@@ -146,7 +146,7 @@ class Replacement:
 
     def _forget(self, cleaned: Cleaned) -> None:
         """What a start would believe of the old segments, and what is wrong about the new one, goes
-        first: it is computed again where a crash comes in between."""
+        first: it is computed again where a crash comes in between. Raises StorageError."""
         log = self._log
         replaced = set(cleaned.base_offsets)
         self._checkpoint_aborted(replaced)
@@ -171,13 +171,14 @@ class Replacement:
             log.reader.forget(segment)
             log.aborted.forget(segment.base_offset)
         log.aborted.replace(base_offset, cleaned.aborted)
-        self._checkpoint_aborted(set())
+        with suppress(StorageError):  # nothing false is in the old one
+            self._checkpoint_aborted(set())
 
     def _checkpoint_aborted(self, without: set[int]) -> None:
         log = self._log
-        bases = [one.base_offset for one in log.segments if one.base_offset not in without]
-        with suppress(StorageError):  # then the next start computes them again
-            log.aborted.checkpoint(bases)
+        sizes = {one.base_offset: one.size for one in log.segments[:-1]}
+        sizes[log.active.base_offset] = 0
+        log.aborted.checkpoint({base: size for base, size in sizes.items() if base not in without})
 
     def _rename(self, suffix: str, old: str, new: str) -> None:
         target = self._path(self._base_offset, suffix, new)

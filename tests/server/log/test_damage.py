@@ -1,0 +1,195 @@
+"""Damage while nothing wrote to the log: found at the next start, and never served half."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+
+from oncelog_server.log.config import LogConfig
+from oncelog_server.log.damage import was_written
+from oncelog_server.log.errors import CorruptLog
+from oncelog_server.log.log import PartitionLog
+from tests.server.log.driver import DIRECTORY, NOW_MS, TOPIC_ID, Driver, read_all
+from tests.server.storage.memory_files import MemoryFiles
+
+CONFIG = LogConfig(cleanup_policy=frozenset({"compact"}))
+
+
+def logs(files: MemoryFiles) -> list[str]:
+    return sorted(path for path in files.nodes if path.endswith(".log"))
+
+
+def written() -> Driver:
+    """Four segments of three batches."""
+    driver = Driver(CONFIG)
+    for _ in range(4):
+        driver.log.roll(driver.now_ms)
+        for _ in range(3):
+            driver.plain(size=300)
+    driver.files.settle()
+    return driver
+
+
+def open_again(driver: Driver, *, clean: bool, point: int, refuses: bool = True) -> PartitionLog:
+    return PartitionLog.open(
+        driver.files,
+        DIRECTORY,
+        driver.config,
+        topic_id=TOPIC_ID,
+        now_ms=NOW_MS,
+        clean_shutdown=clean,
+        recovery_point=point,
+        log_start_offset=0,
+        producer_id_expiration_ms=driver.expiration_ms,
+        refuses_damage=refuses,
+    )
+
+
+def remove(files: MemoryFiles, path: str) -> None:
+    del files.nodes[path]
+
+
+def remove_all_of_it(files: MemoryFiles, path: str) -> None:
+    for one in [one for one in files.nodes if one.startswith(path.removesuffix(".log"))]:
+        del files.nodes[one]
+
+
+def empty(files: MemoryFiles, path: str) -> None:
+    del files.nodes[path].data[:]
+
+
+def cut_at_a_batch(files: MemoryFiles, path: str) -> None:
+    data = files.nodes[path].data
+    assert len(data) % 3 == 0
+    del data[len(data) // 3 :]
+
+
+DAMAGE = [remove, remove_all_of_it, empty, cut_at_a_batch]
+
+
+@pytest.mark.parametrize("refuses", [True, False], ids=["coordinator", "other"])
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize(
+    ("how", "slot"), [*product(["clean stop"], range(4)), *product(["kill"], range(3))]
+)
+def test_a_segment_that_lost_something_is_missed_at_every_start(
+    damage: Callable[[MemoryFiles, str], None], slot: int, how: str, refuses: bool
+) -> None:
+    """After a kill, below the recovery point: what was not durable may be gone."""
+    driver = written()
+    clean = how == "clean stop"
+    point = driver.stop()[0] if clean else driver.log.recovery_point
+    driver.files = driver.files.after_kill()
+    damage(driver.files, logs(driver.files)[slot])
+    before = {path: bytes(node.data) for path, node in driver.files.nodes.items()}
+    for _ in range(2):
+        with pytest.raises(CorruptLog):
+            open_again(driver, clean=clean, point=point, refuses=refuses)
+    after = {path: bytes(node.data) for path, node in driver.files.nodes.items()}
+    assert {p: d for p, d in after.items() if p.endswith(".log")} == {
+        p: d for p, d in before.items() if p.endswith(".log")
+    }
+
+
+def test_what_retention_deletes_is_not_missed() -> None:
+    driver = Driver()
+    for _ in range(4):
+        driver.plain(size=300)
+        driver.log.roll(driver.now_ms)
+    driver.log.delete_records_before(2, driver.now_ms)
+    driver.files.settle()
+    driver.kill()
+    assert [one.offset for one in read_all(driver.log)] == [2, 3]
+    driver.log = driver.open(clean=False, log_start_offset=0)
+    assert driver.log.log_start_offset == 2
+
+
+@pytest.mark.parametrize("refuses", [True, False], ids=["coordinator", "other"])
+def test_a_coordinator_does_not_cut_off_whole_batches_behind_a_damaged_one(refuses: bool) -> None:
+    """Above the recovery point; what follows may be in the next segments alone."""
+    for slot, batch in ((3, 1), (2, 2)):
+        driver = written()
+        driver.files = driver.files.after_kill()
+        data = driver.files.nodes[logs(driver.files)[slot]].data
+        data[len(data) * batch // 3 + 100] ^= 1
+        if refuses:
+            before = bytes(data)
+            for _ in range(2):
+                with pytest.raises(CorruptLog, match="whole batches follow"):
+                    open_again(driver, clean=False, point=0)
+            assert bytes(driver.files.nodes[logs(driver.files)[slot]].data) == before
+        else:
+            log = open_again(driver, clean=False, point=0, refuses=False)
+            assert log.recovery.valid_batches_followed
+            assert log.log_end_offset == 3 * slot + batch
+
+
+def test_what_a_power_failure_leaves_is_cut_off() -> None:
+    """Zeros where a write did not reach the disk, though a later one did; or a torn end."""
+    for place in (0, 1):
+        driver = written()
+        driver.files = driver.files.after_kill()
+        data = driver.files.nodes[logs(driver.files)[3]].data
+        size = len(data) // 3
+        data[place * size : (place + 1) * size] = bytes(size)
+        log = open_again(driver, clean=False, point=0)
+        assert log.log_end_offset == 9 + place
+        assert log.recovery.valid_batches_followed
+    driver = written()
+    driver.files = driver.files.after_kill()
+    del driver.files.nodes[logs(driver.files)[3]].data[-1:]
+    assert open_again(driver, clean=False, point=0).log_end_offset == 11
+
+
+def test_a_sector_that_was_never_written_is_no_damage() -> None:
+    data = b"h" * 1000 + bytes(512) + b"t" * 100
+    assert was_written(b"x" * 2000, 0)
+    assert was_written(data, 0), "no sector is all zeros"
+    assert not was_written(data, 24)
+    assert not was_written(bytes(61) + b"x" * 2000, 7)
+
+
+def test_the_next_start_does_not_miss_what_recovery_has_cut_off() -> None:
+    driver = written()
+    driver.files = driver.files.after_kill()
+    cut_at_a_batch(driver.files, logs(driver.files)[1])
+    driver.log = open_again(driver, clean=False, point=0)
+    assert driver.log.log_end_offset == 4, "the log has no hole"
+    for _ in range(6):
+        driver.plain(size=300)
+    driver.log.flush(lambda error: None)
+    driver.files.settle()
+    driver.kill()
+    assert driver.log.log_end_offset == 10
+    driver.restart()
+    assert len(read_all(driver.log)) == 10
+
+
+def test_a_damaged_checkpoint_accuses_no_segment() -> None:
+    driver = written()
+    point, _ = driver.stop()
+    path = f"{DIRECTORY}/txn-index-checkpoint"
+    whole = bytes(driver.files.nodes[path].data)
+    for place in range(len(whole)):
+        driver.files = driver.files.after_kill()
+        driver.files.nodes[path].data[:] = whole
+        driver.files.nodes[path].data[place] ^= 1
+        assert open_again(driver, clean=True, point=point).log_end_offset == 12
+
+
+def test_a_checkpoint_of_an_older_release_is_read() -> None:
+    driver = Driver()
+    driver.send(1, 0, transactional=True)
+    driver.mark(1, committed=False)
+    driver.log.roll(driver.now_ms)
+    driver.plain()
+    point, start = driver.stop()
+    path = f"{DIRECTORY}/txn-index-checkpoint"
+    lines = driver.files.nodes[path].data.decode().splitlines()
+    old = [*lines[:2], *(" ".join(line.split()[:3]) for line in lines[2:])]
+    driver.files.replace(path, "".join(f"{line}\n" for line in old).encode())
+    log = driver.open(clean=True, recovery_point=point, log_start_offset=start)
+    assert [row[0] for row in log.aborted_transactions(0, 9)] == [1]
+    assert log.aborted.sizes == {}
