@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -98,14 +99,15 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     broker.start()
     epochs, offsets = fill(broker)
     for topic in (TRANSACTIONS, GROUPS):
-        last = int(logs(broker.data, topic)[-1].stem)
-        wait_until(lambda topic=topic, last=last: point_of(broker, topic) >= last, "it is durable")  # type: ignore[misc]
+        wait_until(partial(is_durable, broker, topic), "its segments are durable")
     broker.stop() if request.param == "clean stop" else broker.kill()
     return Written(broker.data, epochs, offsets)
 
 
-def point_of(broker: Oncelog, topic: str) -> int:
-    return offsets_of(broker.data / "recovery-point-offset-checkpoint").get((topic, 0), 0)
+def is_durable(broker: Oncelog, topic: str) -> bool:
+    """Whether all but the last segment is."""
+    points = offsets_of(broker.data / "recovery-point-offset-checkpoint")
+    return points.get((topic, 0), 0) >= int(logs(broker.data, topic)[-1].stem)
 
 
 def logs(data: Path, topic: str) -> list[Path]:

@@ -146,11 +146,19 @@ def load(
         loaded.aborted.sizes.clear()
     check_segments(loaded, log_start_offset)
     _check_partition_metadata(loaded, topic_id)
+    _load_segments(loaded, log_start_offset)
+    _trim(loaded)
+    loaded.closed_at = _closed_at(loaded)
+    return loaded
+
+
+def _load_segments(loaded: LoadedLog, log_start_offset: int) -> None:
+    segments = loaded.segments
     if not segments:
         _start_empty(loaded, log_start_offset)
     _set_end_offsets(segments)
     _load_leader_epochs(loaded)
-    if clean_shutdown:
+    if loaded.report.clean_shutdown:
         _resume(loaded)
     else:
         _recover(loaded)
@@ -160,9 +168,6 @@ def load(
         _drop_all(loaded)
         _start_empty(loaded, log_start_offset)
     loaded.log_start_offset = max(log_start_offset, segments[0].base_offset)
-    _trim(loaded)
-    loaded.closed_at = _closed_at(loaded)
-    return loaded
 
 
 def _closed_at(loaded: LoadedLog) -> int:
