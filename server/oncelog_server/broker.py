@@ -136,6 +136,8 @@ class Broker:
         if self.settings.oncelog_flush_on_ack and not was_clean:
             await self._sync_recovered()
         await self.metadata.register(endpoints)
+        # All partitions are led; their coordinators may still load, and say so.
+        await self._hosting.settled(self.metadata.image.topics)
         await self._forget_deletions(folders)
         try:
             await self._listener.accept()
@@ -288,6 +290,7 @@ class Broker:
             timers=self._timers,
             wall_ms=self._clock.now_ms,
             monotonic_ms=self._clock.monotonic_ms,
+            work=self._slices.run,
         )
 
     def _new_member_id(self, client_id: str) -> str:
@@ -308,6 +311,7 @@ class Broker:
             max_timeout_ms=self.settings.transaction_max_timeout_ms,
             fences=logged_fences(),
             on_stray_markers=tell_stray_markers,
+            work=self._slices.run,
         )
 
     def _new_node(self, local: LocalMarkers) -> Node:

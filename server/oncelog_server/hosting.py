@@ -24,6 +24,7 @@ from oncelog_server.cluster.image import ClusterImage, PartitionImage, TopicImag
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.config import Settings
 from oncelog_server.coordination.producer_id_quota import PER_PARTITION, RefusedProducerIds
+from oncelog_server.deferred import Deferred
 from oncelog_server.log.errors import CorruptLog, InconsistentTopicId
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.recovery import RecoveryReport
@@ -59,7 +60,9 @@ _WAY_OUT: Final = (
 class Coordinator(Protocol):
     """What leads the partitions of an internal topic."""
 
-    def lead(self, partition: Partition) -> None: ...
+    def lead(self, partition: Partition) -> Deferred[None] | None:
+        """What it returns is abandoned if the partition cannot be led; so is one that raises."""
+        ...
 
     def refuse(self, index: int, reason: str) -> None:
         """The partition's log cannot be used."""
@@ -403,11 +406,11 @@ class Hosting:
         try:
             partition.become_leader(self._broker_id, image.leader_epoch, image.isr, image.replicas)
             if coordinator is not None:
-                coordinator.lead(partition)
+                led = coordinator.lead(partition)
+                if led is not None:
+                    led.on_abandon(lambda: _tell_not_led(partition, led.failure))
         except (ValueError, Refused, StorageError, CorruptLog) as error:
-            log.error(
-                "cannot lead partition", partition=str(partition.topic_partition), reason=str(error)
-            )
+            _tell_not_led(partition, error)
 
     def _drop(self, change: PartitionChange) -> None:
         topic_partition = TopicPartition(change.topic.name, change.partition)
@@ -456,6 +459,10 @@ class Hosting:
 def _opening(name: TopicPartition | str) -> str:
     """What the opening of a log, or of those of a topic, is called among refused work."""
     return f"open {name}"
+
+
+def _tell_not_led(partition: Partition, error: Exception | None) -> None:
+    log.error("cannot lead partition", partition=str(partition.topic_partition), reason=str(error))
 
 
 def _where(trouble: Trouble) -> dict[str, object]:

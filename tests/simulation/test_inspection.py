@@ -3,7 +3,7 @@ and not only, or not at all, when everything has come to rest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -81,8 +81,8 @@ def test_offsets_in_a_transaction_that_a_restart_does_not_restore(
 
 
 def test_an_open_transaction_that_a_restart_drops(monkeypatch: pytest.MonkeyPatch) -> None:
-    def drops(partition: Any, shard: Any) -> int:
-        count = replay_log(partition, shard)
+    def drops(partition: Any, shard: Any) -> Generator[None, None, int]:
+        count: int = yield from replay_log(partition, shard)
         if isinstance(shard, TransactionShard):
             for name, live in list(shard.transactions.items()):
                 if live.metadata.state is TransactionState.ONGOING:

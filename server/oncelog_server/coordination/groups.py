@@ -12,7 +12,7 @@ from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
 from oncelog_server.coordination.routing import partition_for
-from oncelog_server.coordination.runtime import ReplayAt, ShardRuntime
+from oncelog_server.coordination.runtime import ReplayAt, ShardRuntime, Work
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.coordination.timers import Timer, Timers
 from oncelog_server.deferred import Deferred
@@ -21,6 +21,7 @@ from oncelog_server.group.history import Dismissal
 from oncelog_server.group.shard import GroupShard
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
+from oncelog_server.slices import at_its_end
 from oncelog_server.topic_partition import TopicPartition
 
 R = TypeVar("R")
@@ -39,6 +40,7 @@ class GroupCoordinator:
         timers: Timers,
         wall_ms: Callable[[], int],
         monotonic_ms: Callable[[], int],
+        work: Work = at_its_end,
     ) -> None:
         self._partition_count = partition_count
         self._timers = timers
@@ -52,12 +54,15 @@ class GroupCoordinator:
             on_loaded=self._on_loaded,
             on_unloaded=GroupShard.on_unloaded,
             wall_ms=wall_ms,
+            work=work,
         )
+        # Topics deleted since a load began, which shards that are being loaded have not heard of.
+        self._deleted_meanwhile: set[str] = set()
 
     # --- leadership
 
-    def lead(self, partition: Partition) -> None:
-        self.runtime.lead(partition)
+    def lead(self, partition: Partition) -> Deferred[None] | None:
+        return self.runtime.lead(partition)
 
     def resign(self, index: int) -> None:
         self.runtime.resign(index)
@@ -69,6 +74,11 @@ class GroupCoordinator:
     def _on_loaded(self, index: int, shard: GroupShard) -> None:
         shard.on_loaded(self._monotonic_ms(), self._wall_ms())
         self._arm(shard)
+        if self._deleted_meanwhile:
+            for decision in shard.on_topics_deleted(frozenset(self._deleted_meanwhile)):
+                self.runtime.run(index, decision)
+        if not self.runtime.is_loading:
+            self._deleted_meanwhile.clear()
 
     # --- requests
 
@@ -99,13 +109,16 @@ class GroupCoordinator:
         return answer
 
     def live_generation(self, group_id: str) -> int | None:
-        """Of a group with members; None where there are none, or it is not coordinated here."""
+        """Of a group with members; None where there are none, or it is not coordinated here. Raises
+        Refused while that is not known."""
         count = self._partition_count()
         if count == 0:
             return None
         try:
             shard = self.runtime.shard(partition_for(group_id, count))
-        except Refused:
+        except Refused as refused:
+            if refused.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                raise
             return None
         return shard.live_generation(group_id)
 
@@ -144,6 +157,8 @@ class GroupCoordinator:
         if not delta.topics_deleted:
             return
         deleted = frozenset(topic.name for topic in delta.topics_deleted)
+        if self.runtime.is_loading:
+            self._deleted_meanwhile |= deleted
         for index, shard in self.runtime.shards():
             for decision in shard.on_topics_deleted(deleted):
                 self.runtime.run(index, decision)

@@ -10,14 +10,15 @@ from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_server.coordination.shard import CoordinatorRecord, Shard, TransactionOfRecords
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.log import PartitionLog
+from oncelog_server.slices import Steps
 from oncelog_server.storage.files import StorageError
 
 LOAD_BYTES: Final = 4 << 20
 LARGEST_BATCH_BYTES: Final = 64 << 20
 
 
-def replay_log(log: PartitionLog, shard: Shard) -> int:
-    """Replay everything from the log's start; the number of records.
+def replay_log(log: PartitionLog, shard: Shard) -> Steps[int]:
+    """Replay everything from the log's start, in slices; the number of records.
 
     Records of open transactions are replayed with their producer and become state at its marker.
     Raises ValueError for a record that cannot be read: the shard must be refused rather than served
@@ -34,7 +35,7 @@ def replay_log(log: PartitionLog, shard: Shard) -> int:
             read_from = offset
             for position, header in split_batches(data, allow_partial=True):
                 offset = header.next_offset
-                count += _replay_batch(shard, data, position, header)
+                count += yield from _replay_batch(shard, data, position, header)
             if offset == read_from:
                 raise ValueError("a batch is cut off")
         except (StorageError, CorruptLog, CorruptRecords) as error:
@@ -49,12 +50,13 @@ def _read(log: PartitionLog, offset: int) -> bytes | None:
     return None if found.records is None else found.records.read()
 
 
-def _replay_batch(shard: Shard, data: bytes, position: int, header: BatchHeader) -> int:
+def _replay_batch(shard: Shard, data: bytes, position: int, header: BatchHeader) -> Steps[int]:
     transaction = None
     if header.is_transactional:
         transaction = TransactionOfRecords(header.producer_id, header.producer_epoch)
     count = 0
     for record in read_records(data, position, max_bytes=LARGEST_BATCH_BYTES):
+        yield
         if header.is_control:
             marker = read_marker(record)
             if marker is not None:

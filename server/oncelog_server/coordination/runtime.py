@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import build_batch, build_single_record_batch
@@ -22,9 +22,11 @@ from oncelog_server.deferred import Deferred, pass_on
 from oncelog_server.log.results import Origin
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
+from oncelog_server.slices import Steps, at_its_end
 
 R = TypeVar("R")
 S = TypeVar("S", bound=Shard)
+T = TypeVar("T")
 
 
 class ReplayAt(Enum):
@@ -43,9 +45,25 @@ class LoadedShard(Generic[S]):
     epoch: int
 
 
+class Work(Protocol):
+    """`Slices.run`, or all of it at once."""
+
+    def __call__(self, steps: Steps[T], /) -> T | Deferred[T]: ...
+
+
+class _Load:
+    """One attempt, told from others by identity."""
+
+    __slots__ = ("epoch",)
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+
 class ShardRuntime(Generic[S]):
     """`new_shard(coordinator_epoch)` makes an empty one; `on_loaded` is called after its replay,
-    `on_unloaded` when this broker stops leading its partition."""
+    `on_unloaded` when this broker stops leading its partition. `work` does what takes long, in
+    slices if it can."""
 
     def __init__(
         self,
@@ -55,6 +73,7 @@ class ShardRuntime(Generic[S]):
         on_loaded: Callable[[int, S], None],
         on_unloaded: Callable[[S], None],
         wall_ms: Callable[[], int],
+        work: Work = at_its_end,
     ) -> None:
         self._replay_at = replay_at
         self._new_shard = new_shard
@@ -62,6 +81,9 @@ class ShardRuntime(Generic[S]):
         self._on_unloaded = on_unloaded
         self._wall_ms = wall_ms
         self._shards: dict[int, LoadedShard[S]] = {}
+        self._work = work
+        # Those that are being loaded: by another mark each time.
+        self._loading: dict[int, _Load] = {}
         # Partitions whose load failed: refused until the next leadership event, never served half
         # (S14).
         self._refused: dict[int, str] = {}
@@ -69,27 +91,47 @@ class ShardRuntime(Generic[S]):
 
     # --- leadership
 
-    def lead(self, partition: Partition) -> None:
-        """Load the shard of a partition that this broker leads now. Raises ValueError if its log
-        cannot be read: the shard then answers COORDINATOR_NOT_AVAILABLE."""
+    def lead(self, partition: Partition) -> Deferred[None] | None:
+        """Load the shard of a partition that this broker leads now; meanwhile it answers
+        COORDINATOR_LOAD_IN_PROGRESS. Raises ValueError, or abandons what it returns with one, if
+        its log cannot be read: the shard then answers COORDINATOR_NOT_AVAILABLE."""
         index = partition.topic_partition.partition
-        loaded = self._shards.get(index)
-        if loaded is not None and loaded.epoch == partition.leader_epoch:
-            return
+        epoch = partition.leader_epoch
+        loaded, loading = self._shards.get(index), self._loading.get(index)
+        if (loaded is not None and loaded.epoch == epoch) or (
+            loading is not None and loading.epoch == epoch
+        ):
+            return None
         self.resign(index)
-        shard = self._new_shard(partition.leader_epoch)
+        load = self._loading[index] = _Load(epoch)
+        return self._work(self._load(index, partition, load))
+
+    def _load(self, index: int, partition: Partition, load: _Load) -> Steps[None]:
+        shard = self._new_shard(load.epoch)
         began_ms = self._wall_ms()
-        try:
-            replay_log(partition.log, shard)
-        except ValueError as error:
-            self._refused[index] = str(error)
-            raise
+        steps = replay_log(partition.log, shard)
+        while True:
+            if self._loading.get(index) is not load:
+                # Led by another broker meanwhile, or in another epoch.
+                self._on_unloaded(shard)
+                return
+            try:
+                next(steps)
+            except StopIteration:
+                break
+            except Exception as error:
+                del self._loading[index]
+                self._refused[index] = str(error)
+                raise
+            yield
+        del self._loading[index]
         self.load_times.add(max(self._wall_ms() - began_ms, 0))
-        self._shards[index] = LoadedShard(partition, shard, partition.leader_epoch)
+        self._shards[index] = LoadedShard(partition, shard, load.epoch)
         self._on_loaded(index, shard)
 
     def resign(self, index: int) -> None:
         self._refused.pop(index, None)
+        self._loading.pop(index, None)
         loaded = self._shards.pop(index, None)
         if loaded is not None:
             self._on_unloaded(loaded.shard)
@@ -106,13 +148,21 @@ class ShardRuntime(Generic[S]):
         return len(self._shards)
 
     def shard(self, index: int) -> S:
-        """Raises Refused: NOT_COORDINATOR, or COORDINATOR_NOT_AVAILABLE where the load failed."""
+        """Raises Refused: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, or
+        COORDINATOR_NOT_AVAILABLE where the load failed."""
         loaded = self._shards.get(index)
         if loaded is None:
+            if index in self._loading:
+                raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             if index in self._refused:
                 raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, self._refused[index])
             raise Refused(ErrorCode.NOT_COORDINATOR)
         return loaded.shard
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether any shard is on its way here."""
+        return bool(self._loading)
 
     def is_loaded(self, index: int) -> bool:
         """Whether that partition's shard is in service here."""

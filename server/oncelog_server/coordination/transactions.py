@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordination.marker_delivery import MarkerSender
 from oncelog_server.coordination.routing import NEVER_IN_TRANSACTIONS, partition_for
-from oncelog_server.coordination.runtime import ReplayAt, ShardRuntime
+from oncelog_server.coordination.runtime import ReplayAt, ShardRuntime, Work
 from oncelog_server.coordination.shard import Decision
 from oncelog_server.coordination.timers import Timers
 from oncelog_server.deferred import Deferred
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
+from oncelog_server.slices import at_its_end
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.add_partitions import AddPartitions, decide_add_partitions
 from oncelog_server.transaction.caller import Caller
@@ -73,6 +74,7 @@ class TransactionCoordinator:
         fences: Fences | None = None,
         is_given_id: Callable[[int], bool] = lambda producer_id: True,
         on_stray_markers: Callable[[int, int], None] = lambda index, count: None,
+        work: Work = at_its_end,
     ) -> None:
         self._partition_count = partition_count
         self._leaders = leaders
@@ -100,6 +102,7 @@ class TransactionCoordinator:
             on_loaded=self._on_loaded,
             on_unloaded=lambda shard: shard.on_unloaded(),
             wall_ms=wall_ms,
+            work=work,
         )
 
     @cached_property
@@ -118,8 +121,8 @@ class TransactionCoordinator:
 
     # --- leadership
 
-    def lead(self, partition: Partition) -> None:
-        self.runtime.lead(partition)
+    def lead(self, partition: Partition) -> Deferred[None] | None:
+        return self.runtime.lead(partition)
 
     def resign(self, index: int) -> None:
         self.runtime.resign(index)
@@ -167,11 +170,14 @@ class TransactionCoordinator:
 
     def owner(self, key: str) -> tuple[int, TransactionShard]:
         """Of a transactional id, or the id of the group it belongs to. Raises Refused
-        (NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE)."""
+        (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE)."""
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
         index = partition_for(key, count)
+        if self.runtime.is_loading:
+            # An id with a group is in the shard of that: which ids are is known with all of them.
+            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return index, self.runtime.shard(index)
 
     def knows(self, transactional_id: str, group_id: str | None) -> bool:
