@@ -58,6 +58,7 @@ class Judgement:
         if not await world.node.start():
             world.violate("the broker died at its last start")
             return
+        await self._until_loaded()
         after = _view(world.node.broker)
         self._compare_memory(after)
         self._compare_restart(before, after)
@@ -68,6 +69,17 @@ class Judgement:
         world.node.kill()
 
     # Rest.
+
+    async def _until_loaded(self) -> None:
+        """A broker listens before its coordinators know all that is in their logs."""
+        world = self._world
+        deadline_us = world.loop.now_us + 10_000_000
+        broker = world.node.broker
+        while broker.transactions.runtime.is_loading or broker.groups.runtime.is_loading:
+            if world.loop.now_us > deadline_us:
+                world.violate("the coordinators did not load in time")
+                return
+            await asyncio.sleep(0.001)
 
     async def _until_decided(self) -> None:
         """No transaction is open, and readers can read everything (I8)."""

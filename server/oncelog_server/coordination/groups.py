@@ -139,6 +139,11 @@ class GroupCoordinator:
         shard = self.runtime.shard(partition_for(request.group_id, count))
         return shard.concurrent_producers(request)
 
+    def check_loaded(self) -> None:
+        """Raise Refused (COORDINATOR_LOAD_IN_PROGRESS) while groups are missing in `shards`."""
+        if self.runtime.is_loading:
+            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
     def shards(self) -> list[GroupShard]:
         return [shard for _, shard in self.runtime.shards()]
 

@@ -6,7 +6,6 @@ v3 flexible. v4 filter by state (KIP-518). v5 filter by type (KIP-848).
 from __future__ import annotations
 
 from oncelog_protocol.apis import ApiKey
-from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.list_groups import (
     ListedGroup,
     ListGroupsRequest,
@@ -26,8 +25,10 @@ VERSIONS = range(0, 6)
 def handle(
     node: Node, context: RequestContext, request: ListGroupsRequest
 ) -> ListGroupsResponse | Deferred[ListGroupsResponse]:
-    if node.groups.runtime.is_loading:
-        return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    try:
+        node.groups.check_loaded()
+    except Refused as refused:
+        return ListGroupsResponse(error_code=refused.code)
     of_shards = [
         shard.list_groups(request.states_filter, request.types_filter).response
         for shard in node.groups.shards()
