@@ -11,7 +11,7 @@ from oncelog_server.coordination import loading
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.results import Origin
 from oncelog_server.refusal import Refused
-from oncelog_server.slices import at_its_end
+from oncelog_server.slices import Slices, at_its_end
 from tests.server.coordination.world import A0, TXN_LOG, World, value_of
 from tests.server.log.driver import Driver
 
@@ -91,3 +91,81 @@ def test_S14_a_record_that_cannot_be_read_refuses_the_whole_shard(key: bytes | N
         build_batch([NewRecord(0, key, b"\x00\x07")]), now_ms=0, origin=Origin.COORDINATOR
     )
     refused(world)
+
+
+STEPS = 5
+
+
+def loading_world(world: World) -> World:
+    """The next life, in which shards are loaded in slices of a few records."""
+    after = broken(world)
+    slices = Slices(after.timers, after.now, steps_per_slice=STEPS)
+    after.transactions.runtime._work = slices.run
+    return after
+
+
+def code_of(world: World) -> ErrorCode:
+    with pytest.raises(Refused) as error:
+        world.transactions.owner("t1")
+    return error.value.code
+
+
+def test_a_shard_is_loaded_in_slices_and_says_so_until_it_is_whole() -> None:
+    before = used()
+    world = loading_world(before)
+    log = world.partitions[TXN_LOG].log
+    world.transactions.lead(world.partitions[TXN_LOG])
+    turns = 0
+    while world.transactions.runtime.is_loading:
+        assert code_of(world) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert not list(world.transactions.runtime.shards()), "never half"
+        world.timers.soon.pop(0)()
+        turns += 1
+    assert turns >= log.log_end_offset // STEPS
+    assert states(world) == states(before)
+
+
+def test_ids_are_known_when_all_shards_are_loaded() -> None:
+    """Which id is in a group, and so in another shard, is not known before."""
+    world = loading_world(used())
+    world.transactions.lead(world.partitions[TXN_LOG])
+    assert code_of(world) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    world.timers.run_soon()
+    assert world.transactions.owner("t1")
+
+
+def test_a_load_that_is_overtaken_by_another_epoch_leaves_nothing() -> None:
+    before = used()
+    world = loading_world(before)
+    partition = world.partitions[TXN_LOG]
+    world.transactions.lead(partition)
+    partition.become_leader(0, 2, (0,), (0,))
+    world.transactions.lead(partition)
+    world.timers.run_soon()
+    assert states(world) == states(before)
+    (loaded,) = world.transactions.runtime._shards.values()
+    assert loaded.epoch == 2
+
+
+def test_a_load_is_given_up_when_another_broker_leads() -> None:
+    world = loading_world(used())
+    world.transactions.lead(world.partitions[TXN_LOG])
+    world.transactions.resign(0)
+    assert code_of(world) is ErrorCode.NOT_COORDINATOR
+    world.timers.run_soon()
+    assert not list(world.transactions.runtime.shards())
+
+
+def test_S14_a_load_that_fails_in_a_later_slice_refuses_the_shard() -> None:
+    world = loading_world(used())
+    partition = world.partitions[TXN_LOG]
+    partition.append(
+        build_batch([NewRecord(0, None, b"\x00\x07")]), now_ms=0, origin=Origin.COORDINATOR
+    )
+    led = world.transactions.lead(partition)
+    assert led is not None
+    failures: list[Exception | None] = []
+    led.on_abandon(lambda: failures.append(led.failure))
+    world.timers.run_soon()
+    assert code_of(world) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert isinstance(failures[0], ValueError)
