@@ -117,6 +117,9 @@ class Untouched:
 
 
 class NoGroups(Untouched):
+    def check_loaded(self) -> None:
+        pass
+
     def shards(self) -> list[Any]:
         return []
 
