@@ -256,7 +256,9 @@ class Cluster:
         """Where a broker is. Raises RetriableError if the metadata do not tell."""
         node = self.metadata.brokers.get(node_id)
         if node is None:
-            raise RetriableError(f"broker {node_id} is not known", ErrorCode.BROKER_NOT_AVAILABLE)
+            raise RetriableError(
+                f"broker {node_id} is not in the metadata", ErrorCode.BROKER_NOT_AVAILABLE
+            )
         return (node.host, node.port)
 
     async def call(

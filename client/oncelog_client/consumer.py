@@ -117,8 +117,10 @@ class Consumer:
         self._awake.set()
 
     def _check_open(self) -> None:
-        if self._closed or not self._opened:
-            raise ClosedError("the consumer is not open")
+        if self._closed:
+            raise ClosedError("the consumer is closed: make a new one")
+        if not self._opened:
+            raise ClosedError("the consumer is not open: call start(), or use `async with`")
 
     # -- what to read
 
@@ -133,7 +135,9 @@ class Consumer:
         """
         self._check_open()
         if self._group is None:
-            raise IllegalStateError("subscribing needs a group_id")
+            raise IllegalStateError(
+                "subscribe needs a consumer group: pass group_id=… to Consumer, or use assign()"
+            )
         self._group.listener = listener or RebalanceListener()
         if isinstance(topics, TopicPattern):
             self._subscription.subscribe_pattern(topics)
@@ -184,7 +188,7 @@ class Consumer:
     def group_metadata(self) -> ConsumerGroupMetadata:
         """This consumer's place in its group, for `Producer.send_offsets_to_transaction`."""
         if self._group is None:
-            raise IllegalStateError("there is no group without a group_id")
+            raise IllegalStateError("group_metadata needs a group: pass group_id=… to Consumer")
         return self._group.membership.metadata
 
     # -- records
@@ -206,7 +210,7 @@ class Consumer:
         while True:
             self._check_open()
             if self._subscription.mode is Mode.NONE:
-                raise IllegalStateError("nothing is subscribed or assigned")
+                raise IllegalStateError("nothing to read: call subscribe() or assign() first")
             self._awake.clear()
             await self._upkeep()
             records = self._fetcher.records.take(limit)
@@ -260,7 +264,7 @@ class Consumer:
         """Go on at `offset` with the next poll."""
         to = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
         if to.offset < 0:
-            raise IllegalStateError(f"there is no offset {to.offset}")
+            raise IllegalStateError(f"{partition} has no offset {to.offset}: offsets begin at 0")
         self._subscription[partition].jump(to.offset, to.known_epoch)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:

@@ -20,11 +20,19 @@ class KafkaError(Exception):
     """
 
     default_code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
+    # Whether the client raises it without asking a broker: then its text has no broker's code.
+    is_local: ClassVar[bool] = False
 
     def __init__(self, message: str = "", code: ErrorCode | None = None) -> None:
         self.code = self.default_code if code is None else code
+        super().__init__()
+        self.reword(message)
+
+    def reword(self, message: str) -> None:
+        """Say it in other words, once more is known. The code stays."""
         self.message = message
-        super().__init__(f"{self.code.name}: {message}" if message else self.code.name)
+        text = message if self.is_local else f"{self.code.name}: {message}"
+        self.args = (text if message else self.code.name,)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By default the formatted text would come back as the message, without the code.
@@ -68,13 +76,17 @@ class SettingsWarning(UserWarning):
 
 
 class IllegalStateError(KafkaError):
-    """A call that does not fit the state, such as a commit without a transaction."""
+    """A call that does not fit the state, such as a commit without a transaction. Its message says
+    what to call first."""
 
+    is_local = True
     default_code = ErrorCode.INVALID_TXN_STATE
 
 
 class ClosedError(KafkaError):
-    """The producer, consumer or admin client has been closed."""
+    """The producer, consumer or admin client has been closed, or was not started."""
+
+    is_local = True
 
 
 class TimedOutError(RetriableError):

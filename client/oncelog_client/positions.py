@@ -109,7 +109,10 @@ class Positions:
         if timestamps:
             await self._apply_resets(asked, timestamps)
         if homeless is not None:
-            raise NoOffsetForPartitionError(str(homeless.partition))
+            raise NoOffsetForPartitionError(
+                f"{homeless.partition} has no committed offset: seek, or set auto_offset_reset to "
+                "earliest or latest"
+            )
 
     def _waits(self, state: Assigned, jumps: int) -> bool:
         return (
@@ -181,14 +184,17 @@ class Positions:
         told otherwise. Raises as `Consumer.commit`."""
         membership = self.membership
         if membership is None:
-            raise IllegalStateError("committing needs a group_id")
+            raise IllegalStateError("commit needs a group: pass group_id=… to Consumer")
         if not offsets:
             return
         group = membership.metadata
         if not self._subscription.uses_group:
             group = ConsumerGroupMetadata(group.group_id)
         elif group.generation_id < 0:
-            raise CommitFailedError("this consumer is not a member of its group (any more)")
+            raise CommitFailedError(
+                f"this consumer is not a member of group {group.group_id} (any more), and its "
+                "partitions may be another member's: poll to join again"
+            )
         if timeout_ms is None:
             timeout_ms = self._config.default_api_timeout_ms
         try:
@@ -206,7 +212,7 @@ class Positions:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """The group's committed offsets, those partitions without one left out."""
         if self._config.group_id is None:
-            raise IllegalStateError("committed offsets need a group_id")
+            raise IllegalStateError("committed needs a group: pass group_id=… to Consumer")
         return await fetch_offsets(
             self._cluster,
             self._config.group_id,

@@ -8,6 +8,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self, Unpack
 
+from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.record import EncodedRecords
 
 from .backoff import Backoff
@@ -125,7 +126,8 @@ class Producer(Transactional):
 
     def _open(self) -> Sender:
         if self._sender is None:
-            raise ClosedError("the producer is not open")
+            closed = "is closed: make a new one" if self._loop else "is not started: call start()"
+            raise ClosedError(f"the producer is not open: it {closed}, or use `async with`")
         if self._sender.failure is not None:
             raise self._sender.failure
         return self._sender
@@ -164,7 +166,7 @@ class Producer(Transactional):
             chosen = _checked(topic, partition, info)
         size = record_size(record)
         if size > self.config.max_request_size or size > self.config.buffer_memory:
-            raise RecordTooLargeError(f"a record of {size} bytes, see max_request_size")
+            raise _too_large(f"a record of {topic} is {size} bytes", self.config)
         if not self._accumulator.has_room(size):
             await self._wait_for_room(sender, size)
         assert self._loop is not None
@@ -199,7 +201,7 @@ class Producer(Transactional):
         """
         sender = self._open()
         if not self.config.enable_idempotence:
-            raise IllegalStateError("send_encoded needs enable_idempotence")
+            raise IllegalStateError("send_encoded needs enable_idempotence=True")
         if self._core is not None:
             self._core.check_sendable()
         topic, number = partition
@@ -209,9 +211,8 @@ class Producer(Transactional):
         _checked(topic, number, info)
         size = len(records.body)
         if size > self.config.max_request_size or size > self.config.buffer_memory:
-            raise RecordTooLargeError(
-                f"{records.records_count} records of {size} bytes together, see max_request_size"
-            )
+            what = f"{records.records_count} records of {topic} are {size} bytes together"
+            raise _too_large(what, self.config)
         if not self._accumulator.has_room(size):
             await self._wait_for_room(sender, size)
         assert self._loop is not None
@@ -244,7 +245,11 @@ class Producer(Transactional):
                 while not self._accumulator.has_room(size):
                     await sender.progressed()
         except TimeoutError:
-            raise BufferExhaustedError("buffer_memory stayed full for max_block_ms") from None
+            raise BufferExhaustedError(
+                f"buffer_memory ({self.config.buffer_memory} bytes) stayed full for max_block_ms "
+                f"({self.config.max_block_ms}): the brokers take less than is sent; await the "
+                "futures of send, or raise buffer_memory"
+            ) from None
         finally:
             self._accumulator.hurries -= 1
         # Closing gives room as well.
@@ -293,8 +298,18 @@ class Producer(Transactional):
 
 def _checked(topic: str, partition: int, info: TopicInfo) -> int:
     if not 0 <= partition_number(partition) < len(info.partitions):
-        raise KafkaError(f"{topic} has no partition {partition}")
+        raise KafkaError(
+            f"{topic} has no partition {partition}, only 0 to {len(info.partitions) - 1}",
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        )
     return partition
+
+
+def _too_large(what: str, config: ProducerConfig) -> RecordTooLargeError:
+    return RecordTooLargeError(
+        f"{what}: more than max_request_size ({config.max_request_size}) or buffer_memory "
+        f"({config.buffer_memory}); raise it, and the topic's max.message.bytes"
+    )
 
 
 def _batching(config: ProducerConfig) -> BatchingConfig:

@@ -38,20 +38,35 @@ from .config import ProducerConfig
 from .connection import ANY_VERSION
 from .coordinator_calls import Refused, Unanswered, ask, known_code
 from .errors import (
+    AbortableError,
     CommitOutcomeUnknown,
     FencedInGroupError,
     KafkaError,
     ProducerFencedError,
     TimedOutError,
 )
+from .fence_reasons import fence_reason
 from .group_transactions import assigned_topics, check_feature
 from .prepared import PreparedTxnState
-from .transactions import Event, ProducerTransaction, fenced
+from .transactions import Event, ProducerTransaction
 from .values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from .verdicts import Verdict
 
 R = TypeVar("R")
 
+_FENCES = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.CONCURRENT_PRODUCER_COMMIT,
+        ErrorCode.ILLEGAL_GENERATION,
+    }
+)
+_WHAT_TO_DO: dict[type[KafkaError], str] = {
+    AbortableError: "call abort_transaction(), then do its work again",
+    FencedInGroupError: "poll, then call init_transactions() with the new assignment",
+    ProducerFencedError: "close this producer: only one may use a transactional id",
+}
 # KIP-447: before v3 a TxnOffsetCommit cannot say whose offsets it commits.
 _WITH_MEMBER = range(3, 1 << 15)
 # KIP-939: before v6 an InitProducerId cannot ask for two-phase commit.
@@ -69,6 +84,8 @@ class TransactionSession:
         self._config = config
         self._id = config.transactional_id
         self._core = transaction
+        # The last error whose reason was looked up: it may be raised again and again.
+        self._explained: tuple[KafkaError, ...] = ()
 
     @property
     def cluster_version(self) -> int:
@@ -357,13 +374,28 @@ class TransactionSession:
         deadline_ms: float,
         versions: range = ANY_VERSION,
     ) -> R:
-        kind, key = CoordinatorType.TRANSACTION, self._id
-        if self._core.group is not None:
-            kind, key = CoordinatorType.TRANSACTION_GROUP, self._core.group.group_id
+        kind, key = self._coordinator()
         return await ask(
             self._cluster, kind, key, request, response, codes, deadline_ms, versions,
             implicit=self._core.implicit,
         )  # fmt: skip
+
+    def _coordinator(self) -> tuple[CoordinatorType, str]:
+        """Whose coordinator has the transactions: the id's own, or its group's."""
+        if self._core.group is not None:
+            return CoordinatorType.TRANSACTION_GROUP, self._core.group.group_id
+        return CoordinatorType.TRANSACTION, self._id
+
+    async def explain(self, error: KafkaError, identity: ProducerIdentity | None = None) -> None:
+        """Put into the message of a fence why, by which client and when, where a broker says so."""
+        if error.code not in _FENCES or error in self._explained:
+            return
+        self._explained = (error,)
+        reason = await fence_reason(
+            self._cluster, *self._coordinator(), self._id, identity or self._core.identity
+        )
+        if reason is not None:
+            error.reword(f"{reason}; {_WHAT_TO_DO.get(type(error), 'close this producer')}")
 
     def _deadline(self) -> float:
         return monotonic_ms() + self._config.max_block_ms
@@ -373,23 +405,31 @@ class TransactionSession:
     async def _refused(self, refused: Refused) -> KafkaError:
         """Tell the core, and return what to raise. A fenced epoch is looked into first: if the
         coordinator has timed the transaction out, this producer may go on with a new epoch."""
+        before = self._core.identity
         if refused.verdict is not Verdict.FENCED or self._core.is_fence(refused.code):
-            return self._told(refused)
+            return await self._explained_refusal(self._told(refused), before)
         try:
-            identity = await self._init_producer_id(self._core.identity, self._deadline())
+            identity = await self._init_producer_id(before, self._deadline())
         except Unanswered as error:
             return self._core.fail_abortable(TimedOutError(error.message), bump=True)
         except Refused as final:
-            return self._told(final)
+            return await self._explained_refusal(self._told(final), before)
         self._core.identity = identity
         self._core.started = False
-        return self._core.fail_abortable(
-            TimedOutError("the coordinator has aborted the transaction", known_code(refused.code))
+        timed_out = self._core.fail_abortable(
+            TimedOutError(
+                "the coordinator has aborted the transaction, which took longer than "
+                f"transaction_timeout_ms ({self._config.transaction_timeout_ms}); "
+                "call abort_transaction(), then do its work again",
+                known_code(refused.code),
+            )
         )
+        return await self._explained_refusal(timed_out, before)
+
+    async def _explained_refusal(self, error: KafkaError, identity: ProducerIdentity) -> KafkaError:
+        await self.explain(error, identity)
+        return error
 
     def _told(self, refused: Refused) -> KafkaError:
         """Tell the core; returns what to raise."""
-        error = self._core.refused(refused.api, refused.code, refused.message)
-        if isinstance(error, FencedInGroupError):
-            return error
-        return fenced(error.message) if isinstance(error, ProducerFencedError) else error
+        return self._core.refused(refused.api, refused.code, refused.message)

@@ -61,7 +61,9 @@ class Transactional(ABC):
     def _transactional(self) -> tuple[ProducerTransaction, TransactionSession]:
         self._open()
         if self._core is None or self._session is None:
-            raise IllegalStateError("transactions need a transactional_id")
+            raise IllegalStateError(
+                "transactions need a transactional id: pass transactional_id=… to Producer"
+            )
         return self._core, self._session
 
     @overload
@@ -111,7 +113,9 @@ class Transactional(ABC):
             await session.init(keep_prepared=keep_prepared_txn)
             self._consumer = partitions
         elif group_id is None or generation_id is None:
-            raise IllegalStateError("partitions come with group_id and generation_id")
+            raise IllegalStateError(
+                "init_transactions with partitions needs group_id and generation_id as well"
+            )
         else:
             session.check_group_transactions()
             group = TransactionGroup(group_id, generation_id, frozenset(partitions))
@@ -139,7 +143,10 @@ class Transactional(ABC):
         if group is not None:
             session.check_group_transactions()
         if member.transactional_id != self.config.transactional_id:
-            raise IllegalStateError(f"{member.transactional_id} is not this transactional_id")
+            raise IllegalStateError(
+                f"{member.transactional_id} is another producer's: transactional_id is "
+                f"{self.config.transactional_id} here"
+            )
         core.adopt(ProducerIdentity(member.producer_id, member.producer_epoch), group)
         self._accumulator.adopt(core.identity)
 
@@ -200,11 +207,16 @@ class Transactional(ABC):
         if core.group is not None:
             return core.group.group_id
         if self._consumer is None:
-            raise IllegalStateError("whose offsets? init_transactions was not given a group")
+            raise IllegalStateError(
+                "send_offsets_to_transaction needs a group: pass consumer.group_metadata(), or "
+                "give the consumer to init_transactions"
+            )
         group = self._consumer.group_metadata()
         if group.generation_id < 0:
             # Without one the group's coordinator would fence nobody.
-            error = CommitFailedError("the consumer is not in a generation of its group")
+            error = CommitFailedError(
+                "the consumer is not in a generation of its group: poll until it has partitions"
+            )
             raise core.fail_abortable(error)
         return group
 
@@ -217,7 +229,9 @@ class Transactional(ABC):
         core, _ = self._transactional()
         sender = self._open()
         if not self.config.transaction_two_phase_commit_enable:
-            raise IllegalStateError("preparing needs transaction_two_phase_commit_enable")
+            raise IllegalStateError(
+                "prepare_transaction needs transaction_two_phase_commit_enable=True"
+            )
         core.apply(Event.PREPARE)
         await self._write_all(core, sender)
         return core.flushed()
@@ -233,7 +247,7 @@ class Transactional(ABC):
         if core.prepared is None:
             if core.nothing_kept:
                 return
-            raise IllegalStateError(f"nothing is prepared: {core.state.value}")
+            raise IllegalStateError(f"nothing is prepared: {core.what_to_do}")
         if state == core.prepared:
             await self.commit_transaction()
         else:
@@ -258,8 +272,13 @@ class Transactional(ABC):
             async with asyncio.timeout(self.config.max_block_ms / 1000):
                 await self._flush(sender)
         except TimeoutError:
-            raise TimedOutError("the records were not written within max_block_ms") from None
+            raise TimedOutError(
+                f"the records were not written within max_block_ms ({self.config.max_block_ms}); "
+                "call this again, or abort_transaction()"
+            ) from None
         if core.error is not None:
+            assert self._session is not None
+            await self._session.explain(core.error)
             raise core.error
 
     async def abort_transaction(self) -> None:
@@ -291,7 +310,9 @@ class Transactional(ABC):
                 async with asyncio.timeout(self.config.max_block_ms / 1000):
                     await self._flush(sender)
             except TimeoutError:
-                raise TimedOutError("records are still in flight: call again") from None
+                raise TimedOutError(
+                    "records are still in flight: call abort_transaction() again"
+                ) from None
         finally:
             self._accumulator.aborting = False
 

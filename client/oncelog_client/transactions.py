@@ -22,7 +22,6 @@ from .errors import (
     FencedInGroupError,
     IllegalStateError,
     KafkaError,
-    ProducerFencedError,
     error_for,
 )
 from .prepared import PreparedTxnState
@@ -141,6 +140,23 @@ _TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
 }
 
 
+# What a user does in each state to get on.
+_WHAT_TO_DO: Final[dict[State, str]] = {
+    State.UNINITIALIZED: "call init_transactions() first",
+    State.INITIALIZING: "wait until init_transactions() has returned",
+    State.READY: "call begin_transaction() first",
+    State.IN_TRANSACTION: "call commit_transaction() or abort_transaction() first",
+    State.PREPARING: "call prepare_transaction() again, or abort_transaction()",
+    State.PREPARED: "call commit_transaction(), abort_transaction() or complete_transaction()",
+    State.PREPARING_COMMIT: "call commit_transaction() again, or abort_transaction()",
+    State.COMMITTING: "wait until commit_transaction() has returned",
+    State.COMMIT_UNKNOWN: "call commit_transaction() again: it may be committed",
+    State.ABORTING: "call abort_transaction() again",
+    State.ABORTABLE_ERROR: "call abort_transaction()",
+    State.FENCED_IN_GROUP: "call init_transactions() with the new generation of its group",
+    State.FATAL_ERROR: "close this producer",
+}
+
 _ADDS_PARTITIONS: Final = (State.IN_TRANSACTION, State.PREPARING, State.PREPARING_COMMIT)
 
 # What a producer batch may be refused with that leaves no hope for the producer itself.
@@ -196,8 +212,16 @@ class ProducerTransaction:
         if following is None:
             if self.error is not None:
                 raise self.error
-            raise IllegalStateError(f"{event.value} is not possible while {self.state.value}")
+            raise IllegalStateError(
+                f"{event.value} is not possible while the producer is {self.state.value}: "
+                f"{self.what_to_do}"
+            )
         self.state = following
+
+    @property
+    def what_to_do(self) -> str:
+        """What the user calls next."""
+        return _WHAT_TO_DO[self.state]
 
     # -- events that carry something
 
@@ -348,7 +372,9 @@ class ProducerTransaction:
             return
         if self.error is not None:
             raise self.error
-        raise IllegalStateError(f"nothing can be sent while {self.state.value}")
+        raise IllegalStateError(
+            f"nothing can be sent while the producer is {self.state.value}: {self.what_to_do}"
+        )
 
     @property
     def implicit(self) -> bool:
@@ -392,8 +418,3 @@ class ProducerTransaction:
         """Offsets of this group are (or will be, under KIP-890) part of the transaction."""
         self.started = True
         self._groups.add(group_id)
-
-
-def fenced(message: str = "") -> ProducerFencedError:
-    """The error for a transactional id that a newer producer has taken."""
-    return ProducerFencedError(message or "a newer producer uses this transactional id")

@@ -37,6 +37,18 @@ from oncelog_protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
+STATES: Final = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "PrepareEpochFence",
+    "Dead",
+)
+_SPELLING: Final = {state.lower(): state for state in STATES}
+
 # So many partitions are asked for in one request, as in Kafka's tool.
 BATCH_SIZE: Final = 500
 # Of the transactional id that is fenced, until its next producer says how long it wants. The second
@@ -145,6 +157,8 @@ async def list_transactions(
     cluster: Cluster, request: ListTransactionsRequest, group_id: str | None, timeout_ms: int
 ) -> list[TransactionListing]:
     versions = ANY_VERSION
+    # In any case: brokers know one spelling.
+    request.state_filters = [_SPELLING.get(s.lower(), s) for s in request.state_filters]
     if request.transactional_id_pattern:
         versions = _WITH_PATTERN
     elif request.duration_filter >= 0:
@@ -176,7 +190,10 @@ async def list_transactions(
             check(answer.error_code, detail)
             if answer.unknown_state_filters:
                 unknown = ", ".join(answer.unknown_state_filters)
-                raise KafkaError(f"no states: {unknown}", ErrorCode.INVALID_REQUEST)
+                raise KafkaError(
+                    f"there is no transaction state {unknown}; states are {', '.join(STATES)}",
+                    ErrorCode.INVALID_REQUEST,
+                )
             found += [
                 TransactionListing(
                     row.transactional_id, row.producer_id, row.transaction_state, node_id
