@@ -16,6 +16,7 @@ from oncelog_server.transaction.fences import Reason, taken_over_by
 from oncelog_server.transaction.fencing import fence
 from oncelog_server.transaction.keeping import keep
 from oncelog_server.transaction.metadata import (
+    LAST_PRODUCER_EPOCH,
     NO_PARTITIONS,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -207,11 +208,11 @@ def _next_epoch(
         last_update_ms=wall_ms,
         decided_members=(),
     )
+    if asker is Asker.LAST and metadata.owner[1] <= LAST_PRODUCER_EPOCH:
+        # A repeated call whose answer was lost (R14), or a producer whose transaction timed out:
+        # the epoch is there already, and may be the last one.
+        return empty
     if not metadata.is_epoch_exhausted:
-        if asker is Asker.LAST:
-            # A repeated call whose answer was lost (R14), or a producer whose transaction timed
-            # out: the epoch is there already.
-            return empty
         owner = metadata.producer_epoch if asker is Asker.CURRENT else NO_PRODUCER_EPOCH
         return replace(empty, producer_epoch=metadata.producer_epoch + 1, last_producer_epoch=owner)
     return replace(

@@ -157,6 +157,35 @@ def test_E1_E5_at_the_last_epoch_comes_a_new_producer_id_once() -> None:
     assert driver.init(77, LAST).value.code is FENCED
 
 
+@pytest.mark.parametrize("restart", [False, True], ids=["live", "after a restart"])
+@pytest.mark.parametrize("epoch", [LAST - 2, LAST - 1, LAST])
+def test_R14_the_next_id_after_a_time_out_is_the_same_however_often_it_is_asked_for(
+    epoch: int, restart: bool
+) -> None:
+    """B10: near the last epoch, too."""
+    driver = Driver()
+    driver.put(State.EMPTY, producer_epoch=epoch, last_producer_epoch=-1)
+    assert driver.add(77, epoch, P0).value.code is OK
+    driver.now_ms += driver.metadata.timeout_ms + 1
+    assert driver.abort_overdue() == [ID]
+    driver.finish(ID)
+    told = ids(driver.init(77, epoch).value)
+    assert told == ((1_000, 0) if epoch == LAST else (77, epoch + 1))
+    if restart:
+        driver.crash()
+    assert ids(driver.init(77, epoch).value) == told
+    assert ids(driver.init(77, epoch).value) == told
+
+
+def test_R14_a_bump_to_the_last_epoch_may_be_asked_for_again() -> None:
+    driver = Driver()
+    driver.put(State.EMPTY, producer_epoch=LAST - 1, last_producer_epoch=-1)
+    assert ids(driver.init(77, LAST - 1).value) == (77, LAST)
+    assert ids(driver.init(77, LAST - 1).value) == (77, LAST)
+    assert ids(driver.init(77, LAST).value) == (1_000, 0)
+    assert driver.init(77, LAST - 1).value.code is FENCED
+
+
 def test_E1_a_new_instance_at_the_last_epoch_shuts_the_old_one_out() -> None:
     driver = Driver()
     driver.put(State.COMPLETE_COMMIT, producer_epoch=LAST)
