@@ -1,0 +1,1 @@
+"""Frames drawn from the schema tables, hostile in some place, beside a client at its work."""

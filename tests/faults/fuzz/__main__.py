@@ -1,0 +1,45 @@
+"""`python -m tests.faults.fuzz --frames 1000000 --seed 7`: frames drawn from the schema tables
+against a broker of its own. Exit code 1 if anything but the sender was hurt."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.broker import Oncelog
+from tests.faults.driving import QUICK
+from tests.faults.fuzz.running import Findings, fuzz, prepare
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.fuzz", description=__doc__)
+    parser.add_argument("--frames", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="oncelog-fuzz-") as folder:
+        broker = Oncelog(Path(folder), QUICK)
+        with broker:
+            prepare(broker)
+            findings = asyncio.run(fuzz(broker, options.frames, options.seed))
+    sys.stdout.write(_report(findings, options.seed))
+    return 1 if findings.errors else 0
+
+
+def _report(of: Findings, seed: int) -> str:
+    lines = [
+        f"seed {seed}: {of.frames} frames in {of.seconds:.0f} s over {len(of.apis)} APIs and "
+        f"versions: {of.answers} answered, {of.closed} closed their connection, {of.waiting} had "
+        "to wait",
+        f"neighbour: {of.rounds} transactions copied and read; auditor: {of.audited} answers in "
+        f"{of.audits} rounds",
+        f"{len(of.errors)} errors",
+        *of.errors,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""What later answers must carry: all that frames leave behind is asked for, in every version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from oncelog_protocol.apis import api_of
+from oncelog_protocol.messages.describe_cluster import DescribeClusterRequest
+from oncelog_protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from oncelog_protocol.messages.describe_groups import DescribeGroupsRequest
+from oncelog_protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from oncelog_protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from oncelog_protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from oncelog_protocol.messages.describe_transactions import DescribeTransactionsRequest
+from oncelog_protocol.messages.list_config_resources import ListConfigResourcesRequest
+from oncelog_protocol.messages.list_groups import ListGroupsRequest
+from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
+from oncelog_protocol.messages.metadata import MetadataRequest
+from oncelog_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from oncelog_server.group.records import LONGEST_NAME_BYTES
+from tests.conformance.wire import Wire
+from tests.faults.fuzz.frames import GROUPS, IDS, TOPICS
+
+
+def audit(wire: Wire) -> int:
+    """Ask for everything; how many answers came. Raises Closed, TimeoutError and ProtocolError
+    where one did not, or cannot be read."""
+    answers = 0
+    listed = wire.call(ListGroupsRequest(), 2).groups
+    groups = sorted({*GROUPS, *(one.group_id for one in listed)})[:100]
+    transactions = wire.call(ListTransactionsRequest()).transaction_states
+    ids = sorted({*IDS, *(one.transactional_id for one in transactions)})[:100]
+    for request, versions in _requests(groups, ids):
+        for version in versions:
+            wire.call(request, version)
+            answers += 1
+    return answers
+
+
+def _requests(groups: list[str], ids: list[str]) -> Iterator[tuple[Any, range]]:
+    def all_versions(request: Any) -> tuple[Any, range]:
+        return request, api_of(type(request)).versions
+
+    fits = [one for one in groups if len(one.encode()) <= LONGEST_NAME_BYTES]
+    yield all_versions(DescribeGroupsRequest(fits))
+    yield all_versions(ListGroupsRequest())
+    yield all_versions(ListTransactionsRequest())
+    yield all_versions(DescribeTransactionsRequest(ids))
+    yield MetadataRequest([], True), range(0, 1)
+    yield MetadataRequest(None, True), range(1, 14)
+    yield all_versions(DescribeClusterRequest())
+    yield all_versions(DescribeLogDirsRequest(None))
+    yield all_versions(DescribeTopicPartitionsRequest())
+    yield all_versions(ListConfigResourcesRequest())
+    resources = [DescribeConfigsResource(2, name, None) for name in TOPICS]
+    resources.append(DescribeConfigsResource(4, "1", None))
+    yield all_versions(DescribeConfigsRequest(resources, True, True))
+    topics = [TopicRequest(name, [0, 1]) for name in TOPICS]
+    yield all_versions(DescribeProducersRequest(topics))
+    for name in groups:
+        yield OffsetFetchRequest(group_id=name, topics=None), range(2, 8)
+        many = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=name, topics=None)])
+        yield many, range(8, 10)
