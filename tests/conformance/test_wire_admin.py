@@ -69,6 +69,8 @@ REFUSED_TOPICS: list[tuple[dict[str, Any], str, str]] = [
     (configs(nonsense="1"), "INVALID_CONFIG", "Unknown topic config name: nonsense"),
     (configs(retention_ms=None), "INVALID_CONFIG", "Null value not supported"),
     (configs(retention_ms="soon"), "INVALID_CONFIG", "Not a number of type LONG"),
+    (configs(segment_bytes="1048575"), "INVALID_CONFIG", "Value must be at least 1048576"),
+    (configs(segment_bytes="4096"), "INVALID_CONFIG", "Value must be at least 1048576"),
     (configs(retention_ms="-2"), "INVALID_CONFIG", "Value must be at least -1"),
     (configs(segment_index_bytes="9999999999"), "INVALID_CONFIG", "Not a number of type INT"),
     (configs(cleanup_policy="shred"), "INVALID_CONFIG", "shred"),
@@ -93,6 +95,12 @@ def test_topics_that_cannot_be(
     (result,) = wire.call(CreateTopicsRequest([new(name, **asked)])).topics
     assert (ErrorCode(result.error_code).name, result.name) == (code, name)
     assert words in (result.error_message or "")
+
+
+def test_segments_for_tests_are_small_by_an_internal_name(wire: Wire, name: str) -> None:
+    asked = configs(internal_segment_bytes="100", segment_bytes="1048576")
+    (result,) = wire.call(CreateTopicsRequest([new(name, **asked)])).topics
+    assert result.error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("bad", ["", ".", "..", "a b", "ä", "a/b", "x" * 250])

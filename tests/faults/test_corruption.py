@@ -105,7 +105,7 @@ def restarted(
     times = range(now_ms - 1_000, now_ms + 4_000, 500)
     producers: dict[str, Identity] = {}
     with Wire(broker.address) as wire:
-        create(wire, *topics, segment_bytes=SEGMENT_BYTES)
+        create(wire, *topics, internal_segment_bytes=SEGMENT_BYTES)
         for topic in topics:
             producers[topic] = fill(wire, topic, new_identity(wire, topic))
         open_one = new_identity(wire, "open")
@@ -225,7 +225,7 @@ def test_s3d_above_the_recovery_point_the_log_is_cut_and_the_broker_says_so(
 def test_s3c_a_header_damaged_after_a_clean_stop_is_never_skipped(broker: Oncelog, at: str) -> None:
     """The broker that trusts its files finds it when it walks there, and names the place."""
     with Wire(broker.address) as wire:
-        create(wire, "bad", "sound", segment_bytes=SEGMENT_BYTES)
+        create(wire, "bad", "sound", internal_segment_bytes=SEGMENT_BYTES)
         positions = write(wire, "bad", 16)
     broker.stop()
     logs = files(broker, "bad", "*.log")

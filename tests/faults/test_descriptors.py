@@ -68,7 +68,7 @@ def test_d6_a_segment_that_cannot_be_made_is_refused_until_it_can(broker: Oncelo
     """D6: the partition says 56, the process lives, and the log goes on where it was."""
     sent: list[bytes] = []
     with Wire(broker.address) as wire:
-        create(wire, "t", segment_bytes=2_000)
+        create(wire, "t", internal_segment_bytes=2_000)
         codes: list[int] = []
         limit_descriptors(broker, 0)
         for number in range(12):

@@ -110,7 +110,7 @@ def test_with_space_again_everything_goes_on_without_a_restart(
 ) -> None:
     """An abort while the disk is full, before another's commit: nobody waits for it for ever."""
     with Wire(broker.address) as wire:
-        create(wire, "t", segment_bytes=SEGMENT_BYTES)
+        create(wire, "t", internal_segment_bytes=SEGMENT_BYTES)
         aborting, committing, hanging = (new_identity(wire, name) for name in "ach")
         send(wire, aborting, 0, b"aborted")
         send(wire, committing, 0, b"committed")
@@ -228,7 +228,7 @@ def test_a_partition_that_could_not_be_opened_at_the_start_is_opened_later(
 ) -> None:
     """After a crash indexes of older segments are written anew."""
     with Wire(broker.address) as wire:
-        create(wire, "t", "sound", segment_bytes=SEGMENT_BYTES)
+        create(wire, "t", "sound", internal_segment_bytes=SEGMENT_BYTES)
         acknowledged: list[bytes] = []
         write_until_rolled(wire, acknowledged)
     broker.kill()

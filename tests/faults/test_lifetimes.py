@@ -85,7 +85,7 @@ def test_retention_by_time(broker: Oncelog, wire: Wire) -> None:
     create(
         wire,
         "by-time",
-        segment_bytes=2_000,
+        internal_segment_bytes=2_000,
         segment_ms=60_000,  # or the young ones may join the old, if these go while they come
         retention_ms=60_000,
         file_delete_delay_ms=100,
@@ -101,7 +101,7 @@ def test_retention_by_time(broker: Oncelog, wire: Wire) -> None:
 
 
 def test_retention_by_size(broker: Oncelog, wire: Wire) -> None:
-    create(wire, "by-size", segment_bytes=2_000, retention_bytes=4_000)
+    create(wire, "by-size", internal_segment_bytes=2_000, retention_bytes=4_000)
     fill(wire, "by-size", 32)
     wait_until(lambda: len(segments(broker, "by-size")) <= 3, "the rest is gone")
     start = start_offset(wire, "by-size")
@@ -111,7 +111,7 @@ def test_retention_by_size(broker: Oncelog, wire: Wire) -> None:
 
 def test_segments_roll_by_size_and_by_time(broker: Oncelog, wire: Wire) -> None:
     """A record a segment's age later begins a new one, as does one that does not fit."""
-    create(wire, "rolls", segment_bytes=1_500, segment_ms=60_000)
+    create(wire, "rolls", internal_segment_bytes=1_500, segment_ms=60_000)
     fill(wire, "rolls", 2, age_ms=3_600_000)
     fill(wire, "rolls", 4)
     assert segments(broker, "rolls") == [0, 2, 5]

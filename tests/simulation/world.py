@@ -277,7 +277,7 @@ class World:
                 "cleanup.policy": "compact",
                 "min.cleanable.dirty.ratio": "0.01",
                 "delete.retention.ms": "500",
-                "segment.bytes": "600",
+                "internal.segment.bytes": "600",
             }
             topics.append(NewTopic("table", count, 1, settings=compacted))
         await process.run(broker.metadata.create_topics(topics))

@@ -75,8 +75,8 @@ def alter_topic(
     image: ClusterImage, settings: Settings, name: str, own: Mapping[str, str]
 ) -> list[Write]:
     """Give the topic these settings of its own; nothing to write if it has them. Raises Refused."""
-    checked = checked_settings(settings, own)
     topic = image.topics.get(name)
+    checked = checked_settings(settings, own, {} if topic is None else topic.settings)
     if topic is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     if checked == topic.settings:

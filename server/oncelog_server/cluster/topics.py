@@ -34,9 +34,10 @@ from oncelog_server.cluster.topic_names import (
     is_internal,
 )
 from oncelog_server.refusal import Refused
+from oncelog_server.settings.log import SMALLEST_SEGMENT
 from oncelog_server.settings.model import Settings
 from oncelog_server.settings.table import InvalidValue
-from oncelog_server.settings.topics import topic_values
+from oncelog_server.settings.topics import check_segment_bytes, topic_values
 
 MAX_PARTITIONS_OF_A_REQUEST: Final = 10_000
 # Topics whose records one transaction of the store removes.
@@ -92,7 +93,7 @@ def create_topic(
         raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.name}' already exists.")
     check_topic_name(new.name)
     check_collision(new.name, image.topics)
-    own = checked_settings(settings, new.settings)
+    own = checked_settings(settings, new.settings, {})
     assignments = _assignments(image, settings, new)
     if len(assignments) > MAX_PARTITIONS_OF_A_REQUEST:
         raise _too_many_in_a_request()
@@ -214,14 +215,18 @@ def topic_put(
     return Put(records.topic_key(topic.name), records.encode(record))
 
 
-def checked_settings(settings: Settings, own: Mapping[str, str | None]) -> dict[str, str]:
-    """A topic's own settings, if they can be. Raises Refused with INVALID_CONFIG."""
+def checked_settings(
+    settings: Settings, own: Mapping[str, str | None], before: Mapping[str, str]
+) -> dict[str, str]:
+    """A topic's own settings, if they can be; `before`: those that it has. Raises Refused with
+    INVALID_CONFIG."""
     given = {name: text for name, text in own.items() if text is not None}
     try:
         if len(given) < len(own):
             names = ",".join(sorted(own.keys() - given.keys()))
             raise InvalidValue(f"Null value not supported for topic configs: {names}")
         topic_values(settings, given)
+        check_segment_bytes(given, before)
     except InvalidValue as error:
         raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
     return given
@@ -239,7 +244,7 @@ def internal_topic(image: ClusterImage, settings: Settings, name: str) -> NewTop
             settings={
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
-                "segment.bytes": str(settings.offsets_topic_segment_bytes),
+                **_segment_bytes(settings.offsets_topic_segment_bytes),
             },
         )
     if name == TRANSACTION_STATE:
@@ -251,7 +256,7 @@ def internal_topic(image: ClusterImage, settings: Settings, name: str) -> NewTop
                 "cleanup.policy": "compact",
                 "compression.type": "uncompressed",
                 "min.insync.replicas": str(settings.transaction_state_log_min_isr),
-                "segment.bytes": str(settings.transaction_state_log_segment_bytes),
+                **_segment_bytes(settings.transaction_state_log_segment_bytes),
                 "unclean.leader.election.enable": "false",
             },
         )
@@ -259,6 +264,12 @@ def internal_topic(image: ClusterImage, settings: Settings, name: str) -> NewTop
         factor = min(settings.offsets_topic_replication_factor, len(image.brokers))
         return NewTopic(name, 1, factor, settings={"cleanup.policy": "compact"})
     raise ValueError(f"{name} is no internal topic")
+
+
+def _segment_bytes(size: int) -> dict[str, str]:
+    """As a topic may set it: the settings of the internal topics have no least value."""
+    name = "segment.bytes" if size >= SMALLEST_SEGMENT else "internal.segment.bytes"
+    return {name: str(size)}
 
 
 def _too_many_in_a_request() -> Refused:

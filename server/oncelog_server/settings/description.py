@@ -13,7 +13,7 @@ import msgspec
 from oncelog_server.settings.accepted import ACCEPTED
 from oncelog_server.settings.model import HONOURED, Settings
 from oncelog_server.settings.table import Kind, SettingValue, format_value
-from oncelog_server.settings.topics import SYNONYMS, TOPIC_SETTINGS, topic_values
+from oncelog_server.settings.topics import INTERNAL, SYNONYMS, TOPIC_SETTINGS, topic_values
 
 
 class ConfigSource(IntEnum):
@@ -46,6 +46,8 @@ def describe_topic(settings: Settings, own: Mapping[str, str]) -> Iterator[Setti
     """Every setting of a topic that set `own` itself, by name."""
     values = topic_values(settings, own)
     for name, row in TOPIC_SETTINGS.items():
+        if name in INTERNAL and name not in own:
+            continue
         text = format_value(row.kind, values[name])
         synonyms = [Synonym(name, text, ConfigSource.TOPIC)] if name in own else []
         for broker_name in SYNONYMS.get(name, ()):

@@ -13,7 +13,7 @@ from oncelog_server.settings.accepted import ACCEPTED, ALIASES
 from oncelog_server.settings.model import HONOURED
 from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.table import Setting, Unhonoured, format_value
-from oncelog_server.settings.topics import SYNONYMS, TOPIC_SETTINGS
+from oncelog_server.settings.topics import INTERNAL, SYNONYMS, TOPIC_SETTINGS
 
 _HEAD = """\
 # Settings
@@ -65,7 +65,7 @@ def document() -> str:
         "## Of a topic\n",
         "Set with CreateTopics, AlterConfigs and IncrementalAlterConfigs. The default is the "
         "broker's setting beside it.\n",
-        *_topics(TOPIC_SETTINGS.values()),
+        *_topics(row for row in TOPIC_SETTINGS.values() if row.name not in INTERNAL),
         "## Accepted without effect\n",
         *_unhonoured(ACCEPTED),
         "## Refused\n",

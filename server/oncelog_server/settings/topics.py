@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from oncelog_server.log.config import COMPACT, LONGEST_INTERVAL, LogConfig
-from oncelog_server.settings.log import FOREVER
+from oncelog_server.settings.log import FOREVER, SMALLEST_SEGMENT, SMALLEST_STORED_SEGMENT
 from oncelog_server.settings.model import HONOURED, Settings
 from oncelog_server.settings.table import (
     InvalidValue,
@@ -68,6 +68,7 @@ _DERIVED: dict[str, tuple[tuple[str, ...], Callable[[Settings], SettingValue]]] 
 
 # A topic may be stricter than its broker setting says, or is a LONG where that is an INT.
 _OWN_RULES: dict[str, dict[str, Any]] = {
+    "segment.bytes": {"check": at_least(SMALLEST_STORED_SEGMENT)},
     "retention.ms": {"kind": Kind.LONG, "check": at_least(-1), "default": 168 * HOUR_MS},
     "segment.ms": {"kind": Kind.LONG, "default": 168 * HOUR_MS},
     "segment.jitter.ms": {"kind": Kind.LONG, "default": 0},
@@ -108,6 +109,18 @@ _UNHONOURED = (
 )
 
 
+# Kafka's internal settings of topics: for tests, and shown only where they are set.
+INTERNAL = {
+    "internal.segment.bytes": Setting(
+        "internal.segment.bytes",
+        Kind.INT,
+        None,
+        "segment.bytes without its least value, for tests.",
+        at_least(SMALLEST_STORED_SEGMENT),
+    )
+}
+
+
 def _topic_settings() -> dict[str, Setting]:
     table: dict[str, Setting] = {}
     for row in HONOURED.values():
@@ -115,6 +128,7 @@ def _topic_settings() -> dict[str, Setting]:
             rules = _OWN_RULES.get(row.topic, {})
             table[row.topic] = msgspec.structs.replace(row, name=row.topic, topic=None, **rules)
     table.update((row.name, row) for row in _UNHONOURED)
+    table.update(INTERNAL)
     return dict(sorted(table.items()))
 
 
@@ -150,6 +164,16 @@ def parse_overrides(overrides: Mapping[str, str | None]) -> dict[str, SettingVal
     return values
 
 
+def check_segment_bytes(own: Mapping[str, str], before: Mapping[str, str]) -> None:
+    """Raise InvalidValue for a `segment.bytes` that is new and below what Kafka 4 takes. One that
+    is stored stays: an older release has taken it."""
+    text = own.get("segment.bytes")
+    if text is None or text == before.get("segment.bytes"):
+        return
+    row = msgspec.structs.replace(TOPIC_SETTINGS["segment.bytes"], check=at_least(SMALLEST_SEGMENT))
+    parse_value(row, text)
+
+
 def topic_values(settings: Settings, overrides: Mapping[str, str]) -> dict[str, SettingValue]:
     """The value in force of every topic setting. Raises InvalidValue for one that cannot be."""
     values = {name: topic_default(settings, name) for name in TOPIC_SETTINGS}
@@ -169,6 +193,8 @@ def topic_config(settings: Settings, overrides: Mapping[str, str]) -> LogConfig:
     values["cleanup.policy"] = frozenset(values["cleanup.policy"])
     if COMPACT in values["cleanup.policy"]:  # no record may be in the open segment for longer
         values["segment.ms"] = min(values["segment.ms"], values["max.compaction.lag.ms"])
+    if values["internal.segment.bytes"] is not None:
+        values["segment.bytes"] = values["internal.segment.bytes"]
     interval = min(values["index.interval.bytes"], LONGEST_INTERVAL)
     values["index.interval.bytes"] = interval
     values["validate.records"] = settings.oncelog_validate_records

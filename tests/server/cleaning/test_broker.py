@@ -23,7 +23,7 @@ SETTINGS = {
 }
 CONFIG = {
     "cleanup.policy": "compact",
-    "segment.bytes": "200000",
+    "internal.segment.bytes": "200000",
     "min.cleanable.dirty.ratio": "0",
     "delete.retention.ms": "0",
 }

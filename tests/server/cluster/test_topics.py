@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.placement import place
+from oncelog_server.cluster.store import Write
 from oncelog_server.cluster.topic_alterations import (
     Alteration,
     AlterOperation,
@@ -26,9 +27,11 @@ from oncelog_server.cluster.topics import (
     create_topic,
     delete_topics,
     internal_topic,
+    topic_put,
 )
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
+from oncelog_server.settings.topics import topic_config
 from tests.server.cluster.clusters import Cluster
 
 SETTINGS = Settings()
@@ -327,6 +330,21 @@ def test_altered_settings_are_checked_before_the_topic_is_looked_for(cluster: Cl
     assert cluster.image.topics["orders"].settings == {"retention.ms": "5"}
     assert len(cluster.image.topics["orders"].partitions) == 3
     assert alter_topic(cluster.image, SETTINGS, "orders", {"retention.ms": "5"}) == []
+
+
+def test_small_segments_that_are_stored_stay_and_new_ones_are_refused(cluster: Cluster) -> None:
+    """An older release has taken them: the topic must open, and its other settings be changed."""
+    topic = cluster.image.topics["orders"]
+    small = {"segment.bytes": "4096"}
+    assert cluster.apply([Write((), (topic_put(topic, settings=small),))])
+    assert topic_config(SETTINGS, cluster.image.topics["orders"].settings).segment_bytes == 4096
+    more = {**small, "retention.ms": "5"}
+    assert cluster.apply(alter_topic(cluster.image, SETTINGS, "orders", more))
+    for size in ("4097", "1048575"):
+        with pytest.raises(Refused, match="Value must be at least 1048576") as caught:
+            alter_topic(cluster.image, SETTINGS, "orders", {"segment.bytes": size})
+        assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert alter_topic(cluster.image, SETTINGS, "orders", {"segment.bytes": "1048576"})
 
 
 @given(st.integers(1, 8), st.integers(0, 20), st.integers(1, 60), st.data())

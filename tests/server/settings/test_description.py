@@ -11,12 +11,12 @@ from oncelog_server.settings.description import (
     describe_topic,
 )
 from oncelog_server.settings.model import HONOURED, Settings
-from oncelog_server.settings.topics import TOPIC_SETTINGS
+from oncelog_server.settings.topics import INTERNAL, TOPIC_SETTINGS
 
 
 def test_every_setting_of_a_topic_is_there_once() -> None:
     shown = [one.name for one in describe_topic(Settings(), {})]
-    assert shown == sorted(TOPIC_SETTINGS)
+    assert shown == sorted(TOPIC_SETTINGS.keys() - INTERNAL.keys())
 
 
 def test_the_source_is_where_the_value_in_force_was_set() -> None:

@@ -104,7 +104,7 @@ def test_the_topic_of_transactions_is_made_as_the_settings_say() -> None:
     topic = internal_topic(ClusterImage(brokers=brokers), settings, TRANSACTION_STATE)
     assert (topic.partitions, topic.replication_factor) == (7, 2)
     assert topic.settings["min.insync.replicas"] == "1"
-    assert topic.settings["segment.bytes"] == "4096"
+    assert topic.settings["internal.segment.bytes"] == "4096"
 
 
 def test_one_broker_needs_no_settings_for_the_topic_of_transactions() -> None:

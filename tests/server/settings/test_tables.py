@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oncelog_server.config
+from oncelog_server.config import SettingsError, load_settings
 from oncelog_server.log.config import LogConfig
 from oncelog_server.settings.accepted import ACCEPTED
 from oncelog_server.settings.broker import BrokerSettings
 from oncelog_server.settings.cleaner import CleanerSettings
 from oncelog_server.settings.coordinators import CoordinatorSettings
+from oncelog_server.settings.description import describe_topic
 from oncelog_server.settings.log import LogSettings
 from oncelog_server.settings.model import HONOURED, KNOWN, Settings
 from oncelog_server.settings.refused import REFUSED
@@ -28,6 +30,7 @@ from oncelog_server.settings.table import (
     parse_value,
 )
 from oncelog_server.settings.topics import (
+    INTERNAL,
     SYNONYMS,
     TOPIC_SETTINGS,
     topic_config,
@@ -63,7 +66,24 @@ def test_every_honoured_setting_has_a_sentence_and_a_valid_default() -> None:
 
 
 def test_a_topic_has_exactly_kafkas_settings() -> None:
-    assert sorted(TOPIC_SETTINGS) == sorted(TOPIC_DEFAULTS)
+    assert sorted(TOPIC_SETTINGS.keys() - INTERNAL.keys()) == sorted(TOPIC_DEFAULTS)
+
+
+def test_internal_settings_are_shown_only_where_they_are_set() -> None:
+    def shown(own: dict[str, str]) -> dict[str, str | None]:
+        return {one.name: one.value for one in describe_topic(Settings(), own)}
+
+    assert "internal.segment.bytes" not in shown({})
+    assert shown({"internal.segment.bytes": "100"})["internal.segment.bytes"] == "100"
+    own = {"segment.bytes": "1048576", "internal.segment.bytes": "100"}
+    assert topic_config(Settings(), own).segment_bytes == 100
+    assert topic_config(Settings(), {"segment.bytes": "1048576"}).segment_bytes == 1 << 20
+
+
+@pytest.mark.parametrize("size", [0, 4096, (1 << 20) - 1])
+def test_a_broker_takes_no_segments_below_1_mib(size: int) -> None:
+    with pytest.raises(SettingsError, match="Value must be at least 1048576"):
+        load_settings(assignments=[f"log.segment.bytes={size}"])
 
 
 def test_topic_defaults_and_types_are_kafkas() -> None:

@@ -80,7 +80,9 @@ class Churn(TransactionalClient):
             resource = ConfigResource(ResourceType.TOPIC, self.topic)
             size = str(self.rng.choice((1_000, 4_000)))
             with done_before():
-                await self.admin.alter_configs({resource: [AlterConfigOp("segment.bytes", size)]})
+                await self.admin.alter_configs(
+                    {resource: [AlterConfigOp("internal.segment.bytes", size)]}
+                )
 
     async def remove(self) -> None:
         with done_before():
