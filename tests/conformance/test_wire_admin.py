@@ -9,6 +9,8 @@ import pytest
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages import alter_configs as replacing
 from oncelog_protocol.messages import incremental_alter_configs as changing
+from oncelog_protocol.messages.alter_configs import AlterConfigsRequest
+from oncelog_protocol.messages.alter_configs import AlterConfigsResource as ReplacedResource
 from oncelog_protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -29,6 +31,10 @@ from oncelog_protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
+from oncelog_protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource as AlteredResource,
+)
+from oncelog_protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.conformance.conftest import Target
 from tests.conformance.waiting import wait_until
@@ -302,3 +308,37 @@ def test_partitions_page_by_page(wire: Wire, topic: str) -> None:
         f"{topic}-none": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
     assert every.next_cursor is None
+
+
+def test_what_may_be_done_with_topics_that_do_not_exist(wire: Wire, topic: str) -> None:
+    """B7: the operations of KIP-430 are told of every topic that is named."""
+    missing = f"{topic}-not"
+    request = MetadataRequest(
+        [MetadataRequestTopic(name=topic), MetadataRequestTopic(name=missing)],
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=True,
+    )
+    found = {one.name: one.topic_authorized_operations for one in wire.call(request, 12).topics}
+    assert found[missing] == found[topic] > 0
+    pages = DescribeTopicPartitionsRequest([TopicRequest(topic), TopicRequest(missing)], 10)
+    told = {one.name: one.topic_authorized_operations for one in wire.call(pages).topics}
+    assert told == found
+
+
+@pytest.mark.parametrize("kind", [0, 3, 64])
+def test_settings_of_a_resource_of_no_type(wire: Wire, topic: str, kind: int) -> None:
+    """Altering: INVALID_REQUEST for that one alone."""
+    for request in (
+        AlterConfigsRequest(
+            [ReplacedResource(kind, "x", []), ReplacedResource(2, topic, [])], validate_only=True
+        ),
+        IncrementalAlterConfigsRequest(
+            [AlteredResource(kind, "x", []), AlteredResource(2, topic, [])], validate_only=True
+        ),
+    ):
+        wrong, right = wire.call(request).responses
+        assert (wrong.error_code, wrong.error_message) == (
+            ErrorCode.INVALID_REQUEST,
+            f"Unknown resource type {kind}",
+        )
+        assert right.error_code == ErrorCode.NONE

@@ -50,8 +50,9 @@ def resource_of(
                 f"{name}",
             )
         return ConfigResource.BROKER
-    shown = NOT_SERVED.get(kind, kind)
-    raise Refused(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {shown}")
+    if kind not in NOT_SERVED:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+    raise Refused(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {NOT_SERVED[kind]}")
 
 
 async def alter_each(

@@ -25,7 +25,7 @@ from oncelog_server.deferred import Deferred
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
 
 API = ApiKey.DELETE_TOPICS
 VERSIONS = range(1, 7)
@@ -90,10 +90,13 @@ def _resolve(
     known = node.metadata.image.topic_name(topic_id) if by_id else name
     if known is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
-    resource = Resource(ResourceType.TOPIC, known)
-    for operation in (Operation.DESCRIBE, Operation.DELETE):
-        if not node.authorizer.authorise(context.principal, operation, resource):
-            raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    # Whoever may delete the cluster may delete all that is in it.
+    authorise, principal = node.authorizer.authorise, context.principal
+    if not authorise(principal, Operation.DELETE, CLUSTER):
+        resource = Resource(ResourceType.TOPIC, known)
+        for operation in (Operation.DESCRIBE, Operation.DELETE):
+            if not authorise(principal, operation, resource):
+                raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if known not in node.metadata.image.topics:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return known

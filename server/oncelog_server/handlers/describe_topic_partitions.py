@@ -49,7 +49,9 @@ def handle(
     for name in names:
         if not pages.add(name, first if name == start else 0):
             break
-    return DescribeTopicPartitionsResponse(topics=pages.topics, next_cursor=pages.next_cursor)
+    return DescribeTopicPartitionsResponse(
+        topics=pages.topics_with_denied_last(), next_cursor=pages.next_cursor
+    )
 
 
 class _Pages:
@@ -59,11 +61,16 @@ class _Pages:
         self, node: Node, context: RequestContext, limit: int, *, only_visible: bool
     ) -> None:
         self.topics: list[Topic] = []
+        self._denied: list[Topic] = []
         self.next_cursor: ResponseCursor | None = None
         self._node = node
         self._context = context
         self._left = limit
         self._only_visible = only_visible
+
+    def topics_with_denied_last(self) -> list[Topic]:
+        """The page, in Kafka's order."""
+        return self.topics + self._denied
 
     def add(self, name: str, first: int) -> bool:
         """Put a topic on the page, from a partition on. False: the page is full."""
@@ -71,11 +78,15 @@ class _Pages:
         resource = Resource(ResourceType.TOPIC, name)
         if not node.authorizer.authorise(self._context.principal, Operation.DESCRIBE, resource):
             if not self._only_visible:
-                self.topics.append(Topic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
+                self._denied.append(Topic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
             return True
         topic = node.metadata.image.topics.get(name)
         if topic is None:
-            self.topics.append(Topic(_unknown(name), name, is_internal=is_internal(name)))
+            missing = Topic(_unknown(name), name, is_internal=is_internal(name))
+            missing.topic_authorized_operations = authorized_operations(
+                node, self._context, resource
+            )
+            self.topics.append(missing)
             return True
         if self._left == 0:
             self.next_cursor = ResponseCursor(name, 0)

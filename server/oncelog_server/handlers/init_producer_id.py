@@ -141,12 +141,12 @@ def _membership(node: Node, request: InitProducerIdRequest) -> Membership | None
 
 
 def _may_write_idempotently(node: Node, context: RequestContext) -> bool:
-    """Whoever may write to any topic may do so once (KIP-679)."""
-    authorise, principal = node.authorizer.authorise, context.principal
-    return authorise(principal, Operation.IDEMPOTENT_WRITE, CLUSTER) or any(
-        authorise(principal, Operation.WRITE, Resource(ResourceType.TOPIC, name))
-        for name in node.metadata.image.topics
-    )
+    """Whoever may write to any topic may do so once (KIP-679), also to one that is not there yet.
+    One question, however many topics there are."""
+    authorizer, principal = node.authorizer, context.principal
+    return authorizer.authorise(
+        principal, Operation.IDEMPOTENT_WRITE, CLUSTER
+    ) or authorizer.authorise_any(principal, Operation.WRITE, ResourceType.TOPIC)
 
 
 def _response(context: RequestContext, result: TransactionResult) -> InitProducerIdResponse:

@@ -236,7 +236,9 @@ def _response(
             operations = authorized_operations(node, context, CLUSTER)
     if request.include_topic_authorized_operations:
         for topic in topics:
-            if topic.name is not None and topic.error_code == ErrorCode.NONE:
+            # Of topics that are not there, too; not of those that the client may not see.
+            denied = topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            if topic.name is not None and not denied:
                 resource = Resource(ResourceType.TOPIC, topic.name)
                 topic.topic_authorized_operations = authorized_operations(node, context, resource)
                 yield

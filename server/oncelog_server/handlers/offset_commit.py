@@ -45,6 +45,9 @@ def handle(
     except Refused as error:
         return _response(request, all_with(request.topics, error.code))
     accepted, refused = refuse_unknown(node, context, request.topics, by_id=by_id)
+    if not accepted:
+        # As Kafka: the coordinator is not asked, so that it does not renew the member's session.
+        return _response(request, refused)
     wanted = copy(request)
     wanted.topics = accepted
     try:

@@ -12,6 +12,7 @@ import pytest
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages import describe_topic_partitions
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.handlers import all_handlers
@@ -105,6 +106,9 @@ class Granting:
     def authorise(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
         return (operation, resource.type) in self._rights
 
+    def authorise_any(self, principal: Principal, operation: Operation, type: ResourceType) -> bool:
+        return (operation, type) in self._rights
+
 
 class Untouched:
     """A part of the broker that nobody without the rights may reach."""
@@ -183,6 +187,8 @@ DENIALS: Final = [
     Denial(K.DESCRIBE_GROUPS, describe_groups_request, GROUP_DENIED),
     Denial(K.DELETE_GROUPS, delete_groups_request, GROUP_DENIED),
     Denial(K.OFFSET_COMMIT, commit_request, GROUP_DENIED, (READ_TOPIC,), 9),
+    # The coordinator is not asked, so that the member's session is not renewed (B7).
+    Denial(K.OFFSET_COMMIT, commit_request, TOPIC_DENIED, (READ_GROUP,), 9),
     Denial(K.OFFSET_FETCH, offset_fetch_request, GROUP_DENIED, (DESCRIBE_TOPIC,), 9),
     Denial(K.OFFSET_DELETE, offset_delete_request, GROUP_DENIED, (READ_TOPIC,)),
     Denial(K.TXN_OFFSET_COMMIT, txn_commit_request, ID_DENIED, (READ_GROUP, READ_TOPIC), 5),
@@ -298,6 +304,50 @@ async def test_who_may_write_to_a_topic_may_do_so_idempotently() -> None:
         node = replace(node, new_producer_id=lambda: 7)
         answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], node, idempotent_request(TOPIC))
         assert (answer.error_code, answer.producer_id) == (ErrorCode.NONE, 7)
+
+
+async def test_to_write_idempotently_one_question_is_asked_however_many_topics_there_are() -> None:
+    class Counting(Granting):
+        questions = 0
+
+        def authorise(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
+            self.questions += 1
+            return super().authorise(principal, operation, resource)
+
+    authorizer = Counting()
+    async with broker(authorizer=authorizer) as node:
+        await node.metadata.create_topics([NewTopic(f"t-{number}") for number in range(20)])
+        answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], node, idempotent_request(TOPIC))
+        assert answer.error_code == CLUSTER_DENIED
+        assert authorizer.questions == 1
+
+
+async def test_who_may_write_to_topics_that_do_not_exist_yet_may_do_so_idempotently() -> None:
+    async with broker(authorizer=Granting(WRITE_TOPIC)) as node:
+        node = replace(node, new_producer_id=lambda: 7, clock=StillClock())
+        answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], node, idempotent_request(TOPIC))
+        assert (answer.error_code, answer.producer_id) == (ErrorCode.NONE, 7)
+
+
+async def test_who_may_delete_the_cluster_may_delete_its_topics() -> None:
+    async with broker_granting((Operation.DELETE, ResourceType.CLUSTER)) as node:
+        answer = await ask(HANDLERS[ApiKey.DELETE_TOPICS], node, delete_request(TOPIC))
+        assert [one.error_code for one in answer.responses] == [ErrorCode.NONE]
+        assert TOPIC not in node.metadata.image.topics
+
+
+async def test_topics_that_a_client_may_not_see_come_last_in_a_page() -> None:
+    class Hiding(Granting):
+        def authorise(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
+            return resource.name != "a"
+
+    async with broker(authorizer=Hiding()) as node:
+        await node.metadata.create_topics([NewTopic("a"), NewTopic("b")])
+        request = describe_topic_partitions.DescribeTopicPartitionsRequest(
+            [describe_topic_partitions.TopicRequest(name) for name in ("a", "b", "c")], 10
+        )
+        answer = await ask(HANDLERS[ApiKey.DESCRIBE_TOPIC_PARTITIONS], node, request)
+        assert [one.name for one in answer.topics] == ["b", "c", "a"]
 
 
 async def test_a_follower_may_ask_for_the_end_of_an_epoch() -> None:

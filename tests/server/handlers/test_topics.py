@@ -164,7 +164,11 @@ async def test_deletion_that_is_switched_off(version: int, code: ErrorCode) -> N
 
 
 async def test_who_may_not_see_a_topic_does_not_learn_whether_it_is_there() -> None:
-    denied = Denying((Operation.DESCRIBE, "secret"), (Operation.DESCRIBE, "none"))
+    denied = Denying(
+        (Operation.DESCRIBE, "secret"),
+        (Operation.DESCRIBE, "none"),
+        (Operation.DELETE, "kafka-cluster"),
+    )
     async with broker(authorizer=denied) as node:
         await node.metadata.create_topics([NewTopic("secret")])
         request = DeleteTopicsRequest([DeleteTopicState("secret"), DeleteTopicState("none")])

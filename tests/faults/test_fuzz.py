@@ -1,0 +1,131 @@
+"""A small part of `python -m tests.faults.fuzz`, and the defects it is made of (A4, A5)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages import alter_configs, create_topics, incremental_alter_configs
+from oncelog_protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from oncelog_protocol.messages.describe_groups import DescribeGroupsRequest
+from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from tests.broker import Oncelog
+from tests.conformance.wire import Wire
+from tests.conformance.writing import find_coordinator
+from tests.faults.driving import QUICK, create
+from tests.faults.fuzz.frames import Drawing
+from tests.faults.fuzz.running import DEFECTS, fuzz, prepare
+
+FRAMES = 4_000
+LONG = "a" * 32_767
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
+    with Oncelog(tmp_path_factory.mktemp("fuzz"), QUICK) as running:
+        prepare(running)
+        yield running
+
+
+def test_frames_drawn_from_the_tables_hurt_their_sender_alone(broker: Oncelog) -> None:
+    """Neither a neighbour nor whatever asks later for what the frames have left behind."""
+    found = asyncio.run(fuzz(broker, FRAMES, seed=1))
+    assert found.errors == []
+    assert found.frames >= FRAMES
+    assert found.rounds > 0
+    assert found.audits > 0
+    assert 0 < found.closed < found.answers
+
+
+def test_the_same_seed_draws_the_same_frames() -> None:
+    first, again, other = (Drawing(seed) for seed in (5, 5, 6))
+    frames = [first.frame().data for _ in range(200)]
+    assert [again.frame().data for _ in range(200)] == frames
+    assert [other.frame().data for _ in range(200)] != frames
+
+
+def requests_with_long_words(topic: str) -> list[tuple[Any, int]]:
+    """Each is refused with a message that quotes a word of 32,767 bytes, in an old version."""
+    one = alter_configs.AlterConfigsResource
+    two = incremental_alter_configs.AlterConfigsResource
+    new = create_topics.CreatableTopic
+    alter, change = alter_configs.AlterableConfig, incremental_alter_configs.AlterableConfig
+    long_value = create_topics.CreatableTopicConfig("retention.ms", LONG)
+    return [
+        (alter_configs.AlterConfigsRequest([one(2, LONG, [])]), 1),
+        (alter_configs.AlterConfigsRequest([one(4, LONG, [])]), 1),
+        (alter_configs.AlterConfigsRequest([one(2, topic, [alter(LONG, "x")])]), 1),
+        (alter_configs.AlterConfigsRequest([one(2, topic, [alter("retention.ms", LONG)])]), 1),
+        (
+            incremental_alter_configs.IncrementalAlterConfigsRequest(
+                [two(2, topic, [change(LONG, 0, "x")])]
+            ),
+            0,
+        ),
+        (create_topics.CreateTopicsRequest([new(LONG, 1, 1)]), 2),
+        (create_topics.CreateTopicsRequest([new("new", 1, 1, configs=[long_value])]), 2),
+        (DescribeConfigsRequest([DescribeConfigsResource(4, LONG, None)]), 1),
+        (DescribeConfigsRequest([DescribeConfigsResource(2, LONG, None)]), 1),
+    ]
+
+
+@pytest.mark.parametrize("which", range(9))
+def test_a_message_that_quotes_a_long_word_is_cut_and_sent(broker: Oncelog, which: int) -> None:
+    """A5: the connection goes on, and nothing is logged."""
+    with Wire(broker.address) as wire:
+        request, version = requests_with_long_words("fz-0")[which]
+        answer = wire.call(request, version)
+        parts = next(
+            value
+            for name in ("responses", "topics", "results")
+            if (value := getattr(answer, name, None))
+        )
+        assert parts[0].error_code != ErrorCode.NONE
+        wire.call(request, version)
+    assert not any(one in broker.log.read_text(errors="replace") for one in DEFECTS)
+
+
+def test_a_list_that_grows_is_bounded_where_it_is_told(broker: Oncelog) -> None:
+    """APPEND after APPEND: what DescribeConfigs v1 could not hold is refused."""
+    part = incremental_alter_configs.AlterConfigsResource
+    change = incremental_alter_configs.AlterableConfig
+    name = "leader.replication.throttled.replicas"
+    with Wire(broker.address) as wire:
+        create(wire, "grows")
+        for filled in ("a" * 20_000, "b" * 20_000):
+            request = incremental_alter_configs.IncrementalAlterConfigsRequest(
+                [part(2, "grows", [change(name, 2, filled)])]
+            )
+            assert wire.call(request, 0).responses[0].error_code == ErrorCode.INVALID_CONFIG
+        for version in range(1, 5):
+            described = DescribeConfigsRequest([DescribeConfigsResource(2, "grows", None)])
+            assert wire.call(described, version).results[0].error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("size", [32_730, 32_731, 32_767])
+def test_a_member_with_a_very_long_client_id_stops_no_group(broker: Oncelog, size: int) -> None:
+    """A4: its leader is answered, and so is DescribeGroups, in all versions."""
+    group = f"long-{size}"
+    with Wire(broker.address, "c" * size) as wire, Wire(broker.address) as other:
+        find_coordinator(wire, group, 0)
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=6_000,
+            rebalance_timeout_ms=6_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol("range", b"")],
+        )
+        joined = wire.call(request, 3)
+        assert joined.error_code == ErrorCode.NONE
+        assert joined.leader == joined.member_id
+        for version in range(7):
+            (described,) = other.call(DescribeGroupsRequest([group]), version).groups
+            assert described.members[0].member_id == joined.member_id
+            assert described.members[0].client_id == "c" * size
