@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 
+from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.config import Settings
@@ -71,6 +72,8 @@ DRAIN_S: Final = 1.0
 
 
 def _log_defect(failure: Exception) -> None:
+    if isinstance(failure, ProtocolError):
+        return  # what a client that has hung up meanwhile had sent: its own mistake
     log.error("a defect, which no request waits for", exc_info=failure)
 
 
