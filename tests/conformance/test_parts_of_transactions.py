@@ -4,7 +4,7 @@ part it is no client and no broker is free to choose."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
@@ -114,32 +114,42 @@ def test_a_reader_that_begins_inside_gets_what_follows(
 def test_members_of_a_group_each_get_the_part_in_their_own_partitions(
     target: Target, client: Client, topic: str
 ) -> None:
-    """No member gets all of a transaction that is in partitions of both."""
+    """No member gets all of a transaction that is in partitions of both.
+
+    A member may join once more: a join of kafka-python 3.0.12 that ends between two polls counts
+    for nothing, and until the next poll the member sends no heartbeats, so that on a busy machine
+    its session may expire. The others then read its partitions for a while, from the beginning as
+    nothing is committed. So the members are polled until each has read what is its own in the end.
+    """
+    producer = client.producer(target.address, transactional_id=topic)
+    producer.init_transactions()  # before they join: this takes the longest
     members = [
         client.consumer(target.address, topic, group=topic, read_committed=True) for _ in range(2)
     ]
     poll_until(members, lambda: shared_out(members, PARTITIONS), "both own some")
-    producer = client.producer(target.address, transactional_id=topic)
-    producer.init_transactions()
     producer.begin()
     for partition in range(PARTITIONS):
         producer.send(topic, batch(partition, 0))
     producer.commit()
-    owned = [member.assignment() for member in members]
+    owned: list[set[int]] = [set(), set()]
     parts: list[list[Received]] = [[], []]
 
-    def all_is_read() -> bool:
-        for member, part in zip(members, parts, strict=True):
+    def each_has_its_part() -> bool:
+        for member, own, part in zip(members, owned, parts, strict=True):
+            own |= member.assignment()
             part += member.poll(0.1)
-        return sum(map(len, parts)) >= 2 * PARTITIONS
+            own |= member.assignment()
+        return shared_out(members, PARTITIONS) and all(
+            {*found(part)} >= {*expected(member.assignment())}
+            for member, part in zip(members, parts, strict=True)
+        )
 
-    poll_until([], all_is_read, "all of it is read")
-    assert [member.assignment() for member in members] == owned
+    def expected(partitions: Collection[int]) -> list[tuple[int, int, bytes | None]]:
+        return [(place, at, value(place, at)) for place in sorted(partitions) for at in (0, 1)]
+
+    wait_until(each_has_its_part, "each has read the part in its own partitions")
     for own, part in zip(owned, parts, strict=True):
-        expected = [
-            (place, offset, value(place, offset)) for place in sorted(own) for offset in (0, 1)
-        ]
-        assert found(part) == expected
+        assert {*found(part)} <= {*expected(own)}
 
 
 def test_on_the_wire_the_aborted_are_named_from_wherever_one_begins(
