@@ -39,6 +39,7 @@ MAY_OPEN = {
     "oncelog_server.config": "reads server.properties",
     "oncelog_server.metadata.text_copy": "keeps the copy of the metadata store",
     "oncelog_server.offline.read_only_files": "is the disk of a log that is only read",
+    "oncelog_server.salvage.changes": "rebuilds the metadata of a data directory",
     "oncelog_server.serve": "the process: data directory and lock",
     "oncelog_server.storage.data_directory": "keeps a second process out",
     "oncelog_server.storage.os_files": "is the disk",

@@ -42,6 +42,10 @@ KNOWN_EXTENSIONS: Final[dict[str, tuple[str, str]]] = {
     "serve": ("oncelog_server.serve:serve", "Run a broker."),
     "dev": ("oncelog_server.dev:dev", "Run a broker to try things out; it leaves nothing."),
     "logs": ("oncelog_server.offline.commands:logs", "Print and check the files of logs."),
+    "storage": (
+        "oncelog_server.salvage.commands:storage",
+        "Rebuild or back up the metadata of a broker.",
+    ),
 }
 
 

@@ -6,11 +6,14 @@ as OSError; DamagedStore where the file itself is at fault.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 from zlib import crc32
+
+import msgspec
 
 from oncelog_server.cluster.records import PRODUCER_IDS
 from oncelog_server.cluster.store import (
@@ -104,6 +107,17 @@ class Database:
         total = sum(map(_row_sum, self._rows(""))) % (1 << _SUM_BITS)
         if total != self._counter("checksum"):
             raise DamagedStore(f"{self._path} is damaged: its records do not match their checksum")
+
+    def fill(self, snapshot: Snapshot) -> None:
+        """Put records into a new store, with their revisions."""
+        rows = [(*msgspec.structs.astuple(one), 0) for one in snapshot.entries]
+        total = sum(map(_row_sum, snapshot.entries)) % (1 << _SUM_BITS)
+        self._execute("BEGIN IMMEDIATE")
+        self._connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?)", rows)
+        self._execute("UPDATE counters SET value = ? WHERE name = 'checksum'", total)
+        self._execute("UPDATE counters SET value = ? WHERE name = 'revision'", snapshot.revision)
+        self._execute("COMMIT")
+        self.revision = snapshot.revision
 
     def close(self) -> None:
         """The last connection to a file puts all of its log into it."""
@@ -255,3 +269,12 @@ class Database:
 def _row_sum(entry: Entry) -> int:
     head = f"{entry.key}\0{entry.create_revision}\0{entry.mod_revision}\0"
     return crc32(entry.value, crc32(head.encode()))
+
+
+def write_store(path: Path, snapshot: Snapshot) -> None:
+    """A new store with these records, whole and synced in the file itself. Raises OSError."""
+    database = Database(path)
+    database.fill(snapshot)
+    database.close()
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

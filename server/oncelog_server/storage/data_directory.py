@@ -55,11 +55,16 @@ class DataDirectory:
             _check_links(self.path)
             check_ownership(self.path)
             self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._unusable(error) from error
+        self.take()
+
+    def take(self) -> None:
+        """Take a directory that is there, whatever is in it. Raises DirectoryInUse and OSError."""
+        try:
             descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
-            raise OSError(
-                f"the data directory {self.path} cannot be made or written to: {error.strerror}"
-            ) from error
+            raise self._unusable(error) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -70,16 +75,15 @@ class DataDirectory:
             ) from error
         self._lock = descriptor
 
+    def _unusable(self, error: OSError) -> OSError:
+        return OSError(
+            f"the data directory {self.path} cannot be made or written to: {error.strerror}"
+        )
+
     def release(self) -> None:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-    def take_if_locked(self) -> None:
-        """Take the directory only where a broker has been before: makes nothing. Raises
-        DirectoryInUse and OSError."""
-        if (self.path / LOCK).exists():
-            self.lock()
 
     def has_clean_mark(self) -> bool:
         """Whether the last stop was clean."""

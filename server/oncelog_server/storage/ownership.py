@@ -70,6 +70,11 @@ def check_ownership(path: Path) -> None:
         raise NeedsRecovery(path, f"{path} holds data of oncelog, but no {METADATA_FILE}")
 
 
+def refusal_of(path: Path) -> str:
+    """Return the sentence that refuses a foreign directory. Raises OSError."""
+    return _refusal(path, _names(path))
+
+
 def _names(path: Path) -> set[str]:
     try:
         return set(os.listdir(path)) - {LOCK, LOST_AND_FOUND}

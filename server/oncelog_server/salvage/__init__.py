@@ -1,0 +1,1 @@
+"""`oncelog storage`: metadata rebuilt from the folders of a data directory, and backed up."""

@@ -1,0 +1,137 @@
+"""What a plan changes on disk, in an order that can be cut short anywhere: the text copy is first,
+and knows all that a next run needs; the store is last. Nothing is removed: what is replaced is kept
+under another name."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from oncelog_server.cluster.store import Snapshot
+from oncelog_server.log.checkpoints import (
+    encode_meta_properties,
+    encode_partition_metadata,
+)
+from oncelog_server.metadata.database import write_store
+from oncelog_server.metadata.text_copy import encode_copy
+from oncelog_server.salvage.plan import Plan
+from oncelog_server.storage.layout import (
+    CLEAN_SHUTDOWN,
+    META_PROPERTIES,
+    METADATA_COPY,
+    METADATA_FILE,
+    PARTITION_METADATA,
+    TEMPORARY_SUFFIX,
+)
+
+# Not with a hyphen before the number: that would be the name of a partition.
+BEFORE: Final = ".before."
+NEW: Final = ".new"
+# The log goes first: sqlite would put it into whatever file has its name.
+STORE_SUFFIXES: Final = ("-wal", "-shm", "-journal", "")
+
+
+class Changes:
+    """`about_to` hears of every change before it is made."""
+
+    def __init__(self, path: Path, about_to: Callable[[str], None] = lambda what: None) -> None:
+        self._path = path
+        self._about_to = about_to
+
+    def make(self, plan: Plan, *, store_is_right: bool) -> None:
+        """Raises OSError and StorageError; can be made again, from a new plan."""
+        number = self._free_number()
+        if not store_is_right:
+            self._keep(METADATA_COPY, number)
+            data = encode_copy(plan.snapshot.revision, plan.snapshot.entries)
+            self._replace(METADATA_COPY, data)
+        if plan.takes_strays:
+            self._forget_clean_stop()
+        for old, new in plan.moves:
+            self._about_to(f"rename {old} {new}")
+            os.rename(self._path / old, self._path / new)
+        sync_directory(self._path)
+        for folder, topic_id in plan.relabelled.items():
+            name = f"{folder}/{PARTITION_METADATA}"
+            self._replace(name, encode_partition_metadata(topic_id))
+        if not store_is_right:
+            self._replace_store(plan.snapshot, number)
+        self._write_meta(plan)
+
+    def _replace(self, name: str, data: bytes) -> None:
+        self._about_to(f"replace {name}")
+        replace_file(self._path / name, data)
+
+    def _write_meta(self, plan: Plan) -> None:
+        data = encode_meta_properties(plan.meta)
+        path = self._path / META_PROPERTIES
+        if path.exists() and path.read_bytes().splitlines() == data.splitlines():
+            return
+        if path.exists():
+            self._keep(META_PROPERTIES, self._free_number())
+        self._replace(META_PROPERTIES, data)
+
+    def _forget_clean_stop(self) -> None:
+        """Of the strays nobody knows how far they were on disk: all logs are looked through."""
+        mark = self._path / CLEAN_SHUTDOWN
+        if mark.exists():
+            self._about_to(f"remove {CLEAN_SHUTDOWN}")
+            mark.unlink()
+            sync_directory(self._path)
+
+    def _replace_store(self, snapshot: Snapshot, number: int) -> None:
+        new = self._path / (METADATA_FILE + NEW)
+        self._about_to(f"write {new.name}")
+        for suffix in STORE_SUFFIXES:
+            new.with_name(new.name + suffix).unlink(missing_ok=True)
+        try:
+            write_store(new, snapshot)
+        except sqlite3.Error as error:
+            raise OSError(f"{new}: {error}") from error
+        for suffix in STORE_SUFFIXES:
+            old = self._path / (METADATA_FILE + suffix)
+            if old.exists():
+                aside = f"{METADATA_FILE}{BEFORE}{number}{suffix}"
+                self._about_to(f"rename {old.name} {aside}")
+                os.rename(old, self._path / aside)
+        sync_directory(self._path)
+        self._about_to(f"rename {new.name} {METADATA_FILE}")
+        os.rename(new, self._path / METADATA_FILE)
+        sync_directory(self._path)
+
+    def _keep(self, name: str, number: int) -> None:
+        """A second name for what is about to be replaced."""
+        old = self._path / name
+        if old.exists():
+            self._about_to(f"link {name}")
+            os.link(old, self._path / f"{name}{BEFORE}{number}")
+
+    def _free_number(self) -> int:
+        used = {
+            int(text)
+            for one in self._path.glob(f"*{BEFORE}*")
+            if (text := one.name.partition(BEFORE)[2].partition("-")[0]).isdecimal()
+        }
+        return max(used, default=0) + 1
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a small file atomically, and sync it. Raises OSError."""
+    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

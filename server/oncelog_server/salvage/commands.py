@@ -1,0 +1,165 @@
+"""`oncelog storage`: rebuild the metadata of a data directory from its folders, and copy it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final, NoReturn
+
+import click
+
+from oncelog_server.cluster import records
+from oncelog_server.log.checkpoints import MetaProperties
+from oncelog_server.metadata.cluster_metadata import SUPPORTED_FEATURES, random_uuid
+from oncelog_server.offline.read_only_files import ReadOnlyFiles, is_in_use
+from oncelog_server.salvage.backup import BackupFailed, back_up
+from oncelog_server.salvage.changes import Changes
+from oncelog_server.salvage.evidence import FolderFacts, facts_of_all
+from oncelog_server.salvage.plan import Plan, Planner
+from oncelog_server.salvage.sources import Found, find
+from oncelog_server.settings.model import Settings
+from oncelog_server.storage.data_directory import DataDirectory, DirectoryInUse
+from oncelog_server.storage.files import StorageError
+from oncelog_server.storage.ownership import Owner, owner_of, refusal_of
+
+DEFAULT_DATA: Final = "./oncelog-data"
+# So many sentences of one kind are shown without --verbose.
+SHOWN: Final = 20
+
+RECOVER_EXAMPLES: Final = """\b
+Examples:
+  oncelog storage recover --data /var/lib/oncelog
+  oncelog storage recover --data /var/lib/oncelog --yes
+"""
+BACKUP_EXAMPLES: Final = """\b
+Examples:
+  oncelog storage backup /backup/oncelog-today
+  oncelog storage backup /backup/oncelog-today --data /var/lib/oncelog
+"""
+
+_data = click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=Path(DEFAULT_DATA),
+    help=f"Data folder of the broker.  [{DEFAULT_DATA}]",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def storage() -> None:
+    """Rebuild or back up what a broker knows of its topics, ids and settings."""
+
+
+@storage.command(epilog=RECOVER_EXAMPLES)
+@_data
+@click.option("--yes", is_flag=True, help="Do it. Without, only the plan is shown.")
+@click.option("--verbose", is_flag=True, help="Show every line of the plan.")
+def recover(data: Path, yes: bool, verbose: bool) -> None:
+    """Rebuild the metadata of a stopped broker from the folders of its partitions.
+
+    Topics, ids, partitions, leader epochs and the next producer id are read from the folders,
+    settings from the store or its text copy where one of them is left. Folders that were put aside
+    (-stray) are taken back. Nothing is removed: what is replaced is kept as *.before.1, and so on.
+    """
+    path = data.absolute()
+    directory = DataDirectory(str(path))
+    try:
+        _check(path)
+        if yes:
+            directory.take()
+        found = find(path)
+        folders = sorted(one.name for one in path.iterdir() if one.is_dir())
+        facts = list(facts_of_all(ReadOnlyFiles(), str(path), folders))
+        plan = _plan(found, facts)
+        is_right = found.store == plan.snapshot
+        if is_right and not plan.moves and not plan.relabelled and found.meta is not None:
+            _show(found, plan, facts, verbose)
+            click.echo("Nothing to do: the metadata is whole and agrees with the folders.")
+            return
+        _show(found, plan, facts, verbose)
+        if not yes:
+            click.echo(
+                f"\nNothing was changed. To do this: oncelog storage recover --data {data} --yes"
+            )
+            return
+        Changes(path).make(plan, store_is_right=is_right)
+        click.echo(f"\nDone. Start the broker on {path}.")
+    except (DirectoryInUse, OSError, StorageError) as error:
+        _fail(str(error))
+    finally:
+        directory.release()
+
+
+@storage.command(epilog=BACKUP_EXAMPLES)
+@click.argument("destination", type=click.Path(path_type=Path))
+@_data
+def backup(destination: Path, data: Path) -> None:
+    """Copy the metadata of a broker, running or not, to a new or empty folder.
+
+    The copy is of one moment and has no records: topics, ids, settings, the next producer id.
+    """
+    try:
+        snapshot = back_up(data.absolute(), destination)
+    except (BackupFailed, OSError) as error:
+        _fail(str(error))
+    topics = sum(entry.key.startswith(records.TOPICS) for entry in snapshot.entries)
+    click.echo(
+        f"{topics} topics at revision {snapshot.revision} copied to {destination}: "
+        "the metadata alone, no records"
+    )
+
+
+def _check(path: Path) -> None:
+    if not path.is_dir():
+        _fail(f"{path} is no directory")
+    owner = owner_of(path)
+    if owner is Owner.EMPTY:
+        _fail(f"{path} is empty: there is nothing to recover, and a broker can start on it")
+    if owner is Owner.FOREIGN:
+        _fail(refusal_of(path))
+    if is_in_use(str(path)):
+        _fail(f"a broker runs on {path}: stop it first")
+
+
+def _plan(found: Found, facts: list[FolderFacts]) -> Plan:
+    levels = {name: highest for name, (_, highest) in SUPPORTED_FEATURES.items()}
+    planner = Planner(
+        facts,
+        found.known,
+        found.meta,
+        features=levels,
+        new_uuid=random_uuid,
+        settings=Settings(),
+    )
+    return planner.plan()
+
+
+def _show(found: Found, plan: Plan, facts: list[FolderFacts], verbose: bool) -> None:
+    topics = sum(entry.key.startswith(records.TOPICS) for entry in plan.snapshot.entries)
+    partitions = sum(entry.key.startswith(records.PARTITIONS) for entry in plan.snapshot.entries)
+    _lines("Found", [*found.told, f"{len(facts)} folders of partitions"], verbose)
+    plans = [f"{topics} topics with {partitions} partitions", *plan.told]
+    if found.meta is None:
+        plans.append(f"meta.properties is written: {_shown(plan.meta)}")
+    _lines("Plan", plans, verbose)
+    _lines("Left as it is", [f"{name}: {why}" for name, why in plan.left], verbose)
+
+
+def _shown(meta: MetaProperties) -> str:
+    return f"node {meta.node_id} of cluster {meta.cluster_id}"
+
+
+def _lines(title: str, lines: list[str], verbose: bool) -> None:
+    if not lines:
+        return
+    shown = lines if verbose else lines[:SHOWN]
+    click.echo(f"{title}:")
+    for line in shown:
+        click.echo(f"  {line}")
+    if len(lines) > len(shown):
+        click.echo(f"  and {len(lines) - len(shown)} more (--verbose shows them)")
+
+
+def _fail(message: str) -> NoReturn:
+    click.echo(message, err=True)
+    sys.exit(1)

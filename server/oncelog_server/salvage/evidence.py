@@ -1,0 +1,149 @@
+"""What the folder of a partition says of itself: its topic, its id, and the newest leader epoch and
+producer id in it. Every batch is read, and what is behind damaged ones too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from oncelog_protocol.internal.transaction_log import (
+    decode_transaction_log_key,
+    decode_transaction_log_value,
+)
+from oncelog_protocol.internal.versions import UnknownRecordVersion
+from oncelog_protocol.records.batch import read_records
+from oncelog_protocol.records.errors import CorruptRecords
+from oncelog_server.cluster.topic_names import TRANSACTION_STATE
+from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_partition_metadata
+from oncelog_server.log.leader_epochs import LeaderEpochs
+from oncelog_server.log.producer_snapshot import decode as decode_snapshot
+from oncelog_server.log.whole_files import read_whole
+from oncelog_server.offline.walk import Walk, WalkedBatch
+from oncelog_server.storage.files import Files
+from oncelog_server.storage.layout import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    PARTITION_METADATA,
+    SNAPSHOT_SUFFIX,
+    parse_partition_directory,
+    parse_segment_file,
+    parse_stray_directory,
+)
+
+_LARGEST_BATCH_BYTES: Final = 64 << 20
+NONE: Final = -1
+
+
+class FolderFacts(msgspec.Struct, frozen=True):
+    """One folder. `topic_id` is None where its file is missing or damaged; epoch and producer id
+    are NONE where there are none. `is_partition` is false for a folder that has only the name."""
+
+    folder: str
+    topic: str
+    partition: int
+    is_stray: bool
+    topic_id: bytes | None
+    log_bytes: int
+    leader_epoch: int
+    producer_id: int
+    is_partition: bool = True
+
+
+def facts_of_all(files: Files, root: str, folders: Iterable[str]) -> Iterator[FolderFacts]:
+    """Of every partition among the folders of a data directory, those put aside too. Raises
+    StorageError."""
+    for name in folders:
+        place, is_stray = parse_partition_directory(name), False
+        if place is None:
+            place, is_stray = parse_stray_directory(name), True
+        if place is not None:
+            facts = _facts(files, f"{root}/{name}", name, place.topic, place.partition, is_stray)
+            if facts.is_partition:
+                yield facts
+
+
+def _facts(
+    files: Files, path: str, name: str, topic: str, partition: int, is_stray: bool
+) -> FolderFacts:
+    names = files.list(path)
+    epoch, producer_id, log_bytes = _epoch_in_checkpoint(files, path), NONE, 0
+    logs = 0
+    for one in names:
+        parsed = parse_segment_file(one)
+        if parsed is None or parsed.state:
+            continue
+        if parsed.suffix == SNAPSHOT_SUFFIX:
+            producer_id = max(producer_id, _id_in_snapshot(files, f"{path}/{one}"))
+        elif parsed.suffix == LOG_SUFFIX:
+            logs += 1
+            file = files.open(f"{path}/{one}")
+            log_bytes += file.size
+            walk = Walk(file, parsed.offset)
+            for batch in walk:
+                if isinstance(batch, WalkedBatch):
+                    epoch = max(epoch, batch.header.partition_leader_epoch)
+                    producer_id = max(producer_id, _id_in_batch(walk, batch, topic))
+            file.close()
+    data = read_whole(files, f"{path}/{PARTITION_METADATA}")
+    return FolderFacts(
+        name,
+        topic,
+        partition,
+        is_stray,
+        _topic_id(data),
+        log_bytes,
+        epoch,
+        producer_id,
+        data is not None or logs > 0,
+    )
+
+
+def _topic_id(data: bytes | None) -> bytes | None:
+    try:
+        return None if data is None else decode_partition_metadata(data)
+    except MalformedCheckpoint:
+        return None
+
+
+def _epoch_in_checkpoint(files: Files, path: str) -> int:
+    try:
+        data = read_whole(files, f"{path}/{LEADER_EPOCH_CHECKPOINT}")
+        return LeaderEpochs.decode(data or b"").latest_epoch
+    except MalformedCheckpoint:
+        return NONE
+
+
+def _id_in_snapshot(files: Files, path: str) -> int:
+    """Of a producer that wrote records: a marker alone proves nothing."""
+    try:
+        entries = decode_snapshot(read_whole(files, path) or b"", 0)
+    except ValueError:
+        return NONE
+    return max((one.producer_id for one in entries if one.batches), default=NONE)
+
+
+def _id_in_batch(walk: Walk, batch: WalkedBatch, topic: str) -> int:
+    header = batch.header
+    if header.is_control:
+        return NONE
+    if topic != TRANSACTION_STATE:
+        return header.producer_id
+    found = NONE
+    try:
+        for record in read_records(walk.batch_bytes(batch), max_bytes=_LARGEST_BATCH_BYTES):
+            if record.key is not None and record.value is not None:
+                found = max(found, _id_in_state(record.key, record.value))
+    except (CorruptRecords, ValueError):
+        pass  # `oncelog logs verify` says more of it
+    return found
+
+
+def _id_in_state(key: bytes, value: bytes) -> int:
+    try:
+        decode_transaction_log_key(key)
+    except UnknownRecordVersion:
+        return NONE
+    state = decode_transaction_log_value(value)
+    return max(state.producer_id, state.previous_producer_id, state.next_producer_id)

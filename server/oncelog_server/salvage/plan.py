@@ -1,0 +1,359 @@
+"""What the metadata has to say so that it agrees with the folders: decided, and nothing done.
+
+The folders decide which topics there are, with which ids and how many partitions; settings and all
+else come from the newest records that are left. Ids and epochs only grow.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from oncelog_protocol.types import uuid_from_string, uuid_to_string
+from oncelog_server.cluster import records
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.producer_ids import BLOCK_SIZE
+from oncelog_server.cluster.records import (
+    ClusterRecord,
+    DeletionRecord,
+    FeaturesRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    TopicRecord,
+)
+from oncelog_server.cluster.store import Entry, Snapshot
+from oncelog_server.cluster.topic_names import is_internal
+from oncelog_server.cluster.topics import internal_topic
+from oncelog_server.log.checkpoints import MetaProperties
+from oncelog_server.salvage.evidence import NONE, FolderFacts
+from oncelog_server.settings.model import Settings
+from oncelog_server.storage.layout import partition_directory, stray_directory
+
+# Ids that were given out and never written leave no trace: so many are passed over where the
+# records that are left are not the last ones.
+SKIPPED_IDS: Final = 1_000_000
+# Of a topic whose settings are lost: nothing in it may be deleted before an operator has set them.
+KEEP_EVERYTHING: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
+
+
+class Known(msgspec.Struct, frozen=True):
+    """The newest records that are left. `is_last`: they are those of the last change, as far as
+    their source can say."""
+
+    snapshot: Snapshot
+    is_last: bool
+    source: str
+
+
+class Plan(msgspec.Struct):
+    """`moves` are (old name, new name), `relabelled` folders get the topic id beside them, `told`
+    are sentences for a person, `left` folders that are not taken back, with the reason."""
+
+    cluster_id: str
+    meta: MetaProperties
+    snapshot: Snapshot
+    moves: list[tuple[str, str]]
+    relabelled: dict[str, bytes]
+    told: list[str]
+    left: list[tuple[str, str]]
+    takes_strays: bool = False
+
+
+class _Records:
+    """The records of a source, apart; those that are none are left out."""
+
+    def __init__(self, known: Known | None) -> None:
+        self.others: dict[str, Entry] = {}
+        self.topics: dict[str, TopicRecord] = {}
+        self.partitions: dict[tuple[str, int], PartitionRecord] = {}
+        self.deletions: dict[bytes, DeletionRecord] = {}
+        self.next_producer_id = 0
+        self.cluster_id: str | None = None
+        self.unreadable: list[str] = []
+        for entry in () if known is None else known.snapshot.entries:
+            try:
+                self._add(entry)
+            except ValueError:
+                self.unreadable.append(entry.key)
+
+    def _add(self, entry: Entry) -> None:
+        key, value = entry.key, entry.value
+        if key.startswith(records.TOPICS):
+            self.topics[key.removeprefix(records.TOPICS)] = records.decode(TopicRecord, value)
+        elif key.startswith(records.PARTITIONS):
+            id_text, _, number = key.removeprefix(records.PARTITIONS).rpartition("/")
+            self.partitions[id_text, int(number)] = records.decode(PartitionRecord, value)
+        elif key.startswith(records.DELETIONS):
+            topic_id = uuid_from_string(key.removeprefix(records.DELETIONS))
+            self.deletions[topic_id] = records.decode(DeletionRecord, value)
+            self.others[key] = entry
+        elif key == records.PRODUCER_IDS:
+            self.next_producer_id = records.decode(ProducerIdsRecord, value).next_producer_id
+        elif key == records.CLUSTER:
+            self.cluster_id = records.decode(ClusterRecord, value).id
+        elif not key.startswith(records.BROKERS) and key != records.CONTROLLER:
+            self.others[key] = entry
+
+
+class Planner:
+    """`known` is None where no records are left. `new_uuid` draws ids; `features` are the levels of
+    a new cluster. Call `plan` once."""
+
+    def __init__(
+        self,
+        folders: Sequence[FolderFacts],
+        known: Known | None,
+        meta: MetaProperties | None,
+        *,
+        features: Mapping[str, int],
+        new_uuid: Callable[[], bytes],
+        settings: Settings,
+    ) -> None:
+        self._folders = folders
+        self._known = known
+        self._meta = meta
+        self._features = features
+        self._new_uuid = new_uuid
+        self._settings = settings
+        self._old = _Records(known)
+        self._told: list[str] = [f"record {key} cannot be read" for key in self._old.unreadable]
+        self._left: list[tuple[str, str]] = []
+        self._moves: list[tuple[str, str]] = []
+        self._relabelled: dict[str, bytes] = {}
+        self._takes_strays = False
+        self._node_id = self._find_node_id()
+        # Of the topics as they will be: name -> (id, folders by partition).
+        self._topics: dict[str, tuple[bytes, dict[int, FolderFacts]]] = {}
+        self._is_last = known is not None and known.is_last
+
+    def plan(self) -> Plan:
+        for name, folders in self._by_topic().items():
+            self._choose(name, folders)
+        self._note_age()
+        entries = dict(self._old.others)
+        revision = 0 if self._known is None else self._known.snapshot.revision
+        fresh = revision + 1
+        values = self._values()
+        kept = {} if self._known is None else {one.key: one for one in self._known.snapshot.entries}
+        for key, value in values.items():
+            before = kept.get(key)
+            if before is not None and before.value == value:
+                entries[key] = before
+            else:
+                created = fresh if before is None else before.create_revision
+                entries[key] = Entry(key, value, created, fresh)
+        changed = any(one.mod_revision == fresh for one in entries.values())
+        snapshot = Snapshot(
+            fresh if changed else revision, tuple(entries[key] for key in sorted(entries))
+        )
+        cluster_id = self._cluster_id
+        meta = self._meta or MetaProperties(
+            cluster_id, self._node_id, uuid_to_string(self._new_uuid())
+        )
+        return Plan(
+            cluster_id,
+            meta,
+            snapshot,
+            self._moves,
+            self._relabelled,
+            self._told,
+            self._left,
+            self._takes_strays,
+        )
+
+    # --- which folders are whose
+
+    def _by_topic(self) -> dict[str, list[FolderFacts]]:
+        names = {uuid_from_string(record.id): name for name, record in self._old.topics.items()}
+        names |= {topic_id: one.name for topic_id, one in self._old.deletions.items()}
+        found: dict[str, list[FolderFacts]] = defaultdict(list)
+        for facts in sorted(self._folders, key=lambda one: (one.is_stray, one.folder)):
+            name = facts.topic
+            if facts.is_stray and facts.topic_id in names:
+                name = names[facts.topic_id]  # the folder's name may have been cut
+            if facts.topic_id in self._old.deletions:
+                self._left.append((facts.folder, f"topic {name} was deleted"))
+            else:
+                found[name].append(facts)
+        return found
+
+    def _choose(self, name: str, folders: list[FolderFacts]) -> None:
+        """Which of the topics of that name, by their ids, it is to be."""
+        known = self._old.topics.get(name)
+        known_id = None if known is None else uuid_from_string(known.id)
+        groups: dict[bytes, list[FolderFacts]] = defaultdict(list)
+        without: list[FolderFacts] = []
+        for facts in folders:
+            if facts.topic_id is None:
+                without.append(facts)
+            else:
+                groups[facts.topic_id].append(facts)
+
+        def rank(topic_id: bytes) -> tuple[bool, bool, int]:
+            live = sum(one.log_bytes for one in groups[topic_id] if not one.is_stray)
+            total = sum(one.log_bytes for one in groups[topic_id])
+            return live > 0, topic_id == known_id and total > 0, total
+
+        chosen = max(groups, key=rank) if groups else known_id or self._new_uuid()
+        taken: dict[int, FolderFacts] = {}
+        for facts in sorted(
+            [*groups[chosen], *without], key=lambda one: (one.is_stray, -one.log_bytes)
+        ):
+            self._take(name, chosen, facts, taken)
+        for topic_id, others in groups.items():
+            if topic_id != chosen:
+                self._put_off(name, chosen, others, taken)
+        self._topics[name] = chosen, taken
+        for partition, facts in taken.items():
+            wanted = partition_directory(name, partition)
+            if facts.folder != wanted:
+                self._takes_strays = True
+                self._moves.append((facts.folder, wanted))
+                self._told.append(f"{facts.folder} becomes {wanted} again")
+
+    def _take(
+        self, name: str, topic_id: bytes, facts: FolderFacts, taken: dict[int, FolderFacts]
+    ) -> None:
+        if facts.partition in taken:
+            self._left.append((facts.folder, f"{name}-{facts.partition} is there already"))
+            return
+        taken[facts.partition] = facts
+        if facts.topic_id != topic_id:
+            self._relabelled[partition_directory(name, facts.partition)] = topic_id
+
+    def _put_off(
+        self, name: str, chosen: bytes, others: list[FolderFacts], taken: dict[int, FolderFacts]
+    ) -> None:
+        """Folders of another topic of that name. One with records, at a place that is free, had its
+        id damaged; one without any makes room; the others stay as they are."""
+        for facts in others:
+            if facts.is_stray:
+                self._left.append((facts.folder, f"the name {name} is another topic's now"))
+            elif facts.log_bytes and facts.partition not in taken:
+                taken[facts.partition] = facts
+                self._relabelled[facts.folder] = chosen
+                self._told.append(f"{facts.folder} gets the topic id of the other partitions")
+            else:
+                assert facts.topic_id is not None
+                aside = stray_directory(name, facts.partition, self._new_uuid())
+                self._moves.insert(0, (facts.folder, aside))
+                self._told.append(f"{facts.folder} becomes {aside}: it is of another topic")
+
+    # --- the records
+
+    def _values(self) -> dict[str, bytes]:
+        values: dict[str, Any] = {records.CLUSTER: ClusterRecord(self._cluster_id)}
+        if records.FEATURES not in self._old.others:
+            values[records.FEATURES] = FeaturesRecord(dict(self._features))
+            self._told.append("the levels of the cluster's features are those of a new cluster")
+        values[records.PRODUCER_IDS] = ProducerIdsRecord(self._next_producer_id())
+        for name in sorted(self._old.topics.keys() | self._topics.keys()):
+            self._topic_values(name, values)
+        return {key: records.encode(value) for key, value in values.items()}
+
+    def _topic_values(self, name: str, values: dict[str, Any]) -> None:
+        old = self._old.topics.get(name)
+        if name in self._topics:
+            topic_id, folders = self._topics[name]
+        else:
+            assert old is not None
+            topic_id, folders = uuid_from_string(old.id), {}
+        id_text = uuid_to_string(topic_id)
+        same = old is not None and old.id == id_text
+        count = max(folders, default=-1) + 1
+        if old is not None:
+            count = max(count, old.partitions) if same else count or old.partitions
+        missing = [f"{name}-{number}" for number in range(count) if number not in folders]
+        if missing:
+            self._told.append(f"no folder for {', '.join(missing)}: will be empty")
+        settings = dict(old.settings) if old is not None else self._settings_of(name)
+        values[records.topic_key(name)] = TopicRecord(id_text, count, settings)
+        if old is None:
+            self._told.append(f"topic {name} with {count} partitions: not in the metadata")
+        elif not same:
+            self._told.append(f"topic {name} gets the id of its folders, {id_text}")
+        elif count > old.partitions:
+            self._told.append(f"topic {name} gets {count} partitions, had {old.partitions}")
+        for number in range(count):
+            before = self._old.partitions.get((id_text, number))
+            epoch = self._epoch(before, folders.get(number))
+            me = (self._node_id,)
+            record = before or PartitionRecord(me, me, self._node_id, epoch)
+            if record.leader_epoch != epoch:
+                record = msgspec.structs.replace(record, leader_epoch=epoch)
+            values[records.partition_key(id_text, number)] = record
+
+    def _settings_of(self, name: str) -> dict[str, str]:
+        if is_internal(name):
+            own = internal_topic(ClusterImage(), self._settings, name).settings
+            return {key: text for key, text in own.items() if text is not None}
+        self._told.append(
+            f"topic {name}: its settings are lost, so nothing in it is deleted "
+            "(retention.ms=-1, retention.bytes=-1) until others are set"
+        )
+        return dict(KEEP_EVERYTHING)
+
+    def _epoch(self, before: PartitionRecord | None, facts: FolderFacts | None) -> int:
+        """Each start raised all of them, though few logs show it."""
+        epoch = max(
+            0 if before is None else before.leader_epoch,
+            NONE if facts is None else facts.leader_epoch,
+        )
+        return epoch if self._is_last else max(epoch, self._newest_epoch)
+
+    @property
+    def _newest_epoch(self) -> int:
+        recorded = [one.leader_epoch for one in self._old.partitions.values()]
+        return max(*recorded, *(one.leader_epoch for one in self._folders), 0, 0)
+
+    @property
+    def _newest_id(self) -> int:
+        return max((one.producer_id for one in self._folders), default=NONE)
+
+    def _next_producer_id(self) -> int:
+        known = self._old.next_producer_id
+        if self._is_last:
+            return known
+        seen = -(-(self._newest_id + 1) // BLOCK_SIZE) * BLOCK_SIZE
+        following = max(known, seen) + SKIPPED_IDS
+        self._told.append(f"the next producer id is {following}")
+        return following
+
+    def _note_age(self) -> None:
+        """Whether the folders know more than the records."""
+        newer: list[str] = []
+        if self._newest_id >= self._old.next_producer_id:
+            newer.append(f"producer id {self._newest_id}")
+        for name, (topic_id, folders) in self._topics.items():
+            id_text = uuid_to_string(topic_id)
+            for number, facts in folders.items():
+                before = self._old.partitions.get((id_text, number))
+                if before is None:
+                    newer.append(f"partition {name}-{number}")
+                elif before.leader_epoch < facts.leader_epoch:
+                    newer.append(f"leader epoch {facts.leader_epoch} of {name}-{number}")
+        if newer and self._is_last:
+            more = f" and {len(newer) - 3} more" if len(newer) > 3 else ""
+            self._told.append(
+                f"the records are older than the folders, which have {', '.join(newer[:3])}{more}"
+            )
+            self._is_last = False
+
+    # --- the cluster
+
+    @property
+    def _cluster_id(self) -> str:
+        if self._meta is not None:
+            return self._meta.cluster_id
+        if self._old.cluster_id is None:
+            self._old.cluster_id = uuid_to_string(self._new_uuid())
+        return self._old.cluster_id
+
+    def _find_node_id(self) -> int:
+        if self._meta is not None:
+            return self._meta.node_id
+        replicas = [one.replicas[0] for one in self._old.partitions.values() if one.replicas]
+        return max(set(replicas), key=replicas.count) if replicas else self._settings.node_id

@@ -1,0 +1,291 @@
+"""Random data directories whose metadata is lost, recovered, and compared with what they were.
+
+`python -m tests.faults.recoveries --folders 50` does it for so many seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from oncelog_protocol.messages.describe_transactions import DescribeTransactionsRequest
+from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
+from oncelog_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from oncelog_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.store import Snapshot
+from oncelog_server.metadata.text_copy import decode_copy
+from oncelog_server.salvage.commands import storage
+from oncelog_server.storage.layout import METADATA_COPY
+from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import (
+    Identity,
+    batch,
+    end_transaction,
+    find_coordinator,
+    init_producer_id,
+    new_identity,
+    produce,
+)
+from tests.faults.driving import QUICK, create, end_offset, last_stable_offset, values
+from tests.faults.folders import fingerprint, lose_store
+
+GROUPS = ("readers", "writers")
+
+
+def run(*arguments: str) -> Result:
+    """`oncelog storage` in this process; a traceback of its own fails the test."""
+    result = CliRunner().invoke(storage, [str(one) for one in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def recover(broker: Oncelog) -> str:
+    """The plan, which changes nothing; then the recovery. What both said."""
+    before = fingerprint(broker.data)
+    planned = run("recover", "--data", str(broker.data), "--verbose")
+    assert planned.exit_code == 0, planned.output
+    assert "Nothing was changed" in planned.output
+    assert fingerprint(broker.data) == before
+    done = run("recover", "--data", str(broker.data), "--yes")
+    assert done.exit_code == 0, done.output
+    return planned.output + done.output
+
+
+def recorded(broker: Oncelog) -> Snapshot:
+    """The records of a broker, as its text copy has them."""
+    return decode_copy((broker.data / METADATA_COPY).read_bytes())
+
+
+@dataclass
+class State:
+    """All that clients and operators can see."""
+
+    topics: dict[str, tuple[bytes, int]] = field(default_factory=dict)
+    settings: dict[str, dict[str, str]] = field(default_factory=dict)
+    records: dict[tuple[str, int], tuple[list[bytes], int, int]] = field(default_factory=dict)
+    offsets: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    transactions: dict[str, tuple[str, int, int]] = field(default_factory=dict)
+
+
+def state_of(broker: Oncelog) -> State:
+    state = State()
+    with Wire(broker.address) as wire:
+        find_coordinator(wire, "any")
+        for group in GROUPS:
+            find_coordinator(wire, group, 0)
+        image = ClusterImage.of(recorded(broker))
+        for name, topic in image.topics.items():
+            state.topics[name] = topic.id, len(topic.partitions)
+            state.settings[name] = dict(topic.settings)
+            if name.startswith("__"):
+                continue
+            for number in range(len(topic.partitions)):
+                state.records[name, number] = (
+                    values(wire, name, partition=number),
+                    end_offset(wire, name, number),
+                    last_stable_offset(wire, name, number),
+                )
+        for group in GROUPS:
+            state.offsets |= _offsets(wire, group)
+        state.transactions = _transactions(wire)
+    return state
+
+
+def _offsets(wire: Wire, group: str) -> dict[tuple[str, str, int], int]:
+    find_coordinator(wire, group, 0)
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)])
+    answers: list[Any] = []
+
+    def answered() -> bool:
+        answers.append(wire.call(request, 8).groups[0])
+        return bool(answers[-1].error_code == ErrorCode.NONE)
+
+    wait_until(answered, f"the offsets of {group}")
+    return {
+        (group, topic.name, one.partition_index): one.committed_offset
+        for topic in answers[-1].topics
+        for one in topic.partitions
+    }
+
+
+def _transactions(wire: Wire) -> dict[str, tuple[str, int, int]]:
+    find_coordinator(wire, "any")
+    answers: list[Any] = []
+
+    def answered() -> bool:
+        answers.append(wire.call(ListTransactionsRequest(duration_filter=-1), 1))
+        return bool(answers[-1].error_code == ErrorCode.NONE)
+
+    wait_until(answered, "all transactions")
+    ids = [one.transactional_id for one in answers[-1].transaction_states]
+    described = wire.call(DescribeTransactionsRequest(transactional_ids=ids), 0)
+    return {
+        one.transactional_id: (one.transaction_state, one.producer_id, one.producer_epoch)
+        for one in described.transaction_states
+    }
+
+
+class Workload:
+    """Steps of one seed against a broker that runs."""
+
+    def __init__(self, broker: Oncelog, rng: random.Random) -> None:
+        self._broker = broker
+        self._rng = rng
+        self._made = 0
+        self._topics: dict[str, int] = {}
+        self._open: set[str] = set()
+
+    def run(self, steps: int) -> None:
+        kinds: list[tuple[Callable[[Wire], None], int]] = [
+            (self._create, 3), (self._write, 8), (self._transact, 8), (self._commit_offsets, 4),
+            (self._widen, 1), (self._delete, 1), (self._take_ids, 1),
+        ]  # fmt: skip
+        with Wire(self._broker.address) as wire:
+            self._create(wire)
+            find_coordinator(wire, "any")
+            for group in GROUPS:
+                find_coordinator(wire, group, 0)
+            for _ in range(steps):
+                step = self._rng.choices(*zip(*kinds, strict=True))[0]
+                step(wire)
+
+    def restart(self) -> None:
+        self._broker.kill() if self._rng.random() < 0.5 else self._broker.stop()
+        self._broker.start()
+
+    def _place(self) -> tuple[str, int]:
+        name = self._rng.choice(sorted(self._topics))
+        return name, self._rng.randrange(self._topics[name])
+
+    def _create(self, wire: Wire) -> None:
+        self._made += 1
+        # As long as a name may be, sometimes: its folder's name is cut when it is put aside.
+        name = f"t{self._made}" + "-long" * (48 if self._rng.random() < 0.2 else 0)
+        self._topics[name] = self._rng.randrange(1, 5)
+        own: dict[str, object] = {"retention_ms": self._rng.randrange(10**9, 10**10)}
+        if self._rng.random() < 0.3:
+            own["segment_bytes"] = 1 << 20
+        create(wire, name, partitions=self._topics[name], **own)
+
+    def _write(self, wire: Wire) -> None:
+        name, partition = self._place()
+        who = new_identity(wire)
+        for sequence in range(self._rng.randrange(1, 4)):
+            data = batch(who, sequence, value=b"%d" % self._rng.getrandbits(32))
+            assert produce(wire, name, data, partition=partition).error_code == ErrorCode.NONE
+
+    def _transact(self, wire: Wire) -> None:
+        who = new_identity(wire, f"id-{self._rng.randrange(6)}")
+        for _ in range(self._rng.randrange(1, 3)):
+            name, partition = self._place()
+            data = batch(Identity(who.producer_id, who.producer_epoch, who.transactional_id), 0)
+            sent = produce(wire, name, data, who=who, partition=partition)
+            assert sent.error_code in (ErrorCode.NONE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        if self._rng.random() < 0.9:
+            end_transaction(wire, who, commit=self._rng.random() < 0.7)
+
+    def _commit_offsets(self, wire: Wire) -> None:
+        name, partition = self._place()
+        one = OffsetCommitRequestPartition(partition, self._rng.randrange(100))
+        request = OffsetCommitRequest(
+            group_id=self._rng.choice(GROUPS),
+            topics=[OffsetCommitRequestTopic(name, partitions=[one])],
+        )
+        wait_until(
+            lambda: wire.call(request, 8).topics[0].partitions[0].error_code == ErrorCode.NONE,
+            "a commit of offsets",
+        )
+
+    def _widen(self, wire: Wire) -> None:
+        name, _ = self._place()
+        count = self._topics[name] + self._rng.randrange(1, 3)
+        request = CreatePartitionsRequest([CreatePartitionsTopic(name, count, None)], 10_000)
+        answer = wire.call(request, 3).results[0]
+        assert answer.error_code == ErrorCode.NONE, answer
+        self._topics[name] = count
+
+    def _delete(self, wire: Wire) -> None:
+        if len(self._topics) < 2:
+            return
+        name, _ = self._place()
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=10_000)
+        assert wire.call(request, 6).responses[0].error_code == ErrorCode.NONE
+        del self._topics[name]
+
+    def _take_ids(self, wire: Wire) -> None:
+        for _ in range(self._rng.randrange(1, 600)):
+            init_producer_id(wire, None)
+
+
+def random_folder(directory: Path, seed: int) -> str:
+    """One folder, one loss, one recovery; all is as it was. What the recovery said."""
+    rng = random.Random(seed)
+    broker = Oncelog(directory, QUICK)
+    try:
+        broker.start()
+        workload = Workload(broker, rng)
+        for _ in range(rng.randrange(1, 3)):
+            workload.run(rng.randrange(5, 25))
+            workload.restart()
+        before = state_of(broker)
+        broker.kill() if rng.random() < 0.5 else broker.stop()
+        keeps_copy = rng.random() < 0.5
+        lose_store(broker, copy=not keeps_copy)
+        if rng.random() < 0.3:
+            (broker.data / "meta.properties").unlink()
+        told = recover(broker)
+        broker.start()
+        after = state_of(broker)
+        if not keeps_copy:
+            _check_kept_settings(before, after)
+        assert after == before
+        with Wire(broker.address) as wire:
+            given = new_identity(wire).producer_id
+        assert given > max((one[1] for one in before.transactions.values()), default=-1)
+        return told
+    finally:
+        broker.kill()
+
+
+def _check_kept_settings(before: State, after: State) -> None:
+    """Settings that are lost are such that nothing is deleted; then they are no difference."""
+    for name, settings in after.settings.items():
+        if not name.startswith("__"):
+            assert settings == {"retention.ms": "-1", "retention.bytes": "-1"}, name
+    after.settings = before.settings
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folders", type=int, default=50)
+    parser.add_argument("--first", type=int, default=0)
+    asked = parser.parse_args()
+    for seed in range(asked.first, asked.first + asked.folders):
+        with tempfile.TemporaryDirectory(prefix="recoveries-") as folder:
+            random_folder(Path(folder), seed)
+        print(f"folder {seed}: as it was", flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

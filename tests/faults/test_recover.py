@@ -1,0 +1,326 @@
+"""`oncelog storage recover` and `backup`: metadata that is lost, damaged or old comes back from the
+folders of the partitions, and nothing of what is there is lost on the way."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster import records
+from oncelog_server.metadata.database import Database
+from oncelog_server.salvage import commands
+from oncelog_server.salvage.changes import Changes
+from oncelog_server.storage.layout import stray_directory
+from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import batch, new_identity, produce
+from tests.faults.driving import create, damage, refusal, values
+from tests.faults.folders import (
+    COPY,
+    STORE,
+    fingerprint,
+    lose_store,
+    restore_metadata,
+    save_metadata,
+    strays,
+)
+from tests.faults.logs import write
+from tests.faults.recoveries import random_folder, recorded, recover, run, state_of
+from tests.faults.test_ownership import FOREIGN, LOSSES
+
+LONG = "long-" * 49
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_random_folder_is_as_it_was(tmp_path: Path, seed: int) -> None:
+    """More of them: `python -m tests.faults.recoveries`."""
+    random_folder(tmp_path, seed)
+
+
+def _fill(broker: Oncelog) -> None:
+    with Wire(broker.address) as wire:
+        create(wire, "orders", partitions=3, retention_ms=123_456_789)
+        create(wire, "payments", LONG)
+        for topic in ("orders", "payments", LONG):
+            write(wire, topic, 3)
+        for name in ("a", "b"):
+            who = new_identity(wire, name)
+            assert produce(wire, "orders", batch(who, 0), who=who).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_lost_metadata_comes_back(broker: Oncelog, loss: str) -> None:
+    _fill(broker)
+    before = state_of(broker)
+    broker.stop()
+    was = recorded(broker)
+    LOSSES[loss](broker)
+    recover(broker)
+    if (broker.data / COPY).exists() and "copy" not in loss and "all" not in loss:
+        assert recorded(broker) == was
+    broker.start()
+    after = state_of(broker)
+    if loss in ("the store and its copy are gone", "all metadata is gone"):
+        after.settings["orders"] = before.settings["orders"]
+        for name in ("payments", LONG):
+            assert after.settings.pop(name)["retention.ms"] == "-1"
+            before.settings.pop(name)
+    assert after == before
+
+
+def test_what_is_whole_is_left_alone(broker: Oncelog) -> None:
+    _fill(broker)
+    broker.stop()
+    before = fingerprint(broker.data)
+    for arguments in ([], ["--yes"]):
+        result = run("recover", "--data", str(broker.data), *arguments)
+        assert result.exit_code == 0
+        assert "Nothing to do" in result.output
+    assert fingerprint(broker.data) == before
+
+
+def test_folders_that_were_put_aside_are_taken_back(broker: Oncelog) -> None:
+    """An earlier version began a new cluster where the metadata was gone, and put all aside; a
+    client made one of the topics anew, and wrote nothing."""
+    _fill(broker)
+    before = state_of(broker)
+    broker.stop()
+    aside = broker.directory / "aside"
+    aside.mkdir()
+    for path in broker.data.glob("*-[0-9]"):
+        topic, _, partition = path.name.rpartition("-")
+        path.rename(aside / stray_directory(topic, int(partition), os.urandom(16)))
+    shutil.copy2(broker.data / "meta.properties", aside)
+    shutil.rmtree(broker.data)
+    broker.start()
+    with Wire(broker.address) as wire:
+        create(wire, "payments")
+    broker.stop()
+    for path in aside.iterdir():
+        shutil.move(path, broker.data / path.name)
+    said = recover(broker)
+    assert "becomes orders-0 again" in said
+    broker.start()
+    after = state_of(broker)
+    cut = {name for name in after.topics if name.startswith("long-")}
+    assert len(cut) == 1
+    assert len(cut.pop()) < len(LONG)  # nothing that is left knows the rest of the name
+    for state in (before, after):
+        state.settings.clear()
+        for name in [*state.topics]:
+            if name.startswith("long-"):
+                del state.topics[name]
+        for place in [*state.records]:
+            if place[0].startswith("long-"):
+                del state.records[place]
+    assert after == before
+
+
+def test_strays_of_topics_that_were_deleted_stay_put_aside(broker: Oncelog) -> None:
+    _fill(broker)
+    broker.stop()
+    id_text = next(
+        records.decode(records.TopicRecord, one.value).id
+        for one in recorded(broker).entries
+        if one.key == "topics/payments"
+    )
+    aside = stray_directory("payments", 0, os.urandom(16))
+    (broker.data / "payments-0").rename(broker.data / aside)
+    _record_deletion(broker.data / STORE, "payments", id_text)
+    lose_store(broker)
+    said = recover(broker)
+    assert f"{aside}: topic payments was deleted" in said
+    assert strays(broker) == [aside]
+    broker.start()
+    with Wire(broker.address) as wire:
+        assert len(values(wire, "orders")) == 3
+
+
+def _record_deletion(store: Path, name: str, id_text: str) -> None:
+    from oncelog_server.cluster.store import Delete, Put
+
+    database = Database(store, copy=store.with_name(COPY))
+    deletion = records.encode(records.DeletionRecord(name, 1))
+    database.txn(
+        (), [Delete(records.topic_key(name)), Put(records.deletion_key(id_text), deletion)]
+    )
+    database.txn((), [Delete(records.partition_key(id_text, 0))])
+    database.close()
+
+
+def test_older_metadata_is_brought_up_to_the_folders(broker: Oncelog, tmp_path: Path) -> None:
+    """What was made since the backup is there, and no id is given twice."""
+    with Wire(broker.address) as wire:
+        create(wire, "orders", retention_ms=123_456_789)
+    broker.stop()
+    save_metadata(broker, tmp_path / "saved")
+    broker.start()
+    with Wire(broker.address) as wire:
+        create(wire, "later", partitions=3)
+        write(wire, "later", 2)
+        given = [new_identity(wire) for _ in range(5)]
+        for who in given:
+            assert produce(wire, "orders", batch(who, 0)).error_code == ErrorCode.NONE
+    before = state_of(broker)
+    broker.stop()
+    restore_metadata(broker, tmp_path / "saved")
+    assert "older than the logs" in refusal(broker)
+    said = recover(broker)
+    assert "the records are older than the folders" in said
+    broker.start()
+    after = state_of(broker)
+    assert after.settings["orders"] == {"retention.ms": "123456789"}
+    assert after.settings.pop("later")["retention.ms"] == "-1"
+    before.settings.pop("later")
+    assert after == before
+    with Wire(broker.address) as wire:
+        fresh = new_identity(wire)
+        assert fresh.producer_id > max(who.producer_id for who in given)
+        assert produce(wire, "orders", batch(fresh, 0)).error_code == ErrorCode.NONE
+        assert len(values(wire, "orders")) == len(given) + 1
+
+
+def test_a_topic_id_that_was_damaged_is_set_right(broker: Oncelog) -> None:
+    _fill(broker)
+    before = state_of(broker)
+    broker.stop()
+    path = broker.data / "orders-1" / "partition.metadata"
+    text = path.read_text()
+    at = text.index("topic_id: ") + 12
+    path.write_text(text[:at] + ("A" if text[at] != "A" else "B") + text[at + 1 :])
+    recover(broker)
+    broker.start()
+    assert state_of(broker) == before
+
+
+def test_recovery_is_refused_while_a_broker_runs(broker: Oncelog) -> None:
+    for arguments in ([], ["--yes"]):
+        result = run("recover", "--data", str(broker.data), *arguments)
+        assert result.exit_code == 1
+        assert "a broker runs on" in result.output
+
+
+@pytest.mark.parametrize("kind", ["Apache Kafka", "a broker of Apache Kafka alone", "a person"])
+def test_recovery_leaves_what_oncelog_did_not_write(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "folder"
+    FOREIGN[kind][0](folder)
+    before = fingerprint(folder)
+    result = run("recover", "--data", str(folder), "--yes")
+    assert result.exit_code == 1
+    assert "is not a data directory of oncelog" in result.output
+    assert fingerprint(folder) == before
+
+
+def test_there_must_be_something_to_recover(tmp_path: Path) -> None:
+    for place in (tmp_path / "nothing", tmp_path):
+        assert run("recover", "--data", str(place), "--yes").exit_code == 1
+    assert [*tmp_path.iterdir()] == []
+
+
+class _Died(BaseException):
+    """The process ends here."""
+
+
+def _dying(last: int) -> Callable[[str], None]:
+    left = [last]
+
+    def about_to(what: str) -> None:
+        if not left[0]:
+            raise _Died(what)
+        left[0] -= 1
+
+    return about_to
+
+
+def test_a_recovery_that_is_cut_short_anywhere_can_be_run_again(
+    broker: Oncelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before each change of the disk in turn: the run after it brings back everything."""
+    _fill(broker)
+    before = state_of(broker)
+    broker.stop()
+    place = broker.data / "payments-0"
+    place.rename(broker.data / stray_directory("payments", 0, os.urandom(16)))
+    (broker.data / "meta.properties").unlink()
+    damage(broker.data / STORE, 3)
+    saved = tmp_path / "saved"
+    shutil.copytree(broker.data, saved)
+    changes = 0
+    while True:
+        shutil.rmtree(broker.data)
+        shutil.copytree(saved, broker.data)
+        dying = _dying(changes)
+        with monkeypatch.context() as patch:
+            patch.setattr(commands, "Changes", lambda path, dying=dying: Changes(path, dying))
+            try:
+                assert run("recover", "--data", str(broker.data), "--yes").exit_code == 0
+                break
+            except _Died:
+                changes += 1
+        again = run("recover", "--data", str(broker.data), "--yes")
+        assert again.exit_code == 0, again.output
+        assert "Nothing to do" in run("recover", "--data", str(broker.data)).output
+        assert strays(broker) == []
+        assert (broker.data / "payments-0").is_dir()
+    assert changes >= 7
+    broker.start()
+    assert state_of(broker) == before
+
+
+def test_a_backup_of_a_running_broker_is_a_whole_one(broker: Oncelog, tmp_path: Path) -> None:
+    _fill(broker)
+    before = state_of(broker)
+    target = tmp_path / "backup"
+    result = run("backup", str(target), "--data", str(broker.data))
+    assert result.exit_code == 0, result.output
+    assert "topics at revision" in result.output
+    assert sorted(path.name for path in target.iterdir()) == [
+        "meta.properties",
+        STORE,
+        COPY,
+    ]
+    broker.stop()
+    for path in broker.data.glob("oncelog-metadata*"):
+        path.unlink()
+    for path in target.iterdir():
+        shutil.copy2(path, broker.data)
+    # Nothing has happened since that a log would show.
+    broker.start()
+    assert state_of(broker) == before
+    again = run("backup", str(target), "--data", str(broker.data))
+    assert again.exit_code == 1
+    assert "is not an empty directory" in again.output
+    broker.stop()
+    stopped = run("backup", str(tmp_path / "of a stopped one"), "--data", str(broker.data))
+    assert stopped.exit_code == 0, stopped.output
+
+
+def test_the_file_alone_is_a_fair_copy_soon_after_a_change(broker: Oncelog, tmp_path: Path) -> None:
+    _fill(broker)
+
+    def topics() -> set[str]:
+        shutil.copy2(broker.data / STORE, tmp_path / STORE)
+        connection = sqlite3.connect(tmp_path / STORE)
+        try:
+            rows = connection.execute("SELECT key FROM records WHERE key LIKE 'topics/%'")
+            return {key for (key,) in rows}
+        except sqlite3.Error:
+            return set()
+        finally:
+            connection.close()
+
+    wait_until(lambda: {"topics/orders", f"topics/{LONG}"} <= topics(), "a file with all topics")
+
+
+def test_backup_says_what_is_wrong(tmp_path: Path) -> None:
+    result = run("backup", str(tmp_path / "to"), "--data", str(tmp_path))
+    assert result.exit_code == 1
+    assert "it is no data directory of oncelog" in result.output
+    assert [*tmp_path.iterdir()] == []
