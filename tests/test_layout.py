@@ -75,6 +75,7 @@ EDGES = {
     "oncelog_server.node": "names the parts, acting ones too",
     "oncelog_server.observe": "writes the log of events, answers scrapes",
     "oncelog_server.offline": "its commands print, its read_only_files is the disk",
+    "oncelog_server.salvage": "its commands print, its changes are made on disk; it plans purely",
     "oncelog_server.serve": "a process",
     "oncelog_server.storage": "its os_files is the disk",
     "oncelog_server.timers": "asks the loop to wake it",
@@ -91,6 +92,7 @@ TESTED_TOGETHER = {
     "oncelog_server.coordination.runtime": "with both coordinators: tests/server/coordination",
     "oncelog_server.group.member": "values only, seen in every test of tests/server/group",
     "oncelog_server.handlers": "through real clients: tests/conformance; some alone, too",
+    "oncelog_server.salvage": "on the folders of a broker: tests/faults/test_recover.py",
     "oncelog_server.offline": "by damage: tests/server/offline; against Kafka's tool: test_dump.py",
 }
 

@@ -59,6 +59,12 @@ NEWER_EPOCH_IN_AN_OPEN_TRANSACTION = Difference(
     "transaction.partition.verification.enable=false",
 )
 
+FORGED_PRODUCER_ID = Difference(
+    case="the first batch of a producer id that no InitProducerId gave out",
+    kafka=ErrorCode.NONE,
+    oncelog=ErrorCode.UNKNOWN_PRODUCER_ID,
+    source="it will be given to another producer, whose first batch would be a repeated one",
+)
 RETRY_AT_THE_LAST_EPOCH = Difference(
     case="InitProducerId again by a producer whose transaction timed out at epoch 32766",
     kafka=ErrorCode.PRODUCER_FENCED,

@@ -29,6 +29,7 @@ from tests.broker import Oncelog
 from tests.conformance.conftest import QUICK, Target
 from tests.conformance.differences import (
     CLOSED,
+    FORGED_PRODUCER_ID,
     IDS_OF_AN_ADDRESS,
     INTERNAL_TOPIC_BY_NAME,
     PARTITIONS_OF_INTERNAL_TOPICS,
@@ -175,3 +176,10 @@ def test_partitions_are_added_to_an_internal_topic(
     more = CreatePartitionsTopic(internal, 60, None)
     (told,) = wire.call(CreatePartitionsRequest([more], 10_000, True), 3).results
     assert code(told.error_code) == PARTITIONS_OF_INTERNAL_TOPICS.expected(target.name)
+
+
+def test_a_producer_id_that_was_never_given_out(target: Target, wire: Wire, topic: str) -> None:
+    """Far from those that others are given."""
+    data = batch(Identity(1 << 60, 0), 0)
+    told = produce(wire, topic, data).error_code
+    assert code(told) == FORGED_PRODUCER_ID.expected(target.name)

@@ -1,0 +1,45 @@
+"""A log that is newer than the metadata is noticed when it is opened."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_server.newer_logs import NewerLogs
+from tests.server.log.driver import Driver
+
+
+@pytest.fixture
+def driver() -> Driver:
+    driver = Driver(leader_epoch=4)
+    driver.send(1_999, 0)
+    return driver
+
+
+@pytest.mark.parametrize(
+    ("next_producer_id", "leader_epoch", "told"),
+    [
+        (2_000, 4, []),
+        (3_000, 9, []),
+        (1_999, 4, ["producer id 1999"]),
+        (1_000, 4, ["producer id 1999"]),
+        (2_000, 3, ["leader epoch 4"]),
+        (0, 0, ["leader epoch 4", "producer id 1999"]),
+    ],
+)
+@pytest.mark.parametrize("clean", [True, False])
+def test_what_the_metadata_does_not_know_is_told(
+    driver: Driver, next_producer_id: int, leader_epoch: int, told: list[str], clean: bool
+) -> None:
+    if clean:
+        driver.log.close(clean=True)
+    newer = NewerLogs(next_producer_id)
+    newer.look_at(driver.open(clean=clean), leader_epoch)
+    assert len(newer.found) == len(told)
+    assert all(words in found for words, found in zip(told, newer.found, strict=True))
+
+
+def test_a_marker_of_an_unknown_id_proves_nothing(driver: Driver) -> None:
+    driver.mark(5_000)
+    newer = NewerLogs(2_000)
+    newer.look_at(driver.log, 4)
+    assert newer.found == []
