@@ -14,7 +14,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
     --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test demo demo-client demo-cluster executors-zip demo-failures bench bench-spark torture simulate test-connector test-pyspark image-test mutants mutate explore nightly pins clean
+.PHONY: help setup run check test demo demo-client demo-cluster executors-zip demo-failures bench bench-spark bench-stalls torture simulate test-connector test-pyspark image-test mutants mutate explore nightly pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +56,9 @@ bench: $(READY)  ## oncelog beside Apache Kafka, 40 min (Java 17, Maven, cc); RO
 
 bench-spark: $(READY) $(CONNECTOR)  ## our format beside Spark's own Kafka connector, 7 min; QUICK=1
 	$(BIN)/python -m benchmarks.spark $(if $(ROWS),--rows "$(ROWS)") $(if $(QUICK),--quick)
+
+bench-stalls: $(READY)  ## what large requests do to a producer beside them, 4 min
+	$(BIN)/python -m benchmarks.stalls
 
 torture: $(READY)  ## ROUNDS=2, or until KILLS=200 of the broker, of a copy loop under kills, pauses and power losses
 	$(BIN)/python -m tests.torture --rounds $(ROUNDS) --kills $(KILLS)

@@ -2,8 +2,9 @@
 end.
 
 For every decision: append PREPARE, and once it is committed send the markers, and once they all are
-written append COMPLETE. Where all leaders are local this happens within one turn of the loop,
-before EndTxn is answered; where one is not, the answer goes out after PREPARE.
+written append COMPLETE. Where all leaders are local this happens within one turn of the loop (the
+markers of very many partitions take slices), before EndTxn is answered; where one is not, the
+answer goes out after PREPARE.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from oncelog_server.coordination.timers import Timers
 from oncelog_server.deferred import Deferred
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
-from oncelog_server.slices import at_its_end
+from oncelog_server.slices import SMALL, Steps, at_its_end
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.add_partitions import AddPartitions, decide_add_partitions
 from oncelog_server.transaction.caller import Caller
@@ -83,6 +84,7 @@ class TransactionCoordinator:
         self._wall_ms = wall_ms
         self._monotonic_ms = monotonic_ms
         self._on_stray_markers = on_stray_markers
+        self._work = work
         # Transactions with partitions that were aborted and committed since the start.
         self.decided = [0, 0]
         # Every transactional id here that is in a consumer group.
@@ -362,7 +364,18 @@ class _Finishing:
         senders = [leaders.marker_sender(partition) for partition in self.work.partitions]
         if not all(sender is not None and sender.is_local for sender in senders):
             self.shard.release(self.work.transactional_id)
+        sending = self._send(senders)
+        if len(senders) > SMALL:
+            self.coordinator._work(sending)
+        else:
+            at_its_end(sending)
+
+    def _send(self, senders: list[MarkerSender | None]) -> Steps[None]:
+        leaders = self.coordinator._leaders
         for partition, sender in zip(self.work.partitions, senders, strict=True):
+            yield
+            if not self.coordinator._is_due(self.index, self.shard, self.work):
+                return  # another broker leads the shard meanwhile
             if partition.topic in NEVER_IN_TRANSACTIONS:
                 # In the log of an older release: nothing is owed there.
                 self._settled(partition, ErrorCode.NONE)
