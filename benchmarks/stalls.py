@@ -16,6 +16,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -91,11 +92,12 @@ class Measured:
     p99_ms: float | None = None
     longest_ms: float | None = None
     stall_ms: float | None = None
+    failure: str = ""
 
     @property
     def misses(self) -> list[str]:
         """Which of the musts it misses."""
-        found = []
+        found = [self.failure] if self.failure else []
         if self.must_seconds is not None and self.seconds > self.must_seconds:
             found.append(f"{self.must_seconds:.0f} s")
         if self.p99_ms is not None and self.p99_ms > MUST_P99_MS:
@@ -160,16 +162,30 @@ class Stalls:
                     if is_always_run:
                         load()
                     continue
-                seconds, found = beside.during(load)
-                yield self._row(name, seconds, must_seconds, found)
+                failures: list[str] = []
+                seconds, found = beside.during(partial(self._try, load, failures))
+                yield self._row(name, seconds, must_seconds, found, *failures)
         yield from self._stop_and_start()
 
+    def _try(self, load: Callable[[], object], failures: list[str]) -> None:
+        """One load that is not answered leaves the others to be measured."""
+        try:
+            load()
+        except (Failed, OSError) as failure:
+            failures.append(f"not answered: {failure}")
+
     def _row(
-        self, name: str, seconds: float, must_seconds: float | None, found: Latencies
+        self,
+        name: str,
+        seconds: float,
+        must_seconds: float | None,
+        found: Latencies,
+        failure: str = "",
     ) -> Measured:
-        self._say(f"{name}: {seconds:.2f} s, {found.messages} messages beside it")
+        self._say(f"{name}: {seconds:.2f} s, {found.messages} messages beside it {failure}")
         in_ms = [one * 1000 for one in (found.p50, found.p99, found.longest, found.stall)]
-        return Measured(name, seconds, must_seconds, *in_ms)
+        p50, p99, longest, stall = in_ms
+        return Measured(name, seconds, must_seconds, p50, p99, longest, stall, failure)
 
     def _loads(self) -> Iterator[tuple[str, float | None, Callable[[], object], bool]]:
         """Name, how long it may take (s), the load, and whether later ones need it."""

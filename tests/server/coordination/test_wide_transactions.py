@@ -32,6 +32,7 @@ def marked(world: World) -> int:
 def test_markers_are_written_in_slices_and_others_are_served_meanwhile(world: World) -> None:
     wide = world.producer("wide")
     world.add(wide, *WIDE, transactional_id="wide")
+    other = world.producer("other")
     answer = world.end(wide, True, transactional_id="wide")
     assert isinstance(answer, Deferred)
     most = turns = 0
@@ -41,7 +42,6 @@ def test_markers_are_written_in_slices_and_others_are_served_meanwhile(world: Wo
         most = max(most, marked(world) - before)
         turns += 1
         if turns == 3:
-            other = world.producer("other")
             world.add(other, A0, transactional_id="other")
             assert value_of(world.end(other, True, transactional_id="other")).code == 0
             busy = world.add(wide, A0, transactional_id="wide")
