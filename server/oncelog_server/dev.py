@@ -32,8 +32,9 @@ Examples:
 # filled in.
 CLIENTS: Final = {
     "oncelog": """\
-echo 'from oncelog' | oncelog produce --bootstrap-server {address} --topic {topic}
-oncelog consume --bootstrap-server {address} --topic {topic} --from-beginning --max-messages 1
+export ONCELOG_BOOTSTRAP_SERVER={address}
+echo 'from oncelog' | oncelog produce {topic}
+oncelog consume {topic} -e
 """,
     "confluent-kafka (pip install confluent-kafka)": """\
 python - <<'END'

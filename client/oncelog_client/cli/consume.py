@@ -27,6 +27,10 @@ from oncelog_client.cli.options import (
 from oncelog_client.cli.output import note
 from oncelog_client.cli.progress import Progress
 from oncelog_client.cli.quantities import count_text
+from oncelog_client.cli.reading_range import Bounds, Selection
+from oncelog_client.cli.record_flags import one_topic
+from oncelog_client.cli.record_format import HELP as FORMAT_HELP
+from oncelog_client.cli.record_format import RecordFormat
 from oncelog_client.cli.record_lines import LineWriter, json_record
 from oncelog_client.cli.topic_lookup import TopicNames, find_partitions
 from oncelog_client.consumer import Consumer
@@ -34,19 +38,32 @@ from oncelog_client.values import ConsumerRecord, TopicPartition
 
 CLOSING_MS: Final = 150
 POLL_MS: Final = 1_000
+# What is left before an end may be markers, which give no record to wake up for.
+BOUNDED_POLL_MS: Final = 50
 
 
 @click.command(
     cls=Tool,
     examples=[
-        "consume --topic orders --from-beginning",
-        "consume --topic orders --partition 0 --offset 42 --max-messages 10 --json",
+        "consume orders -o start",
+        r"consume orders -e -f '%p %o %k=%v\n'",
+        "consume orders -p 0,2 -o -10 -e",
+        "consume orders -o @-1h:end --json",
         "consume --include 'orders-.*' --group billing --isolation-level read_committed",
     ],
 )
 @connection_options
 @output_option
+@click.argument("topic_name", type=NAME, metavar="[TOPIC]", required=False)
 @click.option("--topic", type=NAME, metavar="NAME", help="The topic to read.")
+@click.option(
+    *("-o", "range"),
+    metavar="FROM[:TO]",
+    help="start, end, an offset, +N, -N (last N) or @TIME (@-1h, @2026-11-22); TO ends it.",
+)
+@click.option("-e", "exit_at_end", is_flag=True, help="End where the topic ends now.")
+@click.option("-p", "partitions", metavar="0,2-4", help="Read these partitions alone.")
+@click.option("-f", "template", metavar="FORMAT", help=f"Print each record so: {FORMAT_HELP}")
 @click.option(
     "--include", type=NAME, metavar="REGEX", help="Read all topics whose whole name matches."
 )
@@ -64,7 +81,10 @@ POLL_MS: Final = 1_000
     help="Read as a member of this group, and commit offsets.",
 )
 @click.option(
-    "--max-messages", type=click.IntRange(1, INT64_MAX), metavar="N", help="End after N records."
+    *("-n", "--max-messages"),
+    type=click.IntRange(1, INT64_MAX),
+    metavar="N",
+    help="End after N records.",
 )
 @click.option(
     "--timeout-ms",
@@ -96,8 +116,13 @@ def consume(
     output: str,
     **flags: Any,
 ) -> None:
-    """Print the records of the topics that --topic or --include names, until Ctrl-C."""
+    """Print the records of TOPIC, or of all topics that --include names, until Ctrl-C.
+
+    It begins with the next record; with -e at the first one, unless -o says where.
+    """
+    flags["topic"] = one_topic(flags["topic_name"], flags["topic"])
     _check(flags)
+    selection = Selection(flags)
     bootstrap_server, given, give_up_after = target()
     settings: dict[str, Any] = {
         "isolation_level": flags["isolation_level"],
@@ -110,6 +135,10 @@ def consume(
     included = TopicNames("--include", [flags["include"] or ""])
     writer = LineWriter.from_properties(dict(map(split_pair, flags["properties"])))
     line: Callable[[ConsumerRecord], bytes] = _json_line if output == "json" else writer.write
+    if flags["template"] is not None:
+        if output == "json" or flags["properties"]:
+            raise click.UsageError("-f excludes --json and --property: each is a form of its own")
+        line = RecordFormat(flags["template"]).write
 
     async def call() -> Stop:
         consumer = Consumer(bootstrap_server, **settings)
@@ -120,11 +149,16 @@ def consume(
                     found = await find_partitions(
                         bootstrap_server, settings, flags["topic"], give_up_after
                     )
-                    await _point(consumer, found, flags)
+                    bounds = await (
+                        selection.point(consumer, found)
+                        if selection.is_given
+                        else _point(consumer, found, flags)
+                    )
                 else:
+                    bounds = None
                     await consumer.subscribe(included)
                 try:
-                    reading = _print(consumer, line, flags)
+                    reading = _print(consumer, line, flags, bounds)
                     await watched(consumer, reading, give_up_after, stop.event)
                 except Failed:
                     # The broker is gone: nothing can be committed, and no group be left.
@@ -139,7 +173,7 @@ def consume(
 def _check(flags: dict[str, Any]) -> None:
     """Raises click.UsageError for flags that do not go together."""
     if not flags["topic"] and not flags["include"]:
-        raise click.UsageError("which topic? --topic NAME, or --include REGEX for several")
+        raise click.UsageError("which topic? Give its name, or --include REGEX for several")
     exactly_one(topic=flags["topic"], include=flags["include"])
     if flags["partition"] is not None and not flags["topic"]:
         raise click.UsageError("--partition needs --topic")
@@ -193,19 +227,25 @@ async def _print(
     consumer: Consumer,
     line: Callable[[ConsumerRecord], bytes],
     flags: dict[str, Any],
+    bounds: Bounds | None,
 ) -> None:
     """Print until enough has been read, nothing came for long enough, or it is stopped."""
     output = sys.stdout.buffer
     limit, timeout_ms = flags["max_messages"], flags["timeout_ms"]
+    poll_ms = timeout_ms or (POLL_MS if bounds is None else BOUNDED_POLL_MS)
     count = 0
     try:
         with Progress("records read", sys.stdout, limit) as progress:
             while limit is None or count < limit:
+                if bounds is not None and await bounds.reached(consumer):
+                    break
                 most = consumer.config.max_poll_records
                 rest = most if limit is None else min(limit - count, most)
-                records = await consumer.poll(timeout_ms or POLL_MS, max_records=rest)
+                records = await consumer.poll(poll_ms, max_records=rest)
                 if not records and timeout_ms is not None:
                     break
+                if bounds is not None:
+                    records = bounds.within(records)
                 output.write(b"".join(map(line, records)))
                 output.flush()
                 count += len(records)

@@ -11,6 +11,7 @@ from oncelog_client.cli.commands import ToolGroup
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.groups import VERBS
+from oncelog_client.cli.names import NAME
 from oncelog_client.cli.offset_ranges import NOTATION, Position, parse_position, resolve
 from oncelog_client.cli.options import connection_options, exactly_one, output_option
 from oncelog_client.cli.output import Column, for_people, note, show
@@ -29,7 +30,7 @@ SEEK_COLUMNS: Final = (
     Column("Distance", "count", rank=1),
 )
 
-groups_argument = click.argument("groups", metavar="GROUP...", nargs=-1, required=True)
+groups_argument = click.argument("groups", metavar="GROUP...", nargs=-1, required=True, type=NAME)
 
 
 @click.group(
@@ -82,9 +83,9 @@ def delete(*, groups: tuple[str, ...], output: str, **_: object) -> None:
     ]
 )
 @connection_options
-@click.argument("name", metavar="GROUP")
+@click.argument("name", metavar="GROUP", type=NAME)
 @click.option("--to", metavar="POSITION", help=f"Where to go on: {NOTATION}.")
-@click.option("--to-group", metavar="GROUP", help="The offsets of another group.")
+@click.option("--to-group", type=NAME, metavar="GROUP", help="The offsets of another group.")
 @click.option(
     "--topic",
     multiple=True,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import IO, Any, Final, cast
 
 import click
@@ -15,7 +16,7 @@ from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import connected, target, watched
 from oncelog_client.cli.failures import Failed, Interrupted
 from oncelog_client.cli.interrupts import Stop
-from oncelog_client.cli.names import INT32_MAX, INT64_MAX, MILLISECONDS, NAME
+from oncelog_client.cli.names import INT32_MAX, INT64_MAX, MILLISECONDS, NAME, PARTITION
 from oncelog_client.cli.options import (
     connection_options,
     output_option,
@@ -26,6 +27,7 @@ from oncelog_client.cli.options import (
 from oncelog_client.cli.output import note, show_json
 from oncelog_client.cli.progress import Progress
 from oncelog_client.cli.quantities import count_text
+from oncelog_client.cli.record_flags import FixedParts, Reader, one_topic, report_to
 from oncelog_client.cli.record_lines import LineReader
 from oncelog_client.cli.standard_input import lines_of
 from oncelog_client.errors import CommitOutcomeUnknown, KafkaError
@@ -40,14 +42,22 @@ UNANSWERED: Final = 10_000  # records on their way before the outcome of the fir
 @click.command(
     cls=Tool,
     examples=[
-        "produce --topic orders < orders.txt",
-        "produce --topic orders --property parse.key=true --property key.separator=:",
-        "produce --topic orders --transactional-id loader --transaction-size 1000",
+        "produce orders < orders.txt",
+        "produce orders -k 7 -H source=shell -p 0",
+        "produce orders -k 7 --tombstone",
+        "produce orders --property parse.key=true --property key.separator=:",
+        "produce orders --transactional-id loader --transaction-size 1000",
     ],
 )
 @connection_options
 @output_option
-@click.option("--topic", required=True, type=NAME, metavar="NAME", help="The topic to write to.")
+@click.argument("topic_name", type=NAME, metavar="[TOPIC]", required=False)
+@click.option("--topic", type=NAME, metavar="NAME", help="The topic to write to.")
+@click.option("-k", "--key", metavar="KEY", help="The key of every record.")
+@click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header.")
+@click.option("-p", "--partition", type=PARTITION, metavar="N", help="Write to this partition.")
+@click.option("--tombstone", is_flag=True, help="One record without a value for -k; no input.")
+@click.option("-v", "--verbose", is_flag=True, help="Print where each record is written.")
 @click.option("--compression-codec", type=click.Choice(CODECS), help="Compression of batches.")
 @click.option(
     "--request-required-acks",
@@ -88,14 +98,19 @@ UNANSWERED: Final = 10_000  # records on their way before the outcome of the fir
 )
 def produce(
     *,
-    topic: str,
+    topic_name: str | None,
+    topic: str | None,
     output: str,
     **flags: Any,
 ) -> None:
-    """Write the lines of standard input to a topic.
+    """Write the lines of standard input to TOPIC.
 
-    Ctrl-C writes what has been read, and aborts an open transaction.
+    Ctrl-C writes what has been read, and aborts an open transaction. On a terminal, and with -v,
+    each record's partition and offset are printed.
     """
+    topic = one_topic(topic_name, topic)
+    if topic is None:
+        raise click.UsageError("which topic? Give its name")
     bootstrap_server, given, give_up_after = target()
     settings = given | parse_settings(flags["settings"])
     for name, value in (
@@ -109,8 +124,13 @@ def produce(
             settings[name] = value
     if flags["transaction_size"] and settings.get("transactional_id") is None:
         raise click.UsageError("--transaction-size needs --transactional-id")
-    reader = LineReader.from_properties(dict(map(split_pair, flags["properties"])))
-    standard_input = cast(IO[bytes], sys.stdin.buffer)
+    lines = LineReader.from_properties(dict(map(split_pair, flags["properties"])))
+    tombstone = flags["tombstone"]
+    reader = FixedParts(lines, flags["key"], flags["headers"], tombstone=tombstone)
+    standard_input = BytesIO(b"\n") if tombstone else cast(IO[bytes], sys.stdin.buffer)
+    is_dialogue = sys.stdin.isatty() and sys.stdout.isatty()
+    verbose = flags["verbose"] or is_dialogue
+    report = report_to(output, wanted=verbose)
 
     async def call() -> Written:
         producer = Producer(bootstrap_server, **settings)
@@ -119,7 +139,16 @@ def produce(
             async with connected(producer, give_up_after):
                 await _find(producer, topic, give_up_after)
                 with Progress("records written", sys.stdin) as progress:
-                    written = Written(producer, topic, reader, flags["sync"], progress, stop)
+                    written = Written(
+                        producer,
+                        topic,
+                        reader,
+                        flags["sync"] or is_dialogue,
+                        progress,
+                        stop,
+                        flags["partition"],
+                        report,
+                    )
                     writing = written.write_all(standard_input, flags["transaction_size"])
                     await _ended(written, writing, give_up_after)
         return written
@@ -171,10 +200,12 @@ class Written:
 
     producer: Producer
     topic: str
-    reader: LineReader
+    reader: Reader
     sync: bool
     progress: Progress
     stop: Stop
+    partition: int | None = None
+    report: Callable[[RecordMetadata], None] | None = None
     lines: int = 0
     records: int = 0
     transactions: int = 0
@@ -250,7 +281,11 @@ class Written:
         except ValueError as error:
             await self._answered(0)
             raise Failed(f"line {self.lines}: {error}") from error
-        self._unanswered.append(await self.producer.send(self.topic, value, key, headers=headers))
+        self._unanswered.append(
+            await self.producer.send(
+                self.topic, value, key, headers=headers, partition=self.partition
+            )
+        )
         await self._answered(0 if self.sync else UNANSWERED)
 
     async def _answered(self, rest: int) -> None:
@@ -259,8 +294,10 @@ class Written:
             await self.producer.flush()
         while self._unanswered and (len(self._unanswered) > rest or self._unanswered[0].done()):
             # It stays in the queue until it has its outcome, for the summary.
-            await asyncio.shield(self._unanswered[0])
+            written = await asyncio.shield(self._unanswered[0])
             self._unanswered.popleft()
+            if self.report is not None:
+                self.report(written)
             self.records += 1
             self.progress.advance(self.records)
 

@@ -11,6 +11,7 @@ from oncelog_client.admin import Admin, NewTopic
 from oncelog_client.cli.commands import ToolGroup
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.names import NAME
 from oncelog_client.cli.offset_ranges import NOTATION, Position, parse_position, resolve
 from oncelog_client.cli.options import connection_options, output_option, split_pair
 from oncelog_client.cli.output import Column, for_people, note, show
@@ -48,7 +49,7 @@ TRIM_COLUMNS: Final = (
     Column("Deleted", "count"),
 )
 
-names_argument = click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
+names_argument = click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=NAME)
 partitions_option = click.option(
     "-p", "--partitions", metavar="0,2-4", help="Only these partitions."
 )
@@ -220,7 +221,7 @@ async def _offsets(
     ]
 )
 @connection_options
-@click.argument("name", metavar="TOPIC")
+@click.argument("name", metavar="TOPIC", type=NAME)
 @partitions_option
 @click.option("--before", required=True, metavar="POSITION", help=f"Up to here: {NOTATION}.")
 @click.option("--execute", is_flag=True, help="Delete; without it nothing is changed.")

@@ -1,0 +1,120 @@
+"""`consume -o -e -p`: from where to where each partition is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.offset_ranges import END, START, Range, parse_range, resolve
+from oncelog_client.cli.partitions import parse_partitions
+from oncelog_client.clock import wall_ms
+from oncelog_client.consumer import Consumer
+from oncelog_client.values import ConsumerRecord, OffsetAndTimestamp, TopicPartition
+
+
+class Bounds:
+    """The offset at which each partition has been read; without any, reading does not end."""
+
+    def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
+        self._left = dict(ends)
+        self._ends = dict(ends)
+
+    def within(self, records: Sequence[ConsumerRecord]) -> list[ConsumerRecord]:
+        """Return the records before the ends."""
+        ends = self._ends
+        return [record for record in records if record.offset < ends[record.topic_partition]]
+
+    async def reached(self, consumer: Consumer) -> bool:
+        """Return whether every partition has been read; those that have are read no further."""
+        for partition, end in list(self._left.items()):
+            if await consumer.position(partition) >= end:
+                consumer.pause(partition)
+                del self._left[partition]
+        return not self._left
+
+
+class Selection:
+    """What the flags say to read of one topic."""
+
+    def __init__(self, flags: Mapping[str, Any]) -> None:
+        """Raises click.UsageError for flags that contradict each other."""
+        self._numbers = parse_partitions(flags["partitions"])
+        text = flags["range"]
+        self._range = None if text is None else parse_range(text, wall_ms())
+        self._to_the_end = flags["exit_at_end"]
+        self._from_beginning = flags["from_beginning"]
+        for name, given in (("-o", text), ("-p", flags["partitions"]), ("-e", self._to_the_end)):
+            self._check(name, given not in (None, False), flags)
+
+    @staticmethod
+    def _check(name: str, is_given: bool, flags: Mapping[str, Any]) -> None:
+        if not is_given:
+            return
+        for other in ("group", "include", "partition", "offset"):
+            if flags[other] is not None:
+                raise click.UsageError(f"{name} excludes --{other}")
+        if name == "-o" and flags["from_beginning"]:
+            raise click.UsageError("-o excludes --from-beginning")
+
+    @property
+    def is_given(self) -> bool:
+        """Whether any of the flags is there."""
+        return self._range is not None or self._numbers is not None or self._to_the_end
+
+    async def point(
+        self, consumer: Consumer, partitions: Iterable[TopicPartition]
+    ) -> Bounds | None:
+        """Assign the partitions and go to where reading begins; return where it ends.
+
+        Without `-o` that is the first record for `-e` and --from-beginning, else the next one.
+        Raises Failed for a partition that does not exist.
+        """
+        chosen = self._chosen(list(partitions))
+        await consumer.assign(chosen)
+
+        async def lookup(
+            specs: Mapping[TopicPartition, Any],
+        ) -> Mapping[TopicPartition, OffsetAndTimestamp]:
+            return await _looked_up(consumer, specs)
+
+        first, last = self._of()
+        for partition, offset in (await resolve(lookup, chosen, first)).items():
+            consumer.seek(partition, offset)
+        return None if last is None else Bounds(await resolve(lookup, chosen, last))
+
+    def _of(self) -> Range:
+        found = self._range
+        if found is None:
+            found = Range(START if self._from_beginning or self._to_the_end else END)
+        return found._replace(last=END) if found.last is None and self._to_the_end else found
+
+    def _chosen(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        if self._numbers is None:
+            return partitions
+        missing = sorted(self._numbers - {one.partition for one in partitions})
+        if missing:
+            topic, count = partitions[0].topic, len(partitions)
+            raise Failed(f"{topic} has no partition {missing[0]}: it has {count}, counted from 0")
+        return [one for one in partitions if one.partition in self._numbers]
+
+
+async def _looked_up(
+    consumer: Consumer, specs: Mapping[TopicPartition, Any]
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """As Admin.list_offsets, by what a consumer has: its end is that of its isolation level."""
+    earliest = [place for place, spec in specs.items() if spec == "earliest"]
+    latest = [place for place, spec in specs.items() if spec == "latest"]
+    timed = {place: spec for place, spec in specs.items() if isinstance(spec, int)}
+    offsets: dict[TopicPartition, int] = {}
+    if earliest:
+        offsets |= await consumer.beginning_offsets(earliest)
+    if latest:
+        offsets |= await consumer.end_offsets(latest)
+    found = {place: OffsetAndTimestamp(offset, -1) for place, offset in offsets.items()}
+    if timed:
+        answers = await consumer.offsets_for_times(timed)
+        found |= {place: answer for place, answer in answers.items() if answer is not None}
+    return found

@@ -1,0 +1,119 @@
+"""`produce TOPIC -k -H -p` and `consume TOPIC -f -e -o -p -n` against a running broker."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.client.cli.conftest import CommandLine
+from tests.client.cli.test_nouns import open_transaction, write
+
+VALUES = [f"v{number}" for number in range(10)]
+
+
+@pytest.fixture
+def ten(command_line: CommandLine, name: str) -> str:
+    """A topic of one partition with ten records."""
+    command_line.create(name)
+    write(command_line, name, *VALUES)
+    return name
+
+
+def read(command_line: CommandLine, topic: str, *flags: str) -> list[str]:
+    """The lines of a call that ends by itself."""
+    return command_line.text("consume", topic, *flags).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (("-e",), VALUES),
+        (("-o", "start", "-e"), VALUES),
+        (("-o", "-3", "-e"), VALUES[-3:]),
+        (("-o", "+4", "-e"), VALUES[4:]),
+        (("-o", "2:5"), VALUES[2:5]),
+        (("-o", ":3"), VALUES[:3]),
+        (("-o", "8:"), VALUES[8:]),
+        (("-o", "start:-7"), VALUES[:3]),
+        (("-o", "@-1h:end"), VALUES),
+        (("-o", "@-1h", "-n", "2"), VALUES[:2]),
+        (("-o", "5", "-n", "1"), VALUES[5:6]),
+        (("-o", "99", "-e"), []),
+        (("-o", "end", "-e"), []),
+        (("-p", "0", "-e"), VALUES),
+    ],
+    ids=" ".join,
+)
+def test_a_range_is_read_and_no_more(
+    command_line: CommandLine, ten: str, flags: tuple[str, ...], expected: list[str]
+) -> None:
+    assert read(command_line, ten, *flags) == expected
+
+
+def test_partitions_are_chosen(command_line: CommandLine, name: str) -> None:
+    command_line.create(name, partitions=4)
+    for partition in range(4):
+        command_line.text("produce", name, "-p", str(partition), lines=f"in {partition}\n")
+    assert sorted(read(command_line, name, "-p", "0,2-3", "-e")) == ["in 0", "in 2", "in 3"]
+    assert "no partition 7" in command_line.refused("consume", name, "-p", "7", "-e")
+
+
+def test_the_end_of_committed_records_is_before_what_is_open(
+    command_line: CommandLine, ten: str
+) -> None:
+    committed = ("--isolation-level", "read_committed")
+    with open_transaction(command_line.address, ten, ten):
+        assert read(command_line, ten, "-e", *committed) == VALUES
+        assert read(command_line, ten, "-e") == [*VALUES, "undecided"]
+    command_line.settled(lambda rows: rows[0]["stable"] == rows[0]["end"], "topic", "offsets", ten)
+    assert read(command_line, ten, "-e", *committed) == VALUES
+
+
+def test_markers_at_the_end_are_no_reason_to_wait(command_line: CommandLine, name: str) -> None:
+    command_line.create(name)
+    command_line.text("produce", name, "--transactional-id", name, lines="a\nb\n")
+    began = time.monotonic()
+    assert read(command_line, name, "-e", "--isolation-level", "read_committed") == ["a", "b"]
+    # It ends by its own, not by a time-out of the test.
+    assert time.monotonic() - began < 60
+
+
+def test_a_record_is_printed_as_the_template_says(command_line: CommandLine, name: str) -> None:
+    command_line.create(name)
+    flags = ("-k", "7", "-H", "source=test", "-H", "n=1", "-p", "0", "-v")
+    assert command_line.text("produce", name, *flags, lines="v\n") == "partition 0 offset 0\n"
+    template = r"%t/%p/%o %k=%v [%h] %K %V\n"
+    assert read(command_line, name, "-e", "-f", template) == [
+        f"{name}/0/0 7=v [source=test,n=1] 1 1"
+    ]
+
+
+def test_a_tombstone_has_a_key_and_no_value(command_line: CommandLine, name: str) -> None:
+    command_line.create(name)
+    command_line.text("produce", name, "-k", "7", "--tombstone", lines="not read\n")
+    assert read(command_line, name, "-e", "-f", r"%k %V\n") == ["7 -1"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("consume",),
+        ("consume", "t", "--topic", "t"),
+        ("consume", "t", "-o", "nowhere"),
+        ("consume", "t", "-o", "start", "--from-beginning"),
+        ("consume", "t", "-e", "--group", "g"),
+        ("consume", "t", "-p", "0", "--partition", "0"),
+        ("consume", "t", "-p", "x"),
+        ("consume", "t", "-f", "%q"),
+        ("consume", "t", "-f", "%v", "--json"),
+        ("produce",),
+        ("produce", "t", "--topic", "t"),
+        ("produce", "t", "--tombstone"),
+        ("produce", "t", "-H", "no value"),
+        ("produce", "t", "-k", "k", "--property", "parse.key=true"),
+    ],
+    ids=" ".join,
+)
+def test_a_call_that_contradicts_itself_is_a_usage_error(arguments: tuple[str, ...]) -> None:
+    assert CommandLine("127.0.0.1:1").call(*arguments).exit_code == 2
