@@ -55,6 +55,8 @@ class Tool(click.Command):
         own: list[tuple[str, str]] = []
         shared: list[tuple[str, str]] = []
         for parameter in self.get_params(ctx):
+            if isinstance(parameter, click.Argument):
+                continue  # it stands in the usage line
             record = parameter.get_help_record(ctx)
             if record is not None:
                 (shared if parameter.name in SHARED else own).append(record)
