@@ -112,18 +112,7 @@ def produce(
     if topic is None:
         raise click.UsageError("which topic? Give its name")
     bootstrap_server, given, give_up_after = target()
-    settings = given | parse_settings(flags["settings"])
-    for name, value in (
-        ("compression_type", flags["compression_codec"]),
-        ("acks", flags["request_required_acks"]),
-        ("batch_size", flags["batch_size"]),
-        ("linger_ms", flags["linger_ms"]),
-        ("transactional_id", flags["transactional_id"]),
-    ):
-        if value is not None:
-            settings[name] = value
-    if flags["transaction_size"] and settings.get("transactional_id") is None:
-        raise click.UsageError("--transaction-size needs --transactional-id")
+    settings = _settings(given, flags)
     lines = LineReader.from_properties(dict(map(split_pair, flags["properties"])))
     tombstone = flags["tombstone"]
     reader = FixedParts(lines, flags["key"], flags["headers"], tombstone=tombstone)
@@ -162,6 +151,26 @@ def produce(
         note(written.summary())
     if written.stop.is_set:
         raise Interrupted("")
+
+
+def _settings(given: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
+    """Return the producer's settings: of the file, of --producer-property, of the flags.
+
+    Raises click.UsageError for a size of transactions without transactions.
+    """
+    settings = given | parse_settings(flags["settings"])
+    for name, value in (
+        ("compression_type", flags["compression_codec"]),
+        ("acks", flags["request_required_acks"]),
+        ("batch_size", flags["batch_size"]),
+        ("linger_ms", flags["linger_ms"]),
+        ("transactional_id", flags["transactional_id"]),
+    ):
+        if value is not None:
+            settings[name] = value
+    if flags["transaction_size"] and settings.get("transactional_id") is None:
+        raise click.UsageError("--transaction-size needs --transactional-id")
+    return settings
 
 
 async def _find(producer: Producer, topic: str, give_up_after: float) -> None:
