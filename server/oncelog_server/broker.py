@@ -103,6 +103,7 @@ class Broker:
         self._refused_ids = RefusedProducerIds(self._clock.monotonic_ms, tell_refused_id)
         self.addresses: list[tuple[str, str, int]] = []
         self._cleaner: LogCleaner | None = None
+        self._cleaner_waits = False
         self._cleaner_start: asyncio.TimerHandle | None = None
 
     # --- start
@@ -239,6 +240,7 @@ class Broker:
             self._files,
             self._slices,
             forgotten=self._hosting.unknown_topics(self.metadata.image),
+            refused_work=self._refused_work,
         )
         self.metadata.undropped = self._hosting.undropped
         self.metadata.subscribe(
@@ -252,8 +254,17 @@ class Broker:
 
     def _start_cleaner(self) -> None:
         """Once the first clients are served: what it takes to load is not asked of the start."""
-        from oncelog_server.cleaning.cleaner import LogCleaner
-
+        try:
+            from oncelog_server.cleaning.cleaner import LogCleaner
+        except (OSError, ImportError) as error:
+            # Without a free descriptor no file is found: that passes.
+            if not self._cleaner_waits:
+                log.warning("the log cleaner is not loaded yet", reason=str(error))
+            self._cleaner_waits = True
+            self._cleaner_start = self._timers.call_later(CLEANER_START_MS, self._start_cleaner)
+            return
+        if self._cleaner_waits:
+            log.info("the log cleaner is loaded after all")
         self._cleaner = LogCleaner(
             self.settings,
             self._clock,
@@ -474,8 +485,8 @@ class Broker:
             return False
         if clean:
             self.partitions.synced()
-            await self._upkeep.last_checkpoint()
-        return clean
+        # Also where it is not: what is being written must have an end.
+        return await self._upkeep.last_checkpoint() is None and clean
 
 
 def _group_config(settings: Settings) -> GroupConfig:

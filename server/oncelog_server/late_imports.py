@@ -23,6 +23,7 @@ MODULES: Final = (
 # After the start, and between two modules: each takes a few ms of the loop.
 BEGIN_MS: Final = 300
 PAUSE_MS: Final = 20
+RETRY_MS: Final = 1_000
 
 
 class LateImports:
@@ -30,6 +31,8 @@ class LateImports:
         self._timers = timers
         self._left = list(reversed(MODULES))
         self._timer: Timer | None = None
+        # Whether the last import failed, and that was told.
+        self._failed = False
 
     def start(self) -> None:
         self._timer = self._timers.call_later(BEGIN_MS, self._next)
@@ -39,7 +42,20 @@ class LateImports:
             self._timer.cancel()
 
     def _next(self) -> None:
-        import_module(self._left.pop())
+        module = self._left[-1]
+        try:
+            import_module(module)
+        except (OSError, ImportError) as error:
+            # Without a free descriptor no file is found: that passes.
+            if not self._failed:
+                log.warning("not imported yet", module=module, reason=str(error))
+            self._failed = True
+            self._timer = self._timers.call_later(RETRY_MS, self._next)
+            return
+        if self._failed:
+            log.info("imported after all", module=module)
+        self._failed = False
+        self._left.pop()
         if self._left:
             self._timer = self._timers.call_later(PAUSE_MS, self._next)
         else:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from oncelog_server.partition.registry import Partitions
     from oncelog_server.security.authorizer import Authorizer
     from oncelog_server.slices import Slices
+    from oncelog_server.storage.files import StorageError
 
 T = TypeVar("T")
 
@@ -51,7 +52,7 @@ class Node:
     new_producer_id: Callable[[], int]
     spawn: Spawn
     # Writes where logs start, so that it outlives the process; completed when it does.
-    checkpoint: Callable[[], Deferred[None]]
+    checkpoint: Callable[[], Deferred[StorageError | None]]
     # For work that would hold the loop for long.
     slices: Slices
     producer_id_quota: ProducerIdQuota = field(default_factory=ProducerIdQuota)

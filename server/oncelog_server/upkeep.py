@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from oncelog_protocol.errors import ErrorCode
 from oncelog_server.clock import Clock
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
@@ -21,6 +22,8 @@ from oncelog_server.log.errors import CorruptLog
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
+from oncelog_server.refusal import Refused
+from oncelog_server.refused_work import RefusedWork
 from oncelog_server.slices import Slices, Steps
 from oncelog_server.storage.checkpoint_writer import CheckpointWriter
 from oncelog_server.storage.data_directory import DataDirectory, checkpoints_of
@@ -35,6 +38,7 @@ ABORTS_PER_TURN: Final = 50
 # How often flush.ms is looked at. Kafka looks never unless log.flush.scheduler.interval.ms says
 # otherwise, which leaves flush.ms of a topic without effect; here it always has one.
 FLUSH_CHECK_MS: Final = 1_000
+_CHECKPOINTS: Final = "checkpoints"
 
 
 class Upkeep:
@@ -52,7 +56,12 @@ class Upkeep:
         files: Files,
         slices: Slices,
         forgotten: Collection[str] = (),
+        *,
+        refused_work: RefusedWork | None = None,
     ) -> None:
+        self._refused_work = refused_work or RefusedWork(timers, clock.monotonic_ms)
+        # Why the last checkpoint could not be written.
+        self._not_written: StorageError | None = None
         self._settings = settings
         self._clock = clock
         self._timers = timers
@@ -183,25 +192,43 @@ class Upkeep:
             self._deleted[topic.name] = None
 
     async def forgotten(self, topics: Collection[str]) -> None:
-        """Return when the checkpoints know nothing more of these topics, if they are deleted."""
+        """Return when the checkpoints know nothing more of these topics, if they are deleted.
+        Raises Refused while the disk does not take them."""
         if not self._deleted or self._deleted.keys().isdisjoint(topics):
             return
         deleted = list(self._deleted)
-        await _end_of(self.checkpoint())
+        error = await _end_of(self.checkpoint())
+        if error is not None:
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         for name in deleted:
             self._deleted.pop(name, None)
 
-    async def last_checkpoint(self) -> None:
-        """Return when the checkpoints say what is so now."""
-        await _end_of(self.checkpoint())
+    async def last_checkpoint(self) -> StorageError | None:
+        """Return when the checkpoints say what is so now, or why they do not."""
+        return await _end_of(self.checkpoint())
 
     def _checkpoint(self) -> None:
         self.checkpoint()
 
-    def checkpoint(self) -> Deferred[None]:
+    def checkpoint(self) -> Deferred[StorageError | None]:
         """Write how far each log is known to be on disk, where it starts, and what is committed;
-        completed when that is durable, or refused by the disk."""
-        return self._checkpoints.write()
+        completed when that is durable, or refused by the disk: then it is tried again."""
+        answer = self._checkpoints.write()
+        answer.on_complete(self._written)
+        return answer
+
+    def _written(self, error: StorageError | None) -> None:
+        self._not_written = error
+        if error is not None and _CHECKPOINTS not in self._refused_work:
+            self._refused_work.add(_CHECKPOINTS, error, self._write_again, files=_CHECKPOINTS)
+
+    def _write_again(self) -> None:
+        """Raises StorageError until a checkpoint was written; the one that begins here ends
+        later."""
+        error = self._not_written
+        if error is not None:
+            self.checkpoint()
+            raise error
 
     def _checkpointed(self) -> Steps[dict[str, bytes]]:
         recovery_points: dict[tuple[str, int], int] = {}
@@ -240,15 +267,17 @@ class Upkeep:
                 start_offsets[name] = old_starts[name]
 
 
-async def _end_of(checkpoint: Deferred[None]) -> None:
-    if checkpoint.done or checkpoint.abandoned:
-        return
-    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+async def _end_of(checkpoint: Deferred[StorageError | None]) -> StorageError | None:
+    if checkpoint.done:
+        return checkpoint.value
+    if checkpoint.abandoned:
+        return None
+    ended: asyncio.Future[StorageError | None] = asyncio.get_running_loop().create_future()
 
-    def end() -> None:
+    def end(error: StorageError | None = None) -> None:
         if not ended.done():
-            ended.set_result(None)
+            ended.set_result(error)
 
-    checkpoint.on_complete(lambda _: end())
+    checkpoint.on_complete(end)
     checkpoint.on_abandon(end)
-    await ended
+    return await ended

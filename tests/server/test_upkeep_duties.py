@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import structlog
+
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
 from oncelog_server.cluster.topics import CreatedTopic, NewTopic
@@ -17,6 +19,7 @@ from oncelog_server.partition.registry import Partitions
 from oncelog_server.settings.model import Settings
 from oncelog_server.slices import Slices
 from oncelog_server.storage.data_directory import DataDirectory, checkpoints_of
+from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import HIGH_WATERMARK_CHECKPOINT, TEMPORARY_SUFFIX
 from oncelog_server.storage.os_files import OsFiles
 from oncelog_server.topic_partition import TopicPartition
@@ -254,11 +257,17 @@ def test_checkpoints_that_a_full_disk_refuses_leave_the_old_ones(tmp_path: Path)
     log.recovery_point = 4
     temporary = tmp_path / (HIGH_WATERMARK_CHECKPOINT + TEMPORARY_SUFFIX)
     temporary.mkdir()  # stands for anything that refuses
-    assert kept.upkeep.checkpoint().done
-    assert kept.directory.recovery_points() == old
-    temporary.rmdir()
-    assert kept.upkeep.checkpoint().done
-    assert kept.directory.recovery_points()[A0] == 4
+    with structlog.testing.capture_logs() as told:
+        refused = kept.upkeep.checkpoint()
+        assert isinstance(refused.value, StorageError)
+        assert kept.directory.recovery_points() == old
+        kept.world.timers.advance(3_000)
+        assert kept.directory.recovery_points() == old
+        temporary.rmdir()
+        kept.world.timers.advance(3_000)
+        assert kept.directory.recovery_points()[A0] == 4
+    assert [one["event"] for one in told] == ["disk refused", "disk takes it again"]
+    assert kept.upkeep.checkpoint().value is None
 
 
 async def test_no_topic_is_made_while_the_checkpoints_know_a_deleted_one(tmp_path: Path) -> None:

@@ -79,6 +79,8 @@ def observe_events(world: World) -> None:
                 met(f"connection closed: {str(event.get('reason'))[:24]}")
             case "disk refused":
                 met(f"disk refused {event.get('operation')}")
+                if event.get("files") == "checkpoints":
+                    met("checkpoints refused")
             case "broker started":
                 met("clean start" if event.get("clean") else "start after a crash")
             case "broker stopped":

@@ -67,7 +67,7 @@ STATES: Final = (
     "disk refused create",
     "disk refused read",
     "disk refused sync",
-    "checkpoints not written",
+    "checkpoints refused",
     "log compacted",
     "log not compacted",
     "log of many segments",

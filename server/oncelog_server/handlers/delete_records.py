@@ -41,7 +41,18 @@ def handle(
     if all(one.error_code for topic in response.topics for one in topic.partitions):
         return response
     # Kafka does this once a minute: what was deleted comes back after a crash until then.
-    return then(node.checkpoint(), lambda _: response)
+    return then(
+        node.checkpoint(), lambda error: response if error is None else _undurable(response)
+    )
+
+
+def _undurable(response: DeleteRecordsResponse) -> DeleteRecordsResponse:
+    """The disk did not take where the logs start now: after a crash the records may be back."""
+    for topic in response.topics:
+        for one in topic.partitions:
+            if one.error_code == ErrorCode.NONE:
+                one.error_code, one.low_watermark = ErrorCode.KAFKA_STORAGE_ERROR, -1
+    return response
 
 
 def _delete(

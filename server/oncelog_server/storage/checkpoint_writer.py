@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-import structlog
-
 from oncelog_server.deferred import Deferred
 from oncelog_server.log.whole_files import write_whole
 from oncelog_server.partition.waiting import raise_all
 from oncelog_server.slices import Slices, Steps
 from oncelog_server.storage.files import Buffer, File, Files, StorageError
 from oncelog_server.storage.layout import TEMPORARY_SUFFIX
-
-log = structlog.get_logger("oncelog.storage")
 
 
 class CheckpointWriter:
@@ -28,15 +24,16 @@ class CheckpointWriter:
         self._files = files
         self._collect = collect
         self._slices = slices
-        self._waiting: list[Deferred[None]] = []
-        self._told: list[Deferred[None]] = []
+        self._waiting: list[Deferred[StorageError | None]] = []
+        self._told: list[Deferred[StorageError | None]] = []
         self._writing: dict[str, File] | None = None
 
-    def write(self) -> Deferred[None]:
-        """Completed when what is true now is durable, or could not be written: the old checkpoints
-        stay then, and the next start only has more to scan (D4). Whoever waits has had his effect:
-        the answer is `ordered`. Each caller has a Deferred of his own, and may cancel it."""
-        answer: Deferred[None] = Deferred(ordered=True)
+    def write(self) -> Deferred[StorageError | None]:
+        """Completed when what is true now is durable, or with why it could not be written: the old
+        checkpoints stay then, and the next start only has more to scan (D4). What the caller waits
+        for has taken effect: the answer is `ordered`. Each caller has a Deferred of its own, and
+        may cancel it."""
+        answer: Deferred[StorageError | None] = Deferred(ordered=True)
         self._waiting.append(answer)
         if self._writing is None:
             self._begin()
@@ -93,14 +90,13 @@ class CheckpointWriter:
             self._end(_complete)
 
     def _failed(self, error: StorageError) -> None:
-        log.error("checkpoints not written", reason=str(error))
         for path, file in (self._writing or {}).items():
             if file.path != path:
                 with suppress(StorageError):  # a full disk needs the space
                     file.truncate(0)
-        self._end(_complete)
+        self._end(lambda answer: answer.complete(error))
 
-    def _end(self, tell: Callable[[Deferred[None]], None]) -> None:
+    def _end(self, tell: Callable[[Deferred[StorageError | None]], None]) -> None:
         for file in (self._writing or {}).values():
             file.close()
         self._writing = None
@@ -116,5 +112,5 @@ class CheckpointWriter:
         raise_all(raised)
 
 
-def _complete(answer: Deferred[None]) -> None:
+def _complete(answer: Deferred[StorageError | None]) -> None:
     answer.complete(None)

@@ -11,6 +11,7 @@ from oncelog_protocol.messages.delete_records import (
 )
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers import delete_records
+from oncelog_server.storage.files import StorageError
 from tests.server.coordination.world import A0, World
 from tests.server.handlers.nodes import broker, context
 from tests.server.test_upkeep_duties import WorldClock, write
@@ -19,9 +20,9 @@ from tests.server.test_upkeep_duties import WorldClock, write
 async def test_the_answer_waits_for_the_checkpoint_unless_nothing_was_deleted() -> None:
     world = World()
     write(world, A0, 5)
-    checkpoints: list[Deferred[None]] = []
+    checkpoints: list[Deferred[StorageError | None]] = []
 
-    def checkpoint() -> Deferred[None]:
+    def checkpoint() -> Deferred[StorageError | None]:
         checkpoints.append(Deferred(ordered=True))
         return checkpoints[-1]
 

@@ -1,0 +1,34 @@
+"""What a start leaves out is imported in the end, also where no descriptor is free at first."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
+from tests.faults.driving import events
+
+FAILED = {"not imported yet", "the log cleaner is not loaded yet"}
+DONE = {"imported after all", "the log cleaner is loaded after all"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
+def test_what_found_no_descriptor_is_imported_when_there_is_one(tmp_path: Path) -> None:
+    """Told once each, as an event and not as a traceback (D5, D6)."""
+    with Oncelog(tmp_path) as broker:
+        limit = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (3, limit[1]))
+        wait_until(lambda: names(broker) >= FAILED, "both have failed")
+        resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, limit)
+        wait_until(lambda: names(broker) >= DONE, "both are loaded")
+        for name in FAILED:
+            assert [one["event"] for one in events(broker)].count(name) == 1
+        assert broker.stop() == 0
+
+
+def names(broker: Oncelog) -> set[str]:
+    return {str(one["event"]) for one in events(broker)}
