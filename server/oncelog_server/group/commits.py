@@ -30,6 +30,7 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from oncelog_protocol.types import INT64_MAX
 from oncelog_server.coordination.shard import CoordinatorRecord, Decision, TransactionOfRecords
 from oncelog_server.group.classic_group import ClassicGroup
 from oncelog_server.group.history import Dismissal, Why
@@ -75,7 +76,8 @@ class Commits:
             code = refused.code
             return Decision(_commit_answer(request, lambda _: code))
         retention_ms = request.retention_time_ms
-        expires_ms = None if retention_ms == -1 else caller.wall_ms + retention_ms
+        # A client may ask for more than there is time.
+        expires_ms = None if retention_ms == -1 else min(caller.wall_ms + retention_ms, INT64_MAX)
         records = [
             self._record(request.group_id, topic.name, partition, caller, expires_ms)
             for topic in request.topics

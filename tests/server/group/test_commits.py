@@ -129,6 +129,13 @@ def test_no_metadata_is_empty_metadata() -> None:
     assert last_value(driver)[1].metadata == ""
 
 
+@pytest.mark.parametrize("retention_ms", [(1 << 63) - 1, -(1 << 63)])
+def test_a_retention_beyond_all_time_is_kept_as_long_as_there_is_time(retention_ms: int) -> None:
+    """Found by the fuzzer: the record could not be encoded."""
+    driver = Driver()
+    assert driver.commit(("t", 0, 5), retention_ms=retention_ms, version=4) == [0]
+
+
 def test_a_retention_of_its_own_makes_a_record_of_version_1() -> None:
     driver = Driver()
     driver.commit(("t", 0, 5), retention_ms=1_000, version=4)
