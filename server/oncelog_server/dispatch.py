@@ -19,7 +19,7 @@ from oncelog_protocol.codecs import (
 )
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.headers import REQUEST_START, read_client_id
-from oncelog_server.deferred import Deferred, then_ask
+from oncelog_server.deferred import Deferred, pass_on, then_ask
 from oncelog_server.network.connection import Answer, Parts, RequestFailed
 from oncelog_server.network.request_context import Peer, RequestContext
 from oncelog_server.node import Node
@@ -130,7 +130,19 @@ class Dispatch:
             raise
         except Exception as failure:
             raise _failed(context) from failure
-        return _encode_later(route, context, response)
+        return self._encode_later(route, context, response)
+
+    def _encode_later(
+        self, route: _Route, context: RequestContext, response: Deferred[Any]
+    ) -> Deferred[Parts]:
+        """What fails until then, the encoder too, names the request, and fails nothing else."""
+
+        def encoded(value: Any) -> Parts | Deferred[Parts]:
+            if type(value) is GeneratorType:
+                return self._in_slices(route, context, value)
+            return _encode(route, context.correlation_id, value)
+
+        return _named(context, response, encoded)
 
     def _serve_large(
         self, route: _Route, context: RequestContext, frame: bytes, position: int
@@ -144,8 +156,8 @@ class Dispatch:
         self, route: _Route, context: RequestContext, request: Any
     ) -> Parts | Deferred[Parts]:
         answer = self._serve(route, context, request)
-        assert answer is not None, "only Produce may want no answer"
-        return answer
+        # An EndTxn of a client that has hung up is not answered.
+        return [] if answer is None else answer
 
     def _in_slices(
         self, route: _Route, context: RequestContext, steps: Steps[Any]
@@ -199,17 +211,10 @@ def _failed(context: RequestContext) -> RequestFailed:
     )
 
 
-def _encode_later(
-    route: _Route, context: RequestContext, response: Deferred[Any]
-) -> Parts | Deferred[Parts]:
-    """What fails until then, the encoder too, names the request, and fails nothing else."""
-    return _named(context, response, lambda value: _encode(route, context.correlation_id, value))
-
-
 def _named(
     context: RequestContext,
     response: Deferred[Any],
-    change: Callable[[Any], Parts] = lambda parts: cast("Parts", parts),
+    change: Callable[[Any], Parts | Deferred[Parts]] = lambda parts: cast("Parts", parts),
 ) -> Deferred[Parts]:
     """`change(response)`, where a failure says which request it fails."""
     later: Deferred[Parts] = Deferred(ordered=response.ordered)
@@ -228,7 +233,7 @@ def _named(
         except Exception as cause:
             give_up(cause)
             return
-        later.complete(parts)
+        pass_on(parts, later)
 
     response.on_complete(completed)
     response.on_abandon(lambda: give_up(response.failure))

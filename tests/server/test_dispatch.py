@@ -23,6 +23,8 @@ from oncelog_server.network.request_context import Peer, RequestContext
 from oncelog_server.node import Node
 from oncelog_server.security.authorizer import ANONYMOUS
 from oncelog_server.settings.model import Settings
+from oncelog_server.slices import Slices, Steps
+from tests.server.manual_timers import ManualTimers
 
 PEER = Peer(ANONYMOUS, "/127.0.0.1", "PLAINTEXT", lambda: False)
 
@@ -138,9 +140,44 @@ def test_a_response_that_cannot_be_encoded_later_fails_alone(fails_in_handler: b
     assert failure.__cause__ is not None
 
 
+@pytest.mark.parametrize("turns", [0, 3])
+def test_what_comes_later_may_be_work_for_slices(turns: int) -> None:
+    """As a Metadata request whose topics are created first: found by the fuzzer."""
+    later: Deferred[Any] = Deferred()
+    session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: later))
+    timers = ManualTimers()
+    session.node.slices = Slices(timers, lambda: 0, steps_per_slice=1)
+
+    def work() -> Steps[HeartbeatResponse]:
+        for _ in range(turns):
+            yield
+        return HeartbeatResponse(error_code=16)
+
+    answer = session.serve(HeartbeatRequest(), 3)
+    assert isinstance(answer, Deferred)
+    given: list[Parts] = []
+    answer.on_complete(given.append)
+    later.complete(work())
+    timers.run_soon()
+    assert session.read(given[0]).error_code == 16
+
+
 def test_a_handler_may_give_no_answer(session: Session) -> None:
     session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: None))
     assert session.serve(HeartbeatRequest(), 3) is None
+
+
+def test_a_handler_may_give_no_answer_to_a_large_request_either() -> None:
+    """EndTxn of a client that has hung up, with long tagged fields: found by the fuzzer."""
+    session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: None))
+    timers = ManualTimers()
+    session.node.slices = Slices(timers, lambda: 0, steps_per_slice=10)
+    request = HeartbeatRequest("g" * 30_000, member_id="m" * 30_000, group_instance_id="i" * 30_000)
+    answer = session.serve(request, 3)
+    if isinstance(answer, Deferred):
+        timers.run_soon()
+        answer = answer.value
+    assert answer == []
 
 
 def test_a_request_cut_off_is_a_protocol_error(session: Session) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import sys
 import tempfile
 from pathlib import Path
@@ -18,12 +19,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.fuzz", description=__doc__)
     parser.add_argument("--frames", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this long")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="oncelog-fuzz-") as folder:
         broker = Oncelog(Path(folder), QUICK)
         with broker:
             prepare(broker)
-            findings = asyncio.run(fuzz(broker, options.frames, options.seed))
+            findings = asyncio.run(
+                fuzz(broker, options.frames, options.seed, seconds=options.seconds)
+            )
     sys.stdout.write(_report(findings, options.seed))
     return 1 if findings.errors else 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import struct
 import time
@@ -41,8 +42,8 @@ class Findings:
     errors: list[str] = field(default_factory=list)
 
 
-async def fuzz(broker: Oncelog, frames: int, seed: int) -> Findings:
-    """Send so many frames to a broker, beside a neighbour and an auditor."""
+async def fuzz(broker: Oncelog, frames: int, seed: int, *, seconds: float = math.inf) -> Findings:
+    """Send so many frames to a broker, or for so long, beside a neighbour and an auditor."""
     findings = Findings()
     drawing = Drawing(seed)
     neighbour = Neighbour(broker.address)
@@ -50,9 +51,13 @@ async def fuzz(broker: Oncelog, frames: int, seed: int) -> Findings:
     began = time.monotonic()
     loop = asyncio.get_running_loop()
 
+    def goes_on() -> bool:
+        is_early = time.monotonic() - began < seconds
+        return findings.frames < frames and is_early and len(findings.errors) < 20
+
     async def send() -> None:
         line: _Line | None = None
-        while findings.frames < frames and len(findings.errors) < 20:
+        while goes_on():
             findings.frames += 1
             frame = drawing.frame()
             findings.apis[frame.api.name, frame.version] += 1
@@ -67,7 +72,7 @@ async def fuzz(broker: Oncelog, frames: int, seed: int) -> Findings:
     async def audit_often() -> None:
         next_at = 0
         with Wire(broker.address, "auditor") as wire:
-            while findings.frames < frames and len(findings.errors) < 20:
+            while goes_on():
                 if findings.frames < next_at:
                     await asyncio.sleep(0.05)
                     continue
