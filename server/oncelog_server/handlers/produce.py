@@ -8,7 +8,8 @@ and close the connection.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode, ProtocolError
@@ -24,7 +25,7 @@ from oncelog_protocol.messages.produce import (
 )
 from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
 from oncelog_server.coordination.error_versions import code_for_version
-from oncelog_server.deferred import Deferred, then
+from oncelog_server.deferred import Deferred, gather, then, then_ask
 from oncelog_server.handlers.current_leaders import CurrentLeaders
 from oncelog_server.log.validation import MAX_RECORD_ERRORS
 from oncelog_server.network.request_context import RequestContext
@@ -32,12 +33,15 @@ from oncelog_server.node import Node
 from oncelog_server.producing.produce import NONE, PartitionAppend, Produce
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.slices import SMALL, Steps
 
 API = ApiKey.PRODUCE
 VERSIONS = range(3, 14)
 
 ADDS_PARTITIONS_SINCE: Final = 12
 TOPIC_IDS_SINCE: Final = 13
+# Appends of a large request that are made before others have their turn: a millisecond.
+PART: Final = 20
 VALID_ACKS: Final = frozenset({-1, 0, 1})
 
 # Of what a log says of a batch, these come with its start, as in Kafka.
@@ -68,24 +72,57 @@ def handle(
         if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
             for one in appends:
                 one.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    later = Produce(
-        appends,
-        transactional,
-        request.transactional_id,
-        request.acks,
-        context.api_version >= ADDS_PARTITIONS_SINCE,
-        node.transactions.add_partitions,
-        node.clock.now_ms(),
-        request.transaction_group_id,
-        node.settings.transaction_partition_verification_enable,
-        context,
-    ).run()
+
+    def part(some: list[PartitionAppend]) -> Produce:
+        return Produce(
+            some,
+            [one for one in some if one.is_transactional],
+            request.transactional_id,
+            request.acks,
+            context.api_version >= ADDS_PARTITIONS_SINCE,
+            node.transactions.add_partitions,
+            node.clock.now_ms(),
+            request.transaction_group_id,
+            node.settings.transaction_partition_verification_enable,
+            context,
+        )
+
+    whole = part(appends)
+    if len(appends) > SMALL and request.acks != 0 and whole.may_be_parted():
+        later: Deferred[Any] | None = _in_parts(node, appends, part)
+    else:
+        later = whole.run()
     if request.acks == 0:
         _close_on_error(appends)
         return None
     if later is None:
         return _response(node, context, topics)
     return then(later, lambda _: _response(node, context, topics))
+
+
+def _in_parts(
+    node: Node, appends: list[PartitionAppend], part: Callable[[list[PartitionAppend]], Produce]
+) -> Deferred[Any] | None:
+    """As that many requests, one after the other, in slices; brought to its end also if the client
+    goes away meanwhile."""
+    for one in appends:
+        if one.records is not None:  # the bytes are in the connection's read buffer
+            one.records = bytearray(one.records)
+
+    def steps() -> Steps[list[Deferred[None]]]:
+        waits = []
+        for start in range(0, len(appends), PART):
+            later = part(appends[start : start + PART]).run()
+            if later is not None:
+                waits.append(later)
+            yield
+        return waits
+
+    def all_of(waits: list[Deferred[None]]) -> list[None] | Deferred[list[None]]:
+        return gather(waits)
+
+    answer = then_ask(node.slices.run(steps()), all_of)
+    return answer if isinstance(answer, Deferred) else None
 
 
 def _appends(node: Node, context: RequestContext, topic: TopicProduceData) -> list[PartitionAppend]:

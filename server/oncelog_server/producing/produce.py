@@ -113,6 +113,14 @@ class Produce(msgspec.Struct, eq=False):
                     return self._ask_first(unknown)
         return self._append_all()
 
+    def may_be_parted(self) -> bool:
+        """Whether the parts of a large request may be run one after the other: not where a part of
+        them would be refused for another, nor where the coordinator adds their partitions, which
+        it does for all of them at once."""
+        if not self.transactional:
+            return True
+        return not self.adds_partitions and self._check_transactional()
+
     def _check_transactional(self) -> bool:
         """All batches of a request belong to one transaction, which it names (Z17, H48)."""
         transactional = self.transactional

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from types import GeneratorType
 from typing import Any
 
@@ -19,15 +21,25 @@ from oncelog_protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from oncelog_protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from oncelog_server.cluster.topics import NewTopic
-from oncelog_server.handlers import describe_configs, fetch, list_offsets, metadata
+from oncelog_server.deferred import Deferred
+from oncelog_server.handlers import describe_configs, fetch, list_offsets, metadata, produce
 from oncelog_server.request_limits import max_elements
 from oncelog_server.settings.model import Settings
 from oncelog_server.slices import SLICE_MS, SMALL, Slices
 from tests.server.handlers.nodes import ask, broker, context
+from tests.server.log.driver import batch
 from tests.server.manual_timers import ManualTimers
+from tests.server.test_hosting import life
 
 COUNT = 3 * SMALL
+# A test's machine takes so many steps in a turn, of which each is a part of a Produce.
+PARTS_OF_A_TURN = 5
 ALL = Settings().oncelog_max_partitions
 
 
@@ -97,3 +109,26 @@ def test_a_request_may_name_every_partition_there_may_be() -> None:
         data = encode(request, version)
         found, _ = decoder(type(request), version)(data, 0, max_elements(handler.API, ALL))
         assert found == request
+
+
+async def test_a_produce_to_very_many_partitions_leaves_the_loop_to_others(tmp_path: Path) -> None:
+    count = 2 * SMALL
+    async with life(tmp_path) as alive:
+        alive._slices._steps_per_slice = PARTS_OF_A_TURN
+        await alive.metadata.create_topics([NewTopic("wide", count), NewTopic("narrow", 1)])
+        partitions = [alive.partitions.require("wide", number) for number in range(count)]
+        data = [PartitionProduceData(number, memoryview(batch())) for number in range(count)]
+        request = ProduceRequest(
+            acks=-1, topic_data=[TopicProduceData("wide", partition_data=data)]
+        )
+        answer = produce.handle(alive.node, context(produce.API, 9), request)
+        assert isinstance(answer, Deferred)
+        most = 0
+        while not answer.done:
+            before = sum(one.log.log_end_offset for one in partitions)
+            await asyncio.sleep(0)
+            most = max(most, sum(one.log.log_end_offset for one in partitions) - before)
+        assert most <= PARTS_OF_A_TURN * produce.PART < count
+        (topic,) = answer.value.responses
+        assert [one.index for one in topic.partition_responses] == list(range(count))
+        assert {(one.error_code, one.base_offset) for one in topic.partition_responses} == {(0, 0)}
