@@ -34,6 +34,7 @@ from oncelog_server.offline.side_checks import (
 from oncelog_server.offline.walk import Gap, Walk, WalkedBatch
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import (
+    DELETED_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -99,7 +100,9 @@ class PartitionCheck:
         in_use = {name: file for name, file in parsed.items() if not file.state}
         bases = sorted(file.offset for file in in_use.values() if file.suffix == LOG_SUFFIX)
         self._totals.partitions += 1
-        for name in parsed.keys() - in_use.keys():
+        for name in sorted(parsed.keys() - in_use.keys()):
+            if self._facts.running and parsed[name].state == DELETED_SUFFIX:
+                continue  # the broker removes it after file.delete.delay.ms
             what = "left over from a deletion or a compaction"
             yield Finding(Severity.NOTE, f"{self._directory}/{name}", what, FINISHED_AT_START)
         yield from self._orphans(in_use, bases)

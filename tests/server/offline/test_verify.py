@@ -20,6 +20,7 @@ from oncelog_client import Admin, NewTopic, Producer
 from oncelog_protocol.records.batch import HEADER_SIZE, split_batches
 from oncelog_server.offline.commands import logs
 from tests.broker import Oncelog
+from tests.conformance.waiting import wait_until
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -136,6 +137,40 @@ def test_a_folder_after_a_kill_is_whole(tmp_path: Path) -> None:
 
 def test_one_partition_is_checked_by_its_folder(data: Path) -> None:
     assert verify(data / f"{TOPIC}-0").checked["partitions"] == 1
+
+
+async def write_compacted(address: str) -> None:
+    """A few keys again and again, in transactions of which every third is aborted."""
+    config = {
+        "cleanup.policy": "compact",
+        "segment.bytes": "1048576",
+        "min.cleanable.dirty.ratio": "0.01",
+    }
+    async with Admin(address) as admin:
+        await admin.create_topics([NewTopic("compacted", 1, 1, configs=config)])
+    async with Producer(address, transactional_id="compacting") as producer:
+        await producer.init_transactions()
+        for number in range(60):
+            await producer.begin_transaction()
+            for key in range(5):
+                await producer.send("compacted", b"p" * 10_000, b"%d" % key)
+            await (producer.commit_transaction() if number % 3 else producer.abort_transaction())
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_what_compaction_took_is_no_gap(tmp_path: Path, stopped: bool) -> None:
+    broker = Oncelog(tmp_path, SETTINGS | {"log.cleaner.backoff.ms": "200"})
+    checkpoint = broker.data / "cleaner-offset-checkpoint"
+    with broker:
+        asyncio.run(write_compacted(broker.address))
+        wait_until(
+            lambda: checkpoint.exists() and "compacted 0" in checkpoint.read_text(),
+            "the log is compacted",
+        )
+        if not stopped:
+            assert verify(broker.data).problems == []
+    if stopped:
+        assert verify(broker.data).problems == []
 
 
 def flip_in_the_middle(data: Path) -> tuple[Path, int]:
