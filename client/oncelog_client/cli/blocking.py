@@ -1,23 +1,38 @@
-"""`oncelog transactions blocking`: who keeps readers of committed records from going on."""
+"""`oncelog transactions blocking`: which open transactions keep readers of committed records
+waiting, which groups wait, and how each transaction is ended safely."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+import asyncio
+from collections.abc import Iterable, Sequence
+from shlex import quote
+from typing import Any, Final, NamedTuple
 
 import click
 
 from oncelog_client.admin import AbortTransactionSpec, Admin
+from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
+from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.hanging import OpenTransaction, open_transactions, partitions_of
+from oncelog_client.cli.names import NAME
 from oncelog_client.cli.options import connection_options, output_option
-from oncelog_client.cli.output import Column, for_people, show
-from oncelog_client.cli.two_phase import EVEN_TWO_PHASE, refuse_two_phase
+from oncelog_client.cli.output import (
+    Column,
+    for_people,
+    partition_ranges,
+    say,
+    shortened,
+    show,
+)
+from oncelog_client.cli.quantities import count_text, duration_text, size_text, time_text
+from oncelog_client.cli.two_phase import EVEN_TWO_PHASE, OPEN, refuse_two_phase
 from oncelog_client.clock import wall_ms
 from oncelog_client.values import TopicPartition
 
 HANGING: Final = "Hanging"
 COLUMNS: Final = (
+    Column("Topic", "id"),
     Column("Partition", "count"),
     Column("Start offset", "offset"),
     Column("Transactional id", "id"),
@@ -31,71 +46,239 @@ COLUMNS: Final = (
     Column("Held bytes", "size"),
     Column("Time left ms", "duration"),
     Column("Two-phase"),
+    Column("Waiting groups"),
 )
 ABORT_COLUMNS: Final = (Column("Aborted", "id"), Column("How"))
+# Groups are asked at once, but not thousands of them.
+MOST_AT_ONCE: Final = 16
 
 
-@click.command()
+class Blocking(NamedTuple):
+    """An open transaction in one partition, as of `now_ms`: what it holds back there and which
+    groups wait behind it."""
+
+    transaction: OpenTransaction
+    high_watermark: int
+    groups: tuple[str, ...]
+    now_ms: int
+
+    @property
+    def began_ms(self) -> int:
+        """When it began; what no coordinator knows is as old as its last record, at least."""
+        known = self.transaction.description
+        if known is not None and known.transaction_start_time_ms is not None:
+            return known.transaction_start_time_ms
+        return self.transaction.producer.last_timestamp
+
+    @property
+    def age_ms(self) -> int:
+        """How long it has been open."""
+        return max(self.now_ms - self.began_ms, 0)
+
+    @property
+    def held_records(self) -> int:
+        """Records in the partition from its first on; brokers that count none: offsets."""
+        held = self.transaction.producer.held_records
+        offsets = max(self.high_watermark - self.transaction.start_offset, 0)
+        return offsets if held is None else held
+
+
+@click.command(
+    cls=Tool,
+    examples=[
+        "transactions blocking",
+        "transactions blocking orders",
+        "transactions blocking orders --abort billing-7",
+    ],
+)
 @connection_options
-@click.argument("topic")
+@output_option
+@click.argument("topic", required=False, type=NAME)
 @click.option(
     "--abort",
     "aborted",
     metavar="ID",
-    help="Abort what this transactional id or producer id holds open: through the coordinator, "
-    "everywhere, where that knows of it, else by a marker in this topic.",
+    help="Abort what this transactional id or producer id has open: by its coordinator in all"
+    " partitions, or by a marker where no coordinator knows it.",
 )
-@click.option(
-    "--even-two-phase",
-    is_flag=True,
-    help=f"With --abort: also {EVEN_TWO_PHASE}",
-)
-@output_option
+@click.option("--even-two-phase", is_flag=True, help=f"With --abort: also {EVEN_TWO_PHASE}")
 def blocking(
-    *, topic: str, aborted: str | None, even_two_phase: bool, output: str, **_: object
+    *, topic: str | None, aborted: str | None, even_two_phase: bool, output: str, **_: object
 ) -> None:
-    """Every transaction that is open in TOPIC: readers of committed records wait for the first of
-    each partition. `Hanging`: its coordinator does not know of it, and nobody will end it.
-    Two-phase: it is for somebody else to decide, however long that takes."""
+    """Show the open transactions that readers of committed records wait for, in TOPIC or in all
+    topics.
+
+    A hanging transaction is unknown to its coordinator, which will never end it. A two-phase
+    transaction is ended by its application alone; it has no timeout.
+    """
     if even_two_phase and aborted is None:
         raise click.UsageError("--even-two-phase needs --abort")
     if aborted is not None:
         how = ask(lambda admin: _abort(admin, topic, aborted, even_two_phase=even_two_phase))
         show(ABORT_COLUMNS, [(aborted, how)], output=output)
         return
-    rows = ask(lambda admin: _rows(admin, topic))
-    show(COLUMNS, rows, output=output)
-    if rows and for_people(output):
-        click.echo(f"abort with: oncelog transactions blocking {topic} --abort ID", err=True)
+    found = ask(lambda admin: _found(admin, topic))
+    if for_people(output) and found:
+        say("\n\n".join(_entry(same) for same in _by_transaction(found)))
+    else:
+        where = f"in {topic}" if topic else "in any topic"
+        show(COLUMNS, map(_row, found), output=output, empty=f"no open transaction {where}")
 
 
-async def _rows(admin: Admin, topic: str) -> list[Sequence[Any]]:
-    found = await open_transactions(admin, await partitions_of(admin, [topic]))
-    ends = await admin.list_offsets({one.place: "latest" for one in found}) if found else {}
+async def _places(admin: Admin, topic: str | None) -> list[TopicPartition]:
+    topics = [topic] if topic else await admin.list_topics(list_internal=True)
+    return await partitions_of(admin, topics)
+
+
+async def _found(admin: Admin, topic: str | None) -> list[Blocking]:
+    found = await open_transactions(admin, await _places(admin, topic))
+    if not found:
+        return []
+    ends = await admin.list_offsets({one.place: "latest" for one in found})
+    waiting = await _waiting_groups(admin, {one.place for one in found})
     now_ms = wall_ms()
-    return [_row(one, ends[one.place].offset, now_ms) for one in found]
+    return [
+        Blocking(one, ends[one.place].offset, tuple(waiting.get(one.place, ())), now_ms)
+        for one in found
+    ]
 
 
-def _row(one: OpenTransaction, high_watermark: int, now_ms: int) -> Sequence[Any]:
-    producer, known = one.producer, one.description
-    # What the coordinator does not know is as old as its last record, at least.
-    began_ms = producer.last_timestamp
-    if known is not None and known.transaction_start_time_ms is not None:
-        began_ms = known.transaction_start_time_ms
-    held = producer.held_records
+async def _waiting_groups(
+    admin: Admin, places: Iterable[TopicPartition]
+) -> dict[TopicPartition, list[str]]:
+    """The groups that have read all that is decided, while more follows: committed offset = last
+    stable offset < high watermark."""
+    limit = asyncio.Semaphore(MOST_AT_ONCE)
+    wanted = set(places)
+    waiting: dict[TopicPartition, list[str]] = {}
+
+    async def look(group: str) -> None:
+        async with limit:
+            lags = await admin.describe_group_lag(group)
+        for place, lag in lags.items():
+            if place in wanted and lag.lag == 0 and lag.held_back > 0:
+                waiting.setdefault(place, []).append(group)
+
+    await asyncio.gather(*(look(group.group_id) for group in await admin.list_groups()))
+    return {place: sorted(groups) for place, groups in waiting.items()}
+
+
+def _row(found: Blocking) -> Sequence[Any]:
+    transaction = found.transaction
+    producer, known = transaction.producer, transaction.description
     return (
-        *(one.place.partition, one.start_offset, known and known.transactional_id),
+        *(*transaction.place, transaction.start_offset, known and known.transactional_id),
         *(producer.producer_id, producer.producer_epoch, known.state if known else HANGING),
-        *(known and known.client_id, known and known.client_address, max(now_ms - began_ms, 0)),
-        max(high_watermark - one.start_offset, 0) if held is None else held,
-        *(producer.held_bytes, known and known.time_left_ms, known and known.is_two_phase),
+        *(known and known.client_id, known and known.client_address, found.age_ms),
+        *(found.held_records, producer.held_bytes, known and known.time_left_ms),
+        *(known and known.is_two_phase, list(found.groups)),
     )
 
 
-async def _abort(admin: Admin, topic: str, name: str, *, even_two_phase: bool) -> str:
-    """Raises click.ClickException where there is nothing of that name to abort, or it is not for
-    an operator to decide."""
-    found = await open_transactions(admin, await partitions_of(admin, [topic]))
+def _by_transaction(found: Iterable[Blocking]) -> list[list[Blocking]]:
+    """The partitions of each transaction, the longest open first. What hangs is one of its own in
+    each partition."""
+    entries: dict[object, list[Blocking]] = {}
+    for one in found:
+        known = one.transaction.description
+        key = known.transactional_id if known else (one.transaction.place, one.began_ms)
+        entries.setdefault(key, []).append(one)
+    return sorted(entries.values(), key=lambda same: min(one.began_ms for one in same))
+
+
+def _entry(same: list[Blocking]) -> str:
+    """A transaction for people: since when, by which client, what it holds back, and its end."""
+    first = same[0]
+    producer = first.transaction.producer
+    known = first.transaction.description
+    name = known.transactional_id if known else f"producer {producer.producer_id}"
+    identity = f"producer {producer.producer_id} epoch {producer.producer_epoch}"
+    client = f"{known.client_id or '-'} at {known.client_address or '-'}, " if known else ""
+    began_ms = min(one.began_ms for one in same)
+    lines = [
+        f"{shortened(name)}   {_state(first)}",
+        f"  opened by   {shortened(client)}{identity}, {time_text(began_ms, first.now_ms)}",
+        *_labelled("holds back", _held(same)),
+        *_labelled("waiting", _groups(same)),
+        *_labelled("end it", _ending(first)),
+    ]
+    return "\n".join(lines)
+
+
+def _labelled(label: str, texts: Sequence[str]) -> list[str]:
+    return [f"  {label if not number else '':<10}  {text}" for number, text in enumerate(texts)]
+
+
+def _state(found: Blocking) -> str:
+    known = found.transaction.description
+    age = duration_text(found.age_ms)
+    if known is None:
+        return f"{HANGING}, last record {age} ago; its coordinator does not know it"
+    if known.state != OPEN:
+        return f"{known.state} since {age}, its markers are being written"
+    if known.is_two_phase:
+        return f"{known.state} {age}, two-phase: its application decides, no time-out"
+    if known.time_left_ms is None:
+        return f"{known.state} {age}"
+    left = duration_text(max(known.time_left_ms, 0))
+    return f"{known.state} {age}, aborted by its time-out in {left}"
+
+
+def _held(same: list[Blocking]) -> list[str]:
+    """A line for each topic: partitions, records and bytes."""
+    topics: dict[str, list[Blocking]] = {}
+    for one in same:
+        topics.setdefault(one.transaction.place.topic, []).append(one)
+    lines = []
+    for topic, parts in topics.items():
+        records = sum(one.held_records for one in parts)
+        sizes = [one.transaction.producer.held_bytes for one in parts]
+        size = f", {size_text(sum(filter(None, sizes)))}" if None not in sizes else ""
+        (ranges,) = partition_ranges(str(one.transaction.place) for one in parts)
+        numbers = ranges.removeprefix(f"{topic}:")
+        some = "partition" if len(parts) == 1 else f"{len(parts)} partitions"
+        held = f"{count_text(records, 'record')}{size}"
+        lines.append(f"{shortened(topic)}: {some} ({numbers}), {held}")
+    return lines
+
+
+def _groups(same: list[Blocking]) -> list[str]:
+    counts: dict[str, int] = {}
+    for one in same:
+        for group in one.groups:
+            counts[group] = counts.get(group, 0) + 1
+    if not counts:
+        return ["no group has come so far"]
+    return [
+        f"{shortened(group)} ({count_text(count, 'partition')})"
+        for group, count in sorted(counts.items())
+    ]
+
+
+def _ending(found: Blocking) -> list[str]:
+    """The command of the safe end; each is refused if it is not safe any more."""
+    known, place = found.transaction.description, found.transaction.place
+    if known is None:
+        at = f"--partition {place.partition} --start-offset {found.transaction.start_offset}"
+        return [
+            f"oncelog transactions abort --topic {quote(place.topic)} {at}",
+            "(by a marker in this partition; refused while a coordinator knows it)",
+        ]
+    name = quote(known.transactional_id)
+    if known.state != OPEN:
+        return ["its coordinator is ending it", f"oncelog transactions describe {name}"]
+    if known.is_two_phase:
+        return ["ask its application: oncelog transactions prepared"]
+    return [
+        f"oncelog transactions force-terminate {name}",
+        "(by its coordinator, in all partitions)",
+    ]
+
+
+async def _abort(admin: Admin, topic: str | None, name: str, *, even_two_phase: bool) -> str:
+    """Return how it was aborted. Raises Failed where there is nothing of that name to abort, or it
+    is not for an operator to decide."""
+    found = await open_transactions(admin, await _places(admin, topic))
     chosen = [
         one
         for one in found
@@ -103,7 +286,7 @@ async def _abort(admin: Admin, topic: str, name: str, *, even_two_phase: bool) -
         or (one.description is not None and name == one.description.transactional_id)
     ]
     if not chosen:
-        raise click.ClickException(f"{name} has no open transaction in {topic}")
+        raise Failed(f"{name} has no open transaction in {topic or 'any topic'}")
     if not even_two_phase:
         for one in chosen:
             if one.description is not None:
@@ -115,7 +298,7 @@ async def _abort(admin: Admin, topic: str, name: str, *, even_two_phase: bool) -
     for one in hanging:
         await admin.abort_transaction(_spec(one))
     return ", ".join(
-        [f"by its coordinator: {one}" for one in sorted(known)]
+        [f"by its coordinator: {transactional_id}" for transactional_id in sorted(known)]
         + [f"by a marker: {one.place}" for one in hanging]
     )
 

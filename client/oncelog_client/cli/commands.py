@@ -3,6 +3,7 @@ share at the end, and a suggestion for a mistyped word."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any, Final
@@ -11,7 +12,7 @@ import click
 
 # The parameters of options.connection_options and output.output_option.
 SHARED: Final = frozenset({"bootstrap_server", "command_config", "give_up_after", "output"})
-_NARROWEST: Final = 60
+_RANGE: Final = re.compile(r"  \[[^\[\]]*x[^\[\]]*\]$")
 
 
 class Tool(click.Command):
@@ -59,7 +60,10 @@ class Tool(click.Command):
                 continue  # it stands in the usage line
             record = parameter.get_help_record(ctx)
             if record is not None:
-                (shared if parameter.name in SHARED else own).append(record)
+                name, text = record
+                # The limits of a 64-bit field say nothing to a reader.
+                line = name, _RANGE.sub("", text)
+                (shared if parameter.name in SHARED else own).append(line)
         if self.examples:
             with formatter.section("Examples"):
                 for example in self.examples:

@@ -65,7 +65,7 @@ BOUNDED_POLL_MS: Final = 50
 @click.option("-p", "partitions", metavar="0,2-4", help="Read these partitions alone.")
 @click.option("-f", "template", metavar="FORMAT", help=f"Print each record so: {FORMAT_HELP}")
 @click.option(
-    "--include", type=NAME, metavar="REGEX", help="Read all topics whose whole name matches."
+    "--include", type=NAME, metavar="REGEX", help="Read the topics with a name that matches."
 )
 @click.option("--partition", type=PARTITION, metavar="N", help="Read this partition alone.")
 @click.option(

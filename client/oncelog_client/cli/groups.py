@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -13,7 +12,7 @@ from oncelog_client.admin import Admin, GroupDescription
 from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.failures import Failed
-from oncelog_client.cli.names import INT64_MAX, NAME, OFFSET
+from oncelog_client.cli.names import FILE, INT64_MAX, NAME, OFFSET
 from oncelog_client.cli.offset_resets import STRATEGIES, reset_offsets
 from oncelog_client.cli.options import (
     connection_options,
@@ -107,7 +106,7 @@ DELETED_OFFSET_COLUMNS: Final = (
 @click.option("--by-duration", metavar="DURATION", help="Reset to a time ago: P1DT2H30M5S")
 @click.option(
     "--from-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="Reset to the lines topic,partition,offset.",
 )

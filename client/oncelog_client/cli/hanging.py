@@ -9,7 +9,9 @@ from typing import Any, Final, NamedTuple
 import click
 
 from oncelog_client.admin import Admin, ProducerState, TransactionDescription
+from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
+from oncelog_client.cli.names import INT32_MAX, NAME
 from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import Column, show
 from oncelog_client.cli.transaction_options import broker_option, partition_option
@@ -118,20 +120,28 @@ async def partitions_of(admin: Admin, topics: Iterable[str]) -> list[TopicPartit
     ]
 
 
-@click.command("find-hanging")
+@click.command(
+    "find-hanging",
+    cls=Tool,
+    examples=[
+        "transactions find-hanging --topic orders",
+        "transactions find-hanging --broker-id 1",
+    ],
+)
 @connection_options
+@output_option
 @broker_option
 @click.option(
     "--max-transaction-timeout",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, INT32_MAX),
     default=MAX_TIMEOUT_MINUTES,
-    show_default=True,
     metavar="MINUTES",
-    help="Only those without a record for longer.",
+    help=f"Minutes without a record, at least.  [default: {MAX_TIMEOUT_MINUTES}]",
 )
-@click.option("--topic", help="Only this topic. Needed unless there is a --broker-id.")
+@click.option(
+    "--topic", type=NAME, metavar="NAME", help="The topic; needed unless there is a --broker-id."
+)
 @partition_option
-@output_option
 def find_hanging(
     *,
     broker_id: int | None,
@@ -141,7 +151,7 @@ def find_hanging(
     output: str,
     **_: object,
 ) -> None:
-    """Transactions that nobody will end: `abort` ends them, and asks the coordinators again."""
+    """Find transactions that no coordinator knows and will end. `transactions abort` ends them."""
     if topic is None and broker_id is None:
         raise click.UsageError("--topic or --broker-id is needed")
     if topic is None and partition is not None:

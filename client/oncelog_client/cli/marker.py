@@ -7,8 +7,17 @@ from typing import Final
 import click
 
 from oncelog_client.admin import AbortTransactionSpec, Admin
+from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.hanging import describe_by_producer
+from oncelog_client.cli.names import (
+    COORDINATOR_EPOCH,
+    NAME,
+    OFFSET,
+    PARTITION,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+)
 from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import Column, show
 from oncelog_client.cli.two_phase import OPEN
@@ -22,20 +31,30 @@ COLUMNS: Final = (
 )
 
 
-@click.command()
+@click.command(
+    cls=Tool,
+    examples=["transactions abort --topic orders --partition 0 --start-offset 42"],
+)
 @connection_options
-@click.option("--topic", required=True, help="Which topic.")
-@click.option("--partition", type=int, required=True, help="Which partition of it.")
-@click.option("--start-offset", type=int, help="Where the transaction begins: enough by itself.")
-@click.option("--producer-id", type=int, help="Without --start-offset: whose it is,")
-@click.option("--producer-epoch", type=int, help="with which epoch,")
-@click.option("--coordinator-epoch", type=int, help="and its coordinator's.")
+@output_option
+@click.option("--topic", required=True, type=NAME, metavar="NAME", help="The topic.")
+@click.option("--partition", type=PARTITION, required=True, metavar="N", help="Its partition.")
+@click.option("--start-offset", type=OFFSET, metavar="OFFSET", help="Where the transaction begins.")
+@click.option(
+    "--producer-id",
+    type=PRODUCER_ID,
+    metavar="N",
+    help="Its producer; instead of --start-offset, with both epochs.",
+)
+@click.option("--producer-epoch", type=PRODUCER_EPOCH, metavar="N", help="Its producer's epoch.")
+@click.option(
+    "--coordinator-epoch", type=COORDINATOR_EPOCH, metavar="N", help="Its coordinator's epoch."
+)
 @click.option(
     "--even-known",
     is_flag=True,
-    help="Ask no coordinator: also a part of what may be committed in the other partitions.",
+    help="Do not ask the coordinators first. Dangerous: its other partitions may be committed.",
 )
-@output_option
 def abort(
     *,
     topic: str,
@@ -48,10 +67,10 @@ def abort(
     output: str,
     **_: object,
 ) -> None:
-    """Abort a hanging transaction in one partition, past its coordinator.
+    """Abort a hanging transaction.
 
-    One that its coordinator knows is refused: `force-terminate` and `blocking --abort` end it in
-    all its partitions.
+    A marker is written to one partition, past the coordinator. Refused while a coordinator knows
+    the transaction: `force-terminate` ends it in all its partitions.
     """
     place = TopicPartition(topic, partition)
     wanted: AbortTransactionSpec | int

@@ -3,6 +3,7 @@ their field."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -42,3 +43,35 @@ class NameType(click.ParamType):  # type: ignore[type-arg]  # generic since clic
 
 
 NAME: Final = NameType()
+
+
+class FileType(click.Path):
+    """An existing file to read, as a Path."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path; raises click.BadParameter for what is no file."""
+        if "\0" in str(value):
+            self.fail(f"{str(value)[:40]!r} is not the name of a file", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE: Final = FileType()
+
+
+class SecondsType(click.FloatRange):
+    """A number of seconds above 0."""
+
+    name = "seconds"
+
+    def __init__(self, most: float) -> None:
+        super().__init__(min=0, min_open=True, max=most)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the seconds; raises click.BadParameter for what is no number."""
+        seconds = super().convert(value, param, ctx)
+        if seconds != seconds:
+            self.fail(f"{value!r} is not a number of seconds", param, ctx)
+        return seconds

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from oncelog_client.cli.names import FILE, SecondsType
 from oncelog_client.cli.output import output_option
 
 __all__ = [
@@ -45,7 +46,7 @@ def connection_options(command: F) -> F:
     """
     command = click.option(
         "--give-up-after",
-        type=click.FloatRange(min=0, min_open=True, max=LONGEST_WAIT_S),
+        type=SecondsType(LONGEST_WAIT_S),
         default=GIVE_UP_AFTER_S,
         metavar="SECONDS",
         help=f"How long to wait for a broker that does not answer.  [default: {GIVE_UP_AFTER_S:g}]",
@@ -53,7 +54,7 @@ def connection_options(command: F) -> F:
     command = click.option(
         "--command-config",
         "command_config",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=FILE,
         metavar="FILE",
         help="Client settings: lines name=value, under Kafka's names.",
     )(command)

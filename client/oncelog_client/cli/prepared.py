@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from oncelog_client.admin import Admin, TransactionDescription
+from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import Column, show
@@ -25,12 +26,13 @@ COLUMNS: Final = (
 )
 
 
-@click.command()
+@click.command(cls=Tool, examples=["transactions prepared"])
 @connection_options
 @output_option
 def prepared(*, output: str, **_: object) -> None:
-    """Every open transaction of two-phase commit, the oldest first. Its state is what the
-    application has stored if it decided to commit; brokers do not know whether it is all written.
+    """Show the open transactions of two-phase commits, the oldest first.
+
+    An application that has decided to commit has stored the prepared state.
     """
     show(COLUMNS, ask(_rows), output=output, empty="no prepared transactions")
 

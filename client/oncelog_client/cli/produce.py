@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import warnings
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ from oncelog_client.cli.quantities import count_text
 from oncelog_client.cli.record_flags import FixedParts, Reader, one_topic, report_to
 from oncelog_client.cli.record_lines import LineReader
 from oncelog_client.cli.standard_input import lines_of
-from oncelog_client.errors import CommitOutcomeUnknown, KafkaError
+from oncelog_client.errors import CommitOutcomeUnknown, KafkaError, SettingsWarning
 from oncelog_client.producer import Producer
 from oncelog_client.values import RecordMetadata
 
@@ -122,7 +123,11 @@ def produce(
     report = report_to(output, wanted=verbose)
 
     async def call() -> Written:
-        producer = Producer(bootstrap_server, **settings)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always", SettingsWarning)
+            producer = Producer(bootstrap_server, **settings)
+        for warning in warned:
+            note(f"Warning: {warning.message}")
         stop = Stop()
         with stop.listening():
             async with connected(producer, give_up_after):

@@ -9,9 +9,12 @@ import click
 
 from oncelog_client.admin import Admin, TransactionDescription
 from oncelog_client.cli.blocking import blocking
+from oncelog_client.cli.commands import ToolGroup
 from oncelog_client.cli.connecting import ask
+from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.hanging import find_hanging
 from oncelog_client.cli.marker import abort
+from oncelog_client.cli.names import INT64_MAX, NAME, PARTITION
 from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import Column, for_people, show
 from oncelog_client.cli.prepared import prepared
@@ -24,10 +27,14 @@ from oncelog_protocol.errors import ErrorCode
 
 LIST_COLUMNS: Final = (
     Column("Transactional id", "id"),
-    Column("Coordinator", "count", rank=3),
-    Column("Producer id", "count", rank=2),
+    Column("Coordinator", "count", rank=4),
+    Column("Producer id", "count", rank=3),
     Column("Transaction state"),
+    Column("Age ms", "duration", rank=1),
+    Column("Client id", "id", rank=2),
 )
+# More ids than these are listed without age and client: each is a request to its coordinator.
+MOST_DESCRIBED: Final = 500
 DESCRIBE_COLUMNS: Final = (
     Column("Coordinator id", "count"),
     Column("Transactional id", "id"),
@@ -61,10 +68,21 @@ PRODUCER_COLUMNS: Final = (
     Column("Held records", "count"),
     Column("Held bytes", "size"),
 )
+STATES: Final = (
+    *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"),
+    *("Dead", "PrepareEpochFence"),
+)
 RESULT_COLUMNS: Final = (Column("Transactional id", "id"), Column("Result"))
 
 
-@click.group()
+@click.group(
+    cls=ToolGroup,
+    examples=[
+        "transactions blocking",
+        "transactions describe billing-7",
+        "transactions force-terminate billing-7",
+    ],
+)
 @connection_options
 def transactions(**_: object) -> None:
     """List, describe and abort transactions. Options stand before or after the verb."""
@@ -76,12 +94,30 @@ transactions.add_command(find_hanging)
 transactions.add_command(prepared)
 
 
-@transactions.command("list")
+@transactions.command(
+    "list",
+    examples=["transactions list", "transactions list --state Ongoing --duration-filter 60000"],
+)
 @connection_options
-@click.option("--state", "states", multiple=True, help="Only these states, such as Ongoing.")
-@click.option("--duration-filter", type=int, default=-1, help="Only those open for longer, in ms.")
-@click.option("--transactional-id-pattern", help="Only ids that match this regular expression.")
 @output_option
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(STATES, case_sensitive=False),
+    metavar="STATE",
+    help=f"One of {', '.join(STATES)}.",
+)
+@click.option(
+    "--duration-filter",
+    type=click.IntRange(-1, INT64_MAX),
+    default=-1,
+    metavar="MS",
+    help="Transactions that are open for longer.",
+)
+@click.option(
+    "--transactional-id-pattern", type=NAME, metavar="REGEX", help="Ids that match as a whole."
+)
 def list_(
     *,
     states: tuple[str, ...],
@@ -90,26 +126,57 @@ def list_(
     output: str,
     **_: object,
 ) -> None:
-    """Every transactional id with its producer id and state."""
-    found = ask(
-        lambda admin: admin.list_transactions(
+    """Print the transactional ids with their producers and states."""
+
+    async def call(admin: Admin) -> list[tuple[Any, ...]]:
+        found = await admin.list_transactions(
             states=states,
             duration_ms=duration_filter,
             transactional_id_pattern=transactional_id_pattern,
         )
-    )
-    rows = [(one.transactional_id, one.coordinator_id, one.producer_id, one.state) for one in found]
+        described = await _described(admin, [listing.transactional_id for listing in found])
+        now_ms = wall_ms()
+        return [
+            (
+                *(listing.transactional_id, listing.coordinator_id, listing.producer_id),
+                *(listing.state, *_age_and_client(described.get(listing.transactional_id), now_ms)),
+            )
+            for listing in found
+        ]
+
+    rows = ask(call)
     show(LIST_COLUMNS, rows, output=output, empty="no transactional ids")
 
 
-@transactions.command()
+async def _described(admin: Admin, names: list[str]) -> dict[str, TransactionDescription]:
+    """What coordinators say of the ids; less those that have expired meanwhile."""
+    if not names or len(names) > MOST_DESCRIBED:
+        return {}
+    try:
+        return await admin.describe_transactions(names)
+    except KafkaError as error:
+        if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            raise
+        return {}
+
+
+def _age_and_client(
+    found: TransactionDescription | None, now_ms: int
+) -> tuple[int | None, str | None]:
+    if found is None:
+        return None, None
+    started_ms = found.transaction_start_time_ms
+    return None if started_ms is None else max(now_ms - started_ms, 0), found.client_id
+
+
+@transactions.command(examples=["transactions describe billing-7"])
 @connection_options
-@click.argument("id_", metavar="[TRANSACTIONAL_ID]", required=False)
-@click.option("--transactional-id", help="The same as the argument.")
 @output_option
+@click.argument("id_", metavar="[ID]", required=False, type=NAME)
+@click.option("--transactional-id", type=NAME, metavar="ID", help="The same as the argument.")
 def describe(*, id_: str | None, transactional_id: str | None, output: str, **_: object) -> None:
-    """One transactional id: epoch, state, timeout, the partitions of its transaction, and which of
-    its producers were refused lately, why, and by whom."""
+    """Show a transactional id: epoch, state, timeout and partitions, and which of its producers
+    were fenced lately, why, and by which client."""
     wanted = _one_id(id_, transactional_id)
     found = ask(lambda admin: _existing(admin, wanted))
     fences = [
@@ -143,7 +210,7 @@ async def _existing(admin: Admin, transactional_id: str) -> TransactionDescripti
         return (await admin.describe_transactions([transactional_id]))[transactional_id]
     except KafkaError as error:
         if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-            raise click.ClickException(f"no transactional id {transactional_id!r}") from error
+            raise Failed(f"no transactional id {transactional_id!r}") from error
         raise
 
 
@@ -158,16 +225,19 @@ def _row(found: TransactionDescription) -> tuple[Any, ...]:
     )
 
 
-@transactions.command("describe-producers")
+@transactions.command(
+    "describe-producers",
+    examples=["transactions describe-producers --topic orders --partition 0"],
+)
 @connection_options
-@broker_option
-@click.option("--topic", required=True, help="Which topic.")
-@click.option("--partition", type=int, required=True, help="Which partition of it.")
 @output_option
+@broker_option
+@click.option("--topic", required=True, type=NAME, metavar="NAME", help="The topic.")
+@click.option("--partition", type=PARTITION, required=True, metavar="N", help="Its partition.")
 def describe_producers(
     *, broker_id: int | None, topic: str, partition: int, output: str, **_: object
 ) -> None:
-    """The producers a partition knows, and the transactions they hold open in it."""
+    """Show the producers that a partition knows and their open transactions in it."""
     place = TopicPartition(topic, partition)
     found = ask(lambda admin: admin.describe_producers([place], broker_id=broker_id))
     rows = [
@@ -181,12 +251,17 @@ def describe_producers(
     show(PRODUCER_COLUMNS, rows, output=output, empty="no producers")
 
 
-@transactions.command("force-terminate")
+@transactions.command("force-terminate", examples=["transactions force-terminate billing-7"])
 @connection_options
-@click.argument("id_", metavar="[TRANSACTIONAL_ID]", required=False)
-@click.option("--transactional-id", "--transactionalId", help="The same as the argument.")
-@click.option("--even-two-phase", is_flag=True, help=f"Also {EVEN_TWO_PHASE}")
 @output_option
+@click.argument("id_", metavar="[ID]", required=False, type=NAME)
+@click.option(
+    *("--transactional-id", "--transactionalId"),
+    type=NAME,
+    metavar="ID",
+    help="The same as the argument.",
+)
+@click.option("--even-two-phase", is_flag=True, help=f"Also {EVEN_TWO_PHASE}")
 def force_terminate(
     *,
     id_: str | None,
@@ -195,9 +270,11 @@ def force_terminate(
     output: str,
     **_: object,
 ) -> None:
-    """Abort what a transactional id has open, in all its partitions, and refuse its producer from
-    then on. What takes part in a two-phase commit is refused without --even-two-phase: it is for
-    somebody else to decide."""
+    """Abort the open transaction of a transactional id, in all its partitions, by its coordinator.
+    Its producer is fenced.
+
+    A transaction of a two-phase commit needs --even-two-phase: its application decides.
+    """
     wanted = _one_id(id_, transactional_id)
 
     async def call(admin: Admin) -> None:

@@ -10,7 +10,7 @@ import click
 from oncelog_client.admin import TransactionDescription
 
 OPEN: Final = "Ongoing"
-EVEN_TWO_PHASE: Final = "one of a two-phase commit, which others may have committed already."
+EVEN_TWO_PHASE: Final = "a two-phase transaction; its other parts may be committed already."
 
 
 def refuse_two_phase(known: TransactionDescription) -> None:

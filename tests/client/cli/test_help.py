@@ -1,0 +1,74 @@
+"""Every `--help` fits a screen, has examples that are calls of this program, and its own options
+before those that all commands have."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from oncelog_client.cli import COMMANDS, oncelog
+from tests.client.cli.test_hostile_options import commands
+
+SCREEN = 60
+# Words of our own, and endings that are no sentence.
+BANNED = ("nobody", "somebody", "whose", "will do", "Of what", "so many", "so long")
+
+
+def help_of(words: str) -> str:
+    result = CliRunner().invoke(oncelog, [*words.split(), "--help"], terminal_width=80)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("words", [*COMMANDS, *(words for words, _ in commands())])
+def test_help_is_one_screen_of_plain_words(words: str) -> None:
+    text = help_of(words)
+    assert len(text.splitlines()) <= SCREEN
+    assert max(map(len, text.splitlines())) <= 100
+    for word in BANNED:
+        assert word not in text
+
+
+@pytest.mark.parametrize("words", [words for words, _ in commands()])
+def test_examples_are_calls_of_the_command(words: str) -> None:
+    examples = re.findall(r"^ +oncelog (.*)$", help_of(words), re.M)
+    assert examples, "no example"
+    for example in examples:
+        arguments = shlex.split(re.split(" [<|>] ", example)[0])
+        command: click.Command = oncelog
+        context = click.Context(oncelog, info_name="oncelog")
+        while isinstance(command, click.Group) and arguments:
+            found = command.get_command(context, arguments.pop(0))
+            assert found is not None, example
+            command = found
+        command.make_context(command.name, arguments, parent=context)
+
+
+@pytest.mark.parametrize("words", [words for words, _ in commands()])
+def test_its_own_options_come_first(words: str) -> None:
+    text = help_of(words)
+    if "Options:" in text and "--bootstrap-server" in text:
+        assert text.index("Examples:") < text.index("Options:") < text.index("--bootstrap-server")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "suggestion"),
+    [
+        (("topics", "list"), "oncelog topics --list"),
+        (("topics", "describe", "orders"), "oncelog topics --describe --topic orders"),
+        (("groups", "lst"), "oncelog groups --list"),
+        (("topcs",), "'topics'"),
+        (("transactions", "lits"), "'list'"),
+        (("consume",), "--topic NAME"),
+    ],
+)
+def test_a_mistyped_call_is_answered_with_the_right_one(
+    arguments: tuple[str, ...], suggestion: str
+) -> None:
+    result = CliRunner().invoke(oncelog, arguments, prog_name="oncelog")
+    assert result.exit_code == 2
+    assert suggestion in result.output
