@@ -63,7 +63,7 @@ def test_its_own_options_come_first(words: str) -> None:
         (("groups", "lst"), "oncelog groups --list"),
         (("topcs",), "'topics'"),
         (("transactions", "lits"), "'list'"),
-        (("consume",), "--topic NAME"),
+        (("consume",), "which topic?"),
     ],
 )
 def test_a_mistyped_call_is_answered_with_the_right_one(
