@@ -93,12 +93,19 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def commands(page: Path) -> Iterator[list[str]]:
-    """The commands of a page's indented blocks and shell fences, as words; comments left out."""
+    """The commands of a page's indented blocks and shell fences, as words; comments left out. In a
+    block that shows what a command prints, only lines that begin with a prompt are commands."""
     text = page.read_text(encoding="utf-8")
     blocks = [body for kind, body in _FENCED.findall(text) if kind in {"sh", "shell", "bash"}]
     blocks += re.findall(r"(?<=\n\n)((?:    \S.*(?:\n|$))+)", _FENCED.sub("", text))
-    for line in "".join(blocks).replace("\\\n", " ").splitlines():
-        lexer = shlex.shlex(line.strip(), posix=True, punctuation_chars=True)
+    lines = [
+        line.strip()
+        for block in blocks
+        for line in block.replace("\\\n", " ").splitlines()
+        if "$ " not in block or line.strip().startswith("$ ")
+    ]
+    for line in lines:
+        lexer = shlex.shlex(line.removeprefix("$ "), posix=True, punctuation_chars=True)
         lexer.whitespace_split = True
         words: list[str] = []
         for word in [*lexer, ";"]:
