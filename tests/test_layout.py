@@ -93,7 +93,7 @@ TESTED_TOGETHER = {
     "oncelog_server.transaction.keeping": "with InitProducerId: test_two_phase.py",
     "oncelog_server.coordination.runtime": "with both coordinators: tests/server/coordination",
     "oncelog_server.group.member": "values only, seen in every test of tests/server/group",
-    "oncelog_server.security.acl_codes": "numbers only, in every test of rights: tests/server/handlers",
+    "oncelog_server.security.acl_codes": "numbers only: with tests/server/handlers",
     "oncelog_server.handlers": "through real clients: tests/conformance; some alone, too",
     "oncelog_server.salvage": "on the folders of a broker: tests/faults/test_recover.py",
     "oncelog_server.offline": "by damage: tests/server/offline; against Kafka's tool: test_dump.py",
