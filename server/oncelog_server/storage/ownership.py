@@ -12,6 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
+from oncelog_server.cluster.topic_names import is_internal
 from oncelog_server.storage.layout import (
     LOCK,
     LOST_AND_FOUND,
@@ -133,7 +134,9 @@ def _shown(path: Path, names: Collection[str]) -> str:
             return 0, name
         if name.startswith(KAFKA_METADATA_LOG):
             return 1, name
-        return (2 if parse_partition_directory(name) is not None else 3), name
+        if parse_partition_directory(name) is not None:
+            return (3 if is_internal(name.rpartition("-")[0]) else 2), name
+        return 4, name
 
     ordered = sorted(names, key=rank)
     shown = [_described(path, name) for name in ordered[:SHOWN]]

@@ -1,0 +1,73 @@
+"""A data directory that Apache Kafka wrote: the start of oncelog on it is refused, nothing in it
+changes, and Kafka serves all of it afterwards."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from oncelog_protocol.errors import ErrorCode
+from tests.broker import Oncelog
+from tests.conformance.transacting import commit_offset, committed_offset
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import (
+    BUSY,
+    batch,
+    end_transaction,
+    find_coordinator,
+    new_identity,
+    produce,
+)
+from tests.faults.driving import EARLIEST, create, list_offset, refusal, values
+from tests.faults.folders import fingerprint
+from tests.faults.recoveries import run
+from tests.kafka.kafka import Kafka
+
+TOPICS = ("orders", "payments", "stock")
+
+
+def _is_led(wire: Wire, topic: str) -> bool:
+    return list_offset(wire, topic, EARLIEST)[0] == ErrorCode.NONE
+
+
+def _served(kafka: Kafka) -> tuple[dict[str, list[bytes]], tuple[int, int]]:
+    """The records that are committed, and the group's offset."""
+    with Wire(kafka.address) as wire:
+        find_coordinator(wire, "orders", key_type=0)
+        for topic in TOPICS:  # a node that has just started leads them one after the other
+            wait_until(partial(_is_led, wire, topic), f"a leader of {topic}")
+        records = {topic: values(wire, topic) for topic in TOPICS}
+        wait_until(partial(_has_offset, wire), "the coordinator of the group")
+        return records, committed_offset(wire, "orders", stable=True)
+
+
+def _has_offset(wire: Wire) -> bool:
+    return committed_offset(wire, "orders", stable=True)[1] not in BUSY
+
+
+def test_a_directory_of_apache_kafka_is_refused_and_kafka_goes_on(fresh_kafka: Kafka) -> None:
+    with Wire(fresh_kafka.address) as wire:
+        create(wire, *TOPICS)
+        for number, topic in enumerate(TOPICS):
+            who = new_identity(wire, f"id-{topic}", version=4)
+            sent = produce(wire, topic, batch(who, 0, 3, b"%d" % number), who=who)
+            assert sent.error_code == ErrorCode.NONE, ErrorCode(sent.error_code)
+            if topic == "orders":
+                find_coordinator(wire, "orders", key_type=0)
+                assert commit_offset(wire, who, "orders", 3) == ErrorCode.NONE
+            end_transaction(wire, who, commit=topic != "stock")
+    before = _served(fresh_kafka)
+    assert [len(before[0][topic]) for topic in TOPICS] == [3, 3, 0]
+    assert before[1] == (3, ErrorCode.NONE)
+    fresh_kafka.stop()
+    folder = fingerprint(fresh_kafka.data)
+    place = ("--data", str(fresh_kafka.data))
+    oncelog = Oncelog(fresh_kafka.directory / "oncelog", arguments=place)
+    said = refusal(oncelog)
+    for words in ("meta.properties", "version=1", "__cluster_metadata-0", "orders-0", "--data"):
+        assert words in said, said
+    recovered = run("recover", *place, "--yes")
+    assert recovered.exit_code == 1
+    assert fingerprint(fresh_kafka.data) == folder
+    fresh_kafka.start()
+    assert _served(fresh_kafka) == before
