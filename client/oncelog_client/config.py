@@ -38,7 +38,23 @@ _ACKS: Final[dict[Any, int]] = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 
 
 
 class ClientSettings(TypedDict, total=False):
-    """What every client may be given."""
+    """What every client may be given, besides `bootstrap_servers`: `"host:port,host:port"`.
+
+    client_id (str): name of this client in the logs and metrics of brokers. Default: "oncelog".
+    request_timeout_ms (int): how long a request waits for its response. Default: 30000.
+    retry_backoff_ms (int): pause before the first retry; doubled with each one after it.
+        Default: 100.
+    retry_backoff_max_ms (int): longest pause before a retry. Default: 1000.
+    reconnect_backoff_ms (int): pause after the first failed connect to a broker; doubled then.
+        Default: 50.
+    reconnect_backoff_max_ms (int): longest pause after a failed connect. Default: 1000.
+    connections_max_idle_ms (int): how long a connection may be unused before it is closed; -1
+        for ever. Default: 540000.
+    metadata_max_age_ms (int): how old metadata of topics and brokers may become. Default:
+        300000.
+    security_protocol (str): PLAINTEXT; TLS and SASL are not built yet. Default: "PLAINTEXT".
+    socket_connection_setup_timeout_ms (int): how long a connect may take. Default: 10000.
+    """
 
     client_id: str
     request_timeout_ms: int
@@ -53,13 +69,44 @@ class ClientSettings(TypedDict, total=False):
 
 
 class AdminSettings(ClientSettings, total=False):
-    """What `Admin` may be given besides `bootstrap_servers`."""
+    """What `Admin` may be given besides `bootstrap_servers` and `ClientSettings`.
+
+    default_api_timeout_ms (int): how long a call may take, with its retries. Default: 60000.
+    """
 
     default_api_timeout_ms: int
 
 
 class ProducerSettings(ClientSettings, total=False):
-    """What `Producer` may be given besides `bootstrap_servers`."""
+    """What `Producer` may be given besides `bootstrap_servers` and `ClientSettings`.
+
+    acks (int | str): which replicas have a record when it counts as written: "all" (or -1), 1 for
+        the leader alone, 0 for no response at all. Default: -1.
+    batch_size (int): bytes that records of one partition are collected to. Default: 16384.
+    buffer_memory (int): bytes of all records that wait or are on their way; `send` waits
+        beyond. Default: 33554432.
+    compression_type (str): none, gzip, snappy, lz4 or zstd. Default: "none".
+    compression_level (int | None): level of the compression; None for the codec's own. Default:
+        None.
+    delivery_timeout_ms (int): how long a record may take from `send` to its outcome. Default:
+        120000.
+    enable_idempotence (bool): write each record once whatever is retried, in order. Default:
+        True.
+    linger_ms (float): how long a batch waits for more records. Default: 5.
+    max_block_ms (int): how long `send` and the calls of a transaction may wait. Default: 60000.
+    max_in_flight_requests_per_connection (int): requests on their way to one broker; at most 5
+        with idempotence. Default: 5.
+    max_request_size (int): bytes of the largest request, and of the largest record. Default:
+        1048576.
+    retries (int): how often a batch is sent again; delivery_timeout_ms ends it earlier.
+        Default: 2147483647.
+    transaction_timeout_ms (int): how long a transaction may be open before the coordinator
+        aborts it. Default: 60000.
+    transaction_two_phase_commit_enable (bool): an external coordinator decides; transactions
+        have no timeout (KIP-939). Default: False.
+    transactional_id (str | None): name that fences older producers of the same name, and allows
+        transactions. Default: None.
+    """
 
     acks: Acks
     batch_size: int
@@ -79,7 +126,41 @@ class ProducerSettings(ClientSettings, total=False):
 
 
 class ConsumerSettings(ClientSettings, total=False):
-    """What `Consumer` may be given besides `bootstrap_servers`."""
+    """What `Consumer` may be given besides `bootstrap_servers` and `ClientSettings`.
+
+    group_id (str | None): consumer group to join, and to commit offsets for. Default: None.
+    group_instance_id (str | None): name of a static member, which keeps its partitions over a
+        restart. Default: None.
+    allow_auto_create_topics (bool): whether a topic that is subscribed to may be created.
+        Default: True.
+    auto_commit_interval_ms (int): how often positions are committed by themselves. Default:
+        5000.
+    auto_offset_reset (str): where a partition without a committed offset begins: earliest,
+        latest, none (an error). Default: "latest".
+    check_crcs (bool): check the CRC of every batch. Default: True.
+    client_rack (str): rack of this client, to read from replicas near it. Default: "".
+    default_api_timeout_ms (int): how long a call other than `poll` may take. Default: 60000.
+    enable_auto_commit (bool): commit positions by itself; off without a group. Default: True.
+    exclude_internal_topics (bool): leave internal topics out of a subscribed pattern. Default:
+        True.
+    fetch_max_bytes (int): bytes of one response, and of what is fetched ahead. Default:
+        52428800.
+    fetch_max_decompressed_factor (int): one batch may decompress to so many times
+        fetch_max_bytes (oncelog's own). Default: 4.
+    fetch_max_wait_ms (int): how long a broker waits for fetch_min_bytes. Default: 500.
+    fetch_min_bytes (int): bytes that a broker collects before it responds. Default: 1.
+    heartbeat_interval_ms (int): how often a member says that it is alive. Default: 3000.
+    isolation_level (str): read_committed, or read_uncommitted: also records of open and aborted
+        transactions. Default: "read_uncommitted".
+    max_partition_fetch_bytes (int): bytes of one partition in one response. Default: 1048576.
+    max_poll_interval_ms (int): longest time between two polls before the member leaves its
+        group. Default: 300000.
+    max_poll_records (int): records of one poll. Default: 500.
+    partition_assignment_strategy (sequence of str): range, roundrobin, cooperative-sticky, best
+        first. Default: ("range", "cooperative-sticky").
+    session_timeout_ms (int): time without a heartbeat after which a member is taken for dead.
+        Default: 45000.
+    """
 
     group_id: str | None
     group_instance_id: str | None

@@ -38,7 +38,8 @@ from .values import (
 class Consumer:
     """Reads records. Use as `async with Consumer(servers, group_id=...) as consumer`.
 
-    Settings are those of Kafka's consumer in snake case (see `ConsumerSettings`); raises
+    Settings are those of Kafka's consumer in snake case (each is described in
+    `help(ConsumerSettings)` of `oncelog_client.config`); raises
     ConfigError for those that exclude each other. Not for two tasks at once, `close` excepted.
     """
 

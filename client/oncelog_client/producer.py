@@ -45,7 +45,8 @@ from .values import (
 class Producer(Transactional):
     """Sends records. Use as `async with Producer(bootstrap_servers=...) as producer`.
 
-    Settings are those of Kafka's producer in snake case (see `ProducerSettings`); raises
+    Settings are those of Kafka's producer in snake case (each is described in
+    `help(ProducerSettings)` of `oncelog_client.config`); raises
     ConfigError for those that exclude each other.
     """
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from dataclasses import fields
 from typing import Any, cast, get_type_hints
 
 import pytest
@@ -10,6 +12,8 @@ import pytest
 from oncelog_client.config import (
     AdminConfig,
     AdminSettings,
+    ClientConfig,
+    ClientSettings,
     ConsumerConfig,
     ConsumerSettings,
     ProducerConfig,
@@ -144,3 +148,25 @@ def test_without_a_group_nothing_is_committed_automatically() -> None:
 def test_an_unknown_setting_names_the_nearest_one() -> None:
     with pytest.raises(ConfigError, match="did you mean linger_ms"):
         producer(**{"linger.ms": 5})
+
+
+@pytest.mark.parametrize(
+    ("settings", "config"),
+    [
+        (ClientSettings, ClientConfig),
+        (AdminSettings, AdminConfig),
+        (ProducerSettings, ProducerConfig),
+        (ConsumerSettings, ConsumerConfig),
+    ],
+)
+def test_every_setting_is_described_with_its_type_and_default(settings: Any, config: Any) -> None:
+    text = " ".join((settings.__doc__ or "").split())
+    inherited = set() if settings is ClientSettings else set(ClientSettings.__annotations__)
+    defaults = {field.name: field.default for field in fields(config)}
+    own = set(settings.__annotations__) - inherited
+    assert own
+    for name in own:
+        described = re.search(rf"\b{name} \([a-zA-Z |]+\): .*?Default: ([^.]*)\.", text)
+        assert described, f"{name} is not described"
+        default = str(defaults[name]) if isinstance(defaults[name], str) else repr(defaults[name])
+        assert described[1].replace('"', "").replace("'", "") == default.replace("'", ""), name
