@@ -124,7 +124,10 @@ class GroupSession:
             if assigned is not None and self.membership.state is State.STABLE:
                 await self._complete(assigned)
 
-    def _round_done(self, _: asyncio.Future[tuple[TopicPartition, ...] | None]) -> None:
+    def _round_done(self, finished: asyncio.Future[tuple[TopicPartition, ...] | None]) -> None:
+        if not finished.cancelled():
+            # The next poll raises it; there may be none before close.
+            finished.exception()
         # From now on heartbeats keep the member alive, however long it is to the next poll.
         self._heartbeat.set()
         self._wake()

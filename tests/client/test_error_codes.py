@@ -4,6 +4,7 @@ is left unretrieved. On simulated time: minutes of a client in milliseconds."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Iterable
@@ -223,3 +224,20 @@ def test_no_partition_is_added_to_a_transaction_that_is_being_aborted(code: int)
 
     simulated(broker, scenario)
     assert broker.counts[ApiKey.ADD_PARTITIONS_TO_TXN] == 1
+
+
+def test_a_join_that_is_refused_while_nothing_polls_is_retrieved() -> None:
+    """Close has no poll after it that would raise the exception of the round."""
+    broker = ScriptedBroker()
+    broker.script = broker.always(ApiKey.JOIN_GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+    async def scenario() -> None:
+        consumer = Consumer(SERVER, group_id="g")
+        await consumer.start()
+        await consumer.subscribe([TOPIC])
+        assert await consumer.poll(0) == []
+        await asyncio.sleep(1)
+        await consumer.close()
+        gc.collect()
+
+    simulated(broker, scenario)
