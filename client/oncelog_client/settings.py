@@ -55,11 +55,11 @@ def refuse_unknown(settings: Iterable[str], known: Iterable[str]) -> None:
             raise ConfigError(f"there is no setting {name!r}{hint}")
 
 
-def check_types(values: Mapping[str, Any], types: Mapping[str, Any]) -> None:
+def check_types(values: dict[str, Any], types: Mapping[str, Any]) -> None:
     """Raise ConfigError for a value whose type its setting does not have.
 
-    `types` are the annotations as text. A number may be written as text nowhere: "5" is an error,
-    as is 0.5 where a whole number is needed.
+    `types` are the annotations as text. "5" is no number, nor is 0.5 a whole one; 20e3 is, and
+    becomes an int in `values`.
     """
     for name, kind in types.items():
         value = values[name]
@@ -67,6 +67,8 @@ def check_types(values: Mapping[str, Any], types: Mapping[str, Any]) -> None:
         if wanted is None:
             continue
         allowed, called = wanted
+        if isinstance(value, float) and float not in allowed and value.is_integer():
+            value = values[name] = int(value)
         # True is an int to Python, and never meant as one.
         is_misplaced_bool = isinstance(value, bool) and bool not in allowed
         if is_misplaced_bool or not isinstance(value, allowed):
