@@ -51,4 +51,5 @@ def test_a_value_of_another_type_is_refused_by_name(setting: str, value: Any, te
 
 
 def test_a_float_that_is_a_whole_number_is_one() -> None:
-    assert Producer("broker:9092", request_timeout_ms=20e3).config.request_timeout_ms == 20_000  # type: ignore[arg-type]
+    settings: Any = {"request_timeout_ms": 20e3}
+    assert Producer("broker:9092", **settings).config.request_timeout_ms == 20_000
