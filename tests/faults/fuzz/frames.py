@@ -117,10 +117,12 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One request: `data` with its length. `answered` is False for a Produce with acks=0."""
+    """One request: `data` with its length. `answered` is False for a Produce with acks=0, unless a
+    lie before its acks makes another number of them."""
 
     api: Api
     version: int
+    correlation_id: int
     data: bytes
     answered: bool
 
@@ -151,7 +153,8 @@ class Drawing:
         out[0] = self._header(api, version)
         body = b"".join(out)
         answered = api.key != ApiKey.PRODUCE or self._acks != 0
-        return Frame(api, version, struct.pack(">i", len(body)) + body, answered)
+        data = struct.pack(">i", len(body)) + body
+        return Frame(api, version, self._correlation_id, data, answered)
 
     def _header(self, api: Api, version: int) -> bytes:
         name: bytes | None = b"fuzz"

@@ -106,6 +106,8 @@ class _Line:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
+        # Requests that should have no answer, and may have one.
+        self._unanswered: set[int] = set()
 
     @classmethod
     async def open(cls, host: str, port: int) -> _Line:
@@ -117,20 +119,34 @@ class _Line:
     def abort(self) -> None:
         self._writer.transport.abort()
 
+    async def _answer_to(self, frame: Frame) -> bytes:
+        """The answer, which is the next one but for those to a Produce with a lie in it."""
+        while True:
+            (size,) = struct.unpack(">i", await self._reader.readexactly(4))
+            body = await self._reader.readexactly(size)
+            (correlation_id,) = struct.unpack_from(">i", body)
+            if correlation_id == frame.correlation_id:
+                return body
+            if correlation_id not in self._unanswered:
+                raise AssertionError(f"answer {correlation_id}, not to {frame.correlation_id}")
+
     async def exchange(self, frame: Frame, drawing: Drawing, findings: Findings) -> bool:
         """Whether the connection is of further use."""
         self._writer.write(frame.data)
         if not frame.answered:
+            self._unanswered.add(frame.correlation_id)
             return True
         try:
             async with asyncio.timeout(ANSWER_S):
-                (size,) = struct.unpack(">i", await self._reader.readexactly(4))
-                body = await self._reader.readexactly(size)
+                body = await self._answer_to(frame)
         except TimeoutError:
             findings.waiting += 1
             return False
         except (asyncio.IncompleteReadError, ConnectionError):
             findings.closed += 1
+            return False
+        except AssertionError as error:
+            findings.errors.append(f"{frame.api.name} v{frame.version}: {error}")
             return False
         findings.answers += 1
         try:
