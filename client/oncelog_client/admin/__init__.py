@@ -1,33 +1,35 @@
-"""The admin client and the values it takes and gives."""
+"""The admin client and the values it takes and gives.
+
+The names are loaded when first asked for: a command line needs few of them.
+"""
 
 from __future__ import annotations
 
-from .client import Admin, OffsetSpec
-from .descriptions import (
-    AlterConfigOp,
-    ClusterDescription,
-    ConfigEntry,
-    ConfigResource,
-    ConfigSource,
-    ConfigSynonym,
-    GroupDescription,
-    GroupListing,
-    LogDirDescription,
-    MemberDescription,
-    NewTopic,
-    ReplicaInfo,
-    ResourceType,
-    TopicDescription,
-    TopicListing,
-)
-from .group_lag import PartitionLag
-from .transaction_descriptions import (
-    AbortTransactionSpec,
-    Fence,
-    ProducerState,
-    TransactionDescription,
-    TransactionListing,
-)
+from importlib import import_module
+
+# Type checkers take this for true. `typing` itself would be most of the time of the import.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .broker_descriptions import ClusterDescription, LogDirDescription, ReplicaInfo
+    from .client import Admin, OffsetSpec
+    from .config_descriptions import (
+        AlterConfigOp,
+        ConfigEntry,
+        ConfigResource,
+        ConfigSource,
+        ConfigSynonym,
+        ResourceType,
+    )
+    from .group_descriptions import GroupDescription, GroupListing, MemberDescription
+    from .group_lag import PartitionLag
+    from .topic_descriptions import NewTopic, TopicDescription, TopicListing
+    from .transaction_descriptions import (
+        AbortTransactionSpec,
+        Fence,
+        ProducerState,
+        TransactionDescription,
+        TransactionListing,
+    )
 
 __all__ = [
     "AbortTransactionSpec",
@@ -54,3 +56,39 @@ __all__ = [
     "TransactionDescription",
     "TransactionListing",
 ]
+
+# Name -> the module of this package that has it.
+_HOMES = {
+    "AbortTransactionSpec": "transaction_descriptions",
+    "Admin": "client",
+    "AlterConfigOp": "config_descriptions",
+    "ClusterDescription": "broker_descriptions",
+    "ConfigEntry": "config_descriptions",
+    "ConfigResource": "config_descriptions",
+    "ConfigSource": "config_descriptions",
+    "ConfigSynonym": "config_descriptions",
+    "Fence": "transaction_descriptions",
+    "GroupDescription": "group_descriptions",
+    "GroupListing": "group_descriptions",
+    "LogDirDescription": "broker_descriptions",
+    "MemberDescription": "group_descriptions",
+    "NewTopic": "topic_descriptions",
+    "OffsetSpec": "client",
+    "PartitionLag": "group_lag",
+    "ProducerState": "transaction_descriptions",
+    "ReplicaInfo": "broker_descriptions",
+    "ResourceType": "config_descriptions",
+    "TopicDescription": "topic_descriptions",
+    "TopicListing": "topic_descriptions",
+    "TransactionDescription": "transaction_descriptions",
+    "TransactionListing": "transaction_descriptions",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = found
+    return found

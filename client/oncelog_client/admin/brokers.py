@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from oncelog_client.admin.descriptions import ClusterDescription, LogDirDescription, ReplicaInfo
+from oncelog_client.admin.broker_descriptions import (
+    ClusterDescription,
+    LogDirDescription,
+    ReplicaInfo,
+)
 from oncelog_client.clock import monotonic_ms
 from oncelog_client.cluster import Cluster
 from oncelog_client.errors import KafkaError, check

@@ -4,45 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Final, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Final, Literal, Self, Unpack
 
-from oncelog_client import group_transactions, shared_transactions
-from oncelog_client.admin import brokers, configs, groups, topics, transactions
-from oncelog_client.admin.descriptions import (
-    AlterConfigOp,
-    ClusterDescription,
-    ConfigEntry,
-    ConfigResource,
-    GroupDescription,
-    GroupListing,
-    LogDirDescription,
-    NewTopic,
-    TopicDescription,
-    TopicListing,
-)
-from oncelog_client.admin.group_lag import PartitionLag, group_lag
-from oncelog_client.admin.transaction_descriptions import (
-    AbortTransactionSpec,
-    ProducerState,
-    TransactionDescription,
-    TransactionListing,
-)
 from oncelog_client.cluster import Cluster
 from oncelog_client.config import AdminConfig, AdminSettings, IsolationLevel, admin_config
 from oncelog_client.connect_failures import ConnectFailure
 from oncelog_client.errors import IllegalStateError
-from oncelog_client.group_offsets import commit_offsets, fetch_offsets
-from oncelog_client.log_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
-from oncelog_client.state_log import StateLog
-from oncelog_client.values import (
-    ConsumerGroupMetadata,
-    OffsetAndMetadata,
-    OffsetAndTimestamp,
-    TopicPartition,
-    TransactionGroup,
-    TransactionMember,
-)
-from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
+from oncelog_client.log_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
+
+# Each method imports what it needs: a command line calls one or two of them.
+if TYPE_CHECKING:
+    from oncelog_client.admin.broker_descriptions import ClusterDescription, LogDirDescription
+    from oncelog_client.admin.config_descriptions import AlterConfigOp, ConfigEntry, ConfigResource
+    from oncelog_client.admin.group_descriptions import GroupDescription, GroupListing
+    from oncelog_client.admin.group_lag import PartitionLag
+    from oncelog_client.admin.topic_descriptions import NewTopic, TopicDescription, TopicListing
+    from oncelog_client.admin.transaction_descriptions import (
+        AbortTransactionSpec,
+        ProducerState,
+        TransactionDescription,
+        TransactionListing,
+    )
+    from oncelog_client.state_log import StateLog
+    from oncelog_client.values import (
+        ConsumerGroupMetadata,
+        OffsetAndMetadata,
+        OffsetAndTimestamp,
+        TopicPartition,
+        TransactionGroup,
+        TransactionMember,
+    )
 
 OffsetSpec = int | Literal["earliest", "latest", "max_timestamp"]
 
@@ -100,6 +91,9 @@ class Admin:
         self, new_topics: Iterable[NewTopic | str], *, validate_only: bool = False
     ) -> None:
         """Create topics; a plain name takes the broker's defaults."""
+        from oncelog_client.admin import topics
+        from oncelog_client.admin.topic_descriptions import NewTopic
+
         rows = [NewTopic(topic) if isinstance(topic, str) else topic for topic in new_topics]
         await topics.create_topics(
             self._cluster, rows, self._timeout_ms, validate_only=validate_only
@@ -107,22 +101,30 @@ class Admin:
 
     async def delete_topics(self, names: Iterable[str]) -> None:
         """Delete topics with all they hold."""
+        from oncelog_client.admin import topics
+
         await topics.delete_topics(self._cluster, names, self._timeout_ms)
 
     async def list_topics(self, *, list_internal: bool = False) -> dict[str, TopicListing]:
         """The topics by name."""
+        from oncelog_client.admin import topics
+
         return await topics.list_topics(
             self._cluster, self._timeout_ms, list_internal=list_internal
         )
 
     async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
         """Topics with their partitions. Raises KafkaError for one that does not exist."""
+        from oncelog_client.admin import topics
+
         return await topics.describe_topics(self._cluster, names, self._timeout_ms)
 
     async def create_partitions(
         self, counts: Mapping[str, int], *, validate_only: bool = False
     ) -> None:
         """Give topics more partitions: topic -> how many it should have in the end."""
+        from oncelog_client.admin import topics
+
         await topics.create_partitions(
             self._cluster, counts, self._timeout_ms, validate_only=validate_only
         )
@@ -132,6 +134,8 @@ class Admin:
     ) -> dict[TopicPartition, int]:
         """Delete all records before an offset (-1: before the high watermark). Answers the first
         offsets that are left."""
+        from oncelog_client.admin import topics
+
         return await topics.delete_records(self._cluster, before, self._timeout_ms)
 
     # -- settings
@@ -140,6 +144,8 @@ class Admin:
         self, resources: Iterable[ConfigResource]
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
         """All settings of topics, brokers or groups, by name."""
+        from oncelog_client.admin import configs
+
         return await configs.describe_configs(self._cluster, resources, self._timeout_ms)
 
     async def alter_configs(
@@ -149,6 +155,8 @@ class Admin:
         validate_only: bool = False,
     ) -> None:
         """Change some settings and leave the others (KIP-339)."""
+        from oncelog_client.admin import configs
+
         await configs.alter_configs(
             self._cluster, changes, self._timeout_ms, validate_only=validate_only
         )
@@ -157,14 +165,20 @@ class Admin:
 
     async def list_groups(self, *, states: Iterable[str] = ()) -> list[GroupListing]:
         """All groups of the cluster, or those in one of the states (`Stable`, `Empty` ...)."""
+        from oncelog_client.admin import groups
+
         return await groups.list_groups(self._cluster, states, self._timeout_ms)
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
         """Groups with their members; one that does not exist is in the state `Dead`."""
+        from oncelog_client.admin import groups
+
         return await groups.describe_groups(self._cluster, group_ids, self._timeout_ms)
 
     async def delete_groups(self, group_ids: Iterable[str]) -> None:
         """Delete groups without members, with their offsets."""
+        from oncelog_client.admin import groups
+
         await groups.delete_groups(self._cluster, group_ids, self._timeout_ms)
 
     async def list_group_offsets(
@@ -175,6 +189,8 @@ class Admin:
         require_stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """The committed offsets of a group: all, or those of the partitions that have one."""
+        from oncelog_client.group_offsets import fetch_offsets
+
         return await fetch_offsets(
             self._cluster, group_id, partitions, self._timeout_ms, require_stable=require_stable
         )
@@ -182,6 +198,8 @@ class Admin:
     async def describe_group_lag(self, group_id: str) -> dict[TopicPartition, PartitionLag]:
         """What the group has still to read of each partition with a committed offset, and what is
         held back from it by open transactions."""
+        from oncelog_client.admin.group_lag import group_lag
+
         committed = await self.list_group_offsets(group_id)
         offsets = {partition: found.offset for partition, found in committed.items()}
         return await group_lag(self._cluster, offsets, self._timeout_ms)
@@ -190,6 +208,8 @@ class Admin:
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> None:
         """Set committed offsets. Raises CommitFailedError while the group has members."""
+        from oncelog_client.group_offsets import commit_offsets
+
         await commit_offsets(
             self._cluster, ConsumerGroupMetadata(group_id), offsets, self._timeout_ms
         )
@@ -198,6 +218,8 @@ class Admin:
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> None:
         """Forget committed offsets. Refused while members subscribe to the topic."""
+        from oncelog_client.admin import groups
+
         await groups.delete_group_offsets(self._cluster, group_id, partitions, self._timeout_ms)
 
     # -- transactions
@@ -206,6 +228,8 @@ class Admin:
         self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
         """The producers that partitions know, as their leaders (or one broker) know them."""
+        from oncelog_client.admin import transactions
+
         return await transactions.describe_producers(
             self._cluster, partitions, broker_id, self._timeout_ms
         )
@@ -223,6 +247,9 @@ class Admin:
         ...), of one of the producers, open for longer than so many ms, matching a pattern of RE2.
         With a group only its coordinator is asked, which has all ids of its transactions.
         """
+        from oncelog_client.admin import transactions
+        from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
+
         request = ListTransactionsRequest(
             list(states), list(producer_ids), duration_ms, transactional_id_pattern
         )
@@ -235,6 +262,8 @@ class Admin:
     ) -> dict[str, TransactionDescription]:
         """Transactional ids with state and partitions. Raises KafkaError
         (TRANSACTIONAL_ID_NOT_FOUND) for one that does not exist."""
+        from oncelog_client.admin import transactions
+
         return await transactions.describe_transactions(
             self._cluster, transactional_ids, self._timeout_ms
         )
@@ -243,11 +272,15 @@ class Admin:
         """Write an ABORT marker past the coordinator, for a transaction that it does not know
         (any more). Asks nobody: one that it knows is torn, and may be committed in its other
         partitions. `force_terminate_transaction` ends such a one."""
+        from oncelog_client.admin import transactions
+
         await transactions.abort_transaction(self._cluster, spec, self._timeout_ms)
 
     async def fence_producers(self, transactional_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
         """Abort what they have open and refuse their producers from now on; the producer id and
         epoch that each has then. An id that does not exist is made."""
+        from oncelog_client.admin import transactions
+
         return dict(
             await transactions.fence_producers(self._cluster, transactional_ids, self._timeout_ms)
         )
@@ -276,6 +309,8 @@ class Admin:
         Raises FencedInGroupError in an older generation, UnsupportedVersionError where the broker
         does not announce `oncelog.group.transactions`.
         """
+        from oncelog_client import group_transactions, shared_transactions
+
         if group is None:
             return await shared_transactions.init_producer(
                 self._cluster,
@@ -302,12 +337,16 @@ class Admin:
         is ended this way. Raises TransactionGoneError where it is not open and was not ended this
         way, CommitOutcomeUnknown (call again) or TimedOutError without an answer.
         """
+        from oncelog_client import shared_transactions
+
         await shared_transactions.end_transaction(
             self._cluster, member, committed=committed, timeout_ms=self._timeout_ms
         )
 
     def state_log(self, partition: TopicPartition) -> StateLog:
         """A partition as the durable state of processes that share a producer; no call yet."""
+        from oncelog_client.state_log import StateLog
+
         return StateLog(self._cluster, partition, self._timeout_ms)
 
     async def stage_group_offsets(
@@ -319,6 +358,8 @@ class Admin:
         """The first half of `commit_group`: put offsets of the group into the parent's transaction.
         `commit_group` without offsets is the other one. Raises FencedInGroupError, or
         GroupCommitError where the parent was not initialised with the group."""
+        from oncelog_client import group_transactions
+
         await group_transactions.stage_offsets(
             self._cluster, group_id, parent, offsets, timeout_ms=self._timeout_ms
         )
@@ -344,6 +385,8 @@ class Admin:
         nothing open, or was decided with other members). After CommitOutcomeUnknown the same call
         *without offsets* asks again.
         """
+        from oncelog_client import group_transactions
+
         await group_transactions.commit_group(
             self._cluster, group_id, parent, members, offsets or {}, timeout_ms=self._timeout_ms
         )
@@ -358,6 +401,8 @@ class Admin:
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Offsets at the ends of partitions, or of the first record at or after a time (ms since
         1970). Under read_committed "latest" is the last stable offset."""
+        from oncelog_client.log_offsets import list_offsets
+
         return await list_offsets(
             self._cluster,
             {tp: spec if isinstance(spec, int) else _SPECS[spec] for tp, spec in specs.items()},
@@ -372,10 +417,14 @@ class Admin:
 
     async def describe_cluster(self) -> ClusterDescription:
         """The cluster's id, its brokers, its controller."""
+        from oncelog_client.admin import brokers
+
         return await brokers.describe_cluster(self._cluster, self._timeout_ms)
 
     async def describe_log_dirs(
         self, broker_ids: Iterable[int] | None = None
     ) -> dict[int, list[LogDirDescription]]:
         """What lies in the data directories of the brokers (of all without ids)."""
+        from oncelog_client.admin import brokers
+
         return await brokers.describe_log_dirs(self._cluster, broker_ids, self._timeout_ms)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from oncelog_client.admin.brokers import find_broker
-from oncelog_client.admin.descriptions import (
+from oncelog_client.admin.config_descriptions import (
     AlterConfigOp,
     ConfigEntry,
     ConfigResource,

@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from oncelog_client.admin.descriptions import GroupDescription, GroupListing, MemberDescription
+from oncelog_client.admin.group_descriptions import (
+    GroupDescription,
+    GroupListing,
+    MemberDescription,
+)
 from oncelog_client.cluster import Cluster, CoordinatorType
 from oncelog_client.errors import check
 from oncelog_client.group_protocol import decode_assignment

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from oncelog_client.admin.descriptions import NewTopic, TopicDescription, TopicListing
+from oncelog_client.admin.topic_descriptions import NewTopic, TopicDescription, TopicListing
 from oncelog_client.cluster import Cluster
 from oncelog_client.errors import KafkaError, RetriableError, check, error_for
 from oncelog_client.values import TopicPartition

@@ -10,7 +10,6 @@ import click
 from oncelog_client.cli.connecting import connected_admin
 from oncelog_client.config import AdminSettings
 from oncelog_client.values import TopicPartition
-from oncelog_protocol.pattern import Pattern, PatternError
 
 
 async def find_partitions(
@@ -35,6 +34,8 @@ class TopicNames:
     """
 
     def __init__(self, option: str, patterns: Iterable[str]) -> None:
+        from oncelog_protocol.pattern import Pattern, PatternError  # few calls have a pattern
+
         self._option = option
         self._text = "|".join(pattern.strip().replace(",", "|") for pattern in patterns)
         try:
@@ -44,10 +45,12 @@ class TopicNames:
 
     def fullmatch(self, name: str, /) -> bool:
         """Return whether the name of a topic matches."""
+        from oncelog_protocol.pattern import PatternError
+
         try:
             return self._pattern.matches(name)
         except PatternError as error:
             raise self._refused(error) from None
 
-    def _refused(self, error: PatternError) -> click.UsageError:
+    def _refused(self, error: Exception) -> click.UsageError:
         return click.UsageError(f"{self._option} {self._text[:80]!r}: {error}")

@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from oncelog_client.admin import (
-    Admin,
-    ConfigEntry,
-    ConfigResource,
-    ConfigSource,
-    NewTopic,
-    ResourceType,
-    TopicDescription,
-)
 from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.names import INT16_MAX, INT32_MAX, NAME
@@ -28,6 +19,10 @@ from oncelog_client.cli.options import (
 from oncelog_client.cli.output import Column, show
 from oncelog_client.cli.topic_lookup import TopicNames
 
+if TYPE_CHECKING:
+    from oncelog_client.admin import Admin, ConfigEntry, TopicDescription
+
+# What one verb needs is imported by it: `--list` is to be quick.
 TOPIC_COLUMN: Final = Column("Topic", "id")
 CHANGED_COLUMNS: Final = (TOPIC_COLUMN, Column("Result"))
 PARTITION_COLUMNS: Final = (
@@ -103,6 +98,8 @@ async def _list(admin: Admin, *, output: str, **flags: Any) -> None:
 
 
 async def _create(admin: Admin, *, topic: Sequence[str], output: str, **flags: Any) -> None:
+    from oncelog_client.admin import NewTopic
+
     new = [
         NewTopic(
             name,
@@ -121,6 +118,8 @@ async def _create(admin: Admin, *, topic: Sequence[str], output: str, **flags: A
 
 
 async def _describe(admin: Admin, *, topic: Sequence[str], output: str, **flags: Any) -> None:
+    from oncelog_client.admin import ConfigResource, ResourceType
+
     names = await _existing(admin, topic, flags["if_exists"], flags["exclude_internal"])
     described = await admin.describe_topics(names) if names else {}
     resources = {name: ConfigResource(ResourceType.TOPIC, name) for name in names}
@@ -173,6 +172,8 @@ async def _existing(
 
 
 def _own(entries: Mapping[str, ConfigEntry]) -> dict[str, str | None]:
+    from oncelog_client.admin import ConfigSource
+
     return {
         name: entry.value
         for name, entry in sorted(entries.items())

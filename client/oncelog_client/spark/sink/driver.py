@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from oncelog_client.admin.client import Admin
-from oncelog_client.admin.descriptions import ConfigResource, ResourceType
+from oncelog_client.admin.config_descriptions import ConfigResource, ResourceType
 from oncelog_client.clock import monotonic_ms
 from oncelog_client.errors import KafkaError
 from oncelog_client.spark.background import background

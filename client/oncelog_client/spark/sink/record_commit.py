@@ -15,7 +15,8 @@ from dataclasses import replace
 from typing import Final
 
 from oncelog_client.admin.client import Admin
-from oncelog_client.admin.descriptions import ConfigResource, NewTopic, ResourceType
+from oncelog_client.admin.config_descriptions import ConfigResource, ResourceType
+from oncelog_client.admin.topic_descriptions import NewTopic
 from oncelog_client.admin.transaction_descriptions import TransactionDescription
 from oncelog_client.clock import monotonic_ms
 from oncelog_client.errors import (

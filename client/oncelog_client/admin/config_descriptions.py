@@ -1,0 +1,73 @@
+"""Settings as the admin client is given them and describes them. Names as in the Java client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal, NamedTuple
+
+
+class ResourceType(IntEnum):
+    """What a setting belongs to."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigResource(NamedTuple):
+    """One owner of settings; a broker's name is its id."""
+
+    type: ResourceType
+    name: str
+
+
+class ConfigSource(IntEnum):
+    """Where a setting's value comes from."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    """Another place the setting could come from, best first."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One setting. The value of a sensitive one is None."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    is_read_only: bool = False
+    is_sensitive: bool = False
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    documentation: str | None = None
+
+    @property
+    def is_default(self) -> bool:
+        return self.source is ConfigSource.DEFAULT_CONFIG
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigOp:
+    """A change of one setting; append and subtract are for lists (KIP-339)."""
+
+    name: str
+    value: str | None = None
+    op: Literal["set", "delete", "append", "subtract"] = "set"

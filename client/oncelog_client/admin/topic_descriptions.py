@@ -1,0 +1,39 @@
+"""Topics as the admin client is given them and describes them. Names as in the Java client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from oncelog_client.values import PartitionInfo
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create. -1 leaves a number to the broker; `assignments` (partition -> brokers)
+    replaces both numbers."""
+
+    name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicListing:
+    """A topic as it is listed. `topic_id` is 16 bytes, all zero before KIP-516."""
+
+    name: str
+    topic_id: bytes
+    is_internal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic with its partitions, in order."""
+
+    name: str
+    topic_id: bytes
+    is_internal: bool
+    partitions: tuple[PartitionInfo, ...]
