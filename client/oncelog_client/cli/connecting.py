@@ -6,6 +6,7 @@ The clients' own deadlines are Kafka's, made for programs; `--give-up-after` hol
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
@@ -72,6 +73,13 @@ def target() -> Target:
         except ValueError as error:
             raise click.UsageError(f"--command-config {path}: bootstrap.servers: {error}") from None
     return Target(server, settings, patience)
+
+
+def patience_when_lost() -> float:
+    """Return for how many seconds a command that reads or writes for long waits for a broker that
+    it was connected to: without end unless `--give-up-after` is given, as Kafka's console tools."""
+    seconds, source = _given("give_up_after")
+    return float(seconds) if source is ParameterSource.COMMANDLINE else math.inf
 
 
 def _given(name: str) -> tuple[Any, ParameterSource | None]:
@@ -160,7 +168,8 @@ async def _watch(client: Client, give_up_after: float) -> None:
             lost_ms = None
         elif lost_ms is None:
             lost_ms = monotonic_ms()
-            note(f"{causes}; trying again for {give_up_after:g} s (--give-up-after)")
+            patience = "" if math.isinf(give_up_after) else f" for {give_up_after:g} s"
+            note(f"{causes}; trying again{patience} (--give-up-after)")
         elif monotonic_ms() - lost_ms > give_up_after * 1000:
             raise Failed(f"{causes}; gave up after {give_up_after:g} s (--give-up-after)")
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from oncelog_client.cli.commands import Tool
-from oncelog_client.cli.connecting import connected, target, watched
+from oncelog_client.cli.connecting import connected, patience_when_lost, target, watched
 from oncelog_client.cli.escaping import json_text
 from oncelog_client.cli.failures import Failed, Interrupted
 from oncelog_client.cli.interrupts import Stop
@@ -124,6 +124,7 @@ def consume(
     _check(flags)
     selection = Selection(flags)
     bootstrap_server, given, give_up_after = target()
+    patience_s = patience_when_lost()
     settings: dict[str, Any] = {
         "isolation_level": flags["isolation_level"],
         "auto_offset_reset": "earliest" if flags["from_beginning"] else "latest",
@@ -159,7 +160,7 @@ def consume(
                     await consumer.subscribe(included)
                 try:
                     reading = _print(consumer, line, flags, bounds)
-                    await watched(consumer, reading, give_up_after, stop.event)
+                    await watched(consumer, reading, patience_s, stop.event)
                 except Failed:
                     # The broker is gone: nothing can be committed, and no group be left.
                     await consumer.close(timeout_ms=CLOSING_MS)

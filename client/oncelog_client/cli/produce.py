@@ -14,7 +14,7 @@ from typing import IO, Any, Final, cast
 import click
 
 from oncelog_client.cli.commands import Tool
-from oncelog_client.cli.connecting import connected, target, watched
+from oncelog_client.cli.connecting import connected, patience_when_lost, target, watched
 from oncelog_client.cli.failures import Failed, Interrupted
 from oncelog_client.cli.interrupts import Stop
 from oncelog_client.cli.names import INT32_MAX, INT64_MAX, MILLISECONDS, NAME, PARTITION
@@ -113,6 +113,7 @@ def produce(
     if topic is None:
         raise click.UsageError("which topic? Give its name")
     bootstrap_server, given, give_up_after = target()
+    patience_s = patience_when_lost()
     settings = _settings(given, flags)
     lines = LineReader.from_properties(dict(map(split_pair, flags["properties"])))
     tombstone = flags["tombstone"]
@@ -144,7 +145,7 @@ def produce(
                         report,
                     )
                     writing = written.write_all(standard_input, flags["transaction_size"])
-                    await _ended(written, writing, give_up_after)
+                    await _ended(written, writing, patience_s)
         return written
 
     written = run(call())

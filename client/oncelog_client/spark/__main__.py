@@ -7,47 +7,68 @@ from collections.abc import Callable
 from typing import Final
 
 import click
-import pyarrow
-import pyspark
 
-from .requirements import (
-    MissingJava,
-    UnreadyWorkers,
-    UnsupportedSpark,
-    check_java,
-    check_pyspark,
-    check_workers,
-)
+# Each check imports what it needs: this program is for machines where something is missing.
+
+
+def _python() -> str:
+    return f"Python {sys.version.split()[0]}"
+
+
+def _pyarrow() -> str:
+    import pyarrow
+
+    return f"PyArrow {pyarrow.__version__}"
 
 
 def _pyspark() -> str:
+    import pyspark
+
+    from .requirements import check_pyspark
+
     check_pyspark()
     return f"PySpark {pyspark.__version__}"
 
 
 def _java() -> str:
+    from .requirements import check_java
+
     return f"Java {check_java()}"
 
 
-CHECKS: Final[tuple[Callable[[], str], ...]] = (
-    lambda: f"Python {sys.version.split()[0]}",
-    lambda: f"PyArrow {pyarrow.__version__}",
-    _pyspark,
-    _java,
-    lambda: f"Spark's Python workers: {check_workers()}",
-)
+def _workers() -> str:
+    from .requirements import check_workers
+
+    return f"Spark's Python workers: {check_workers()}"
+
+
+CHECKS: Final[tuple[Callable[[], str], ...]] = (_python, _pyarrow, _pyspark, _java, _workers)
+
+
+def _failure(check: Callable[[], str]) -> str:
+    """Print what a check found; return what is missing, "" if nothing is."""
+    try:
+        click.echo(check())
+    except ModuleNotFoundError as error:
+        return f"{error.name} is not installed: pip install 'oncelog[spark]'"
+    except Exception as error:
+        from .requirements import MissingJava, UnreadyWorkers, UnsupportedSpark
+
+        if not isinstance(error, MissingJava | UnreadyWorkers | UnsupportedSpark):
+            raise
+        return str(error)
+    return ""
 
 
 def main() -> int:
     """The exit code: 1 if something is missing."""
-    missing = 0
+    failures: dict[str, None] = {}
     for check in CHECKS:
-        try:
-            click.echo(check())
-        except (MissingJava, UnreadyWorkers, UnsupportedSpark) as error:
-            missing = 1
-            click.echo(str(error))
-    return missing
+        failure = _failure(check)
+        if failure and failure not in failures:
+            click.echo(failure)
+            failures[failure] = None
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

@@ -103,3 +103,18 @@ def test_the_command_says_what_is_there_and_fails_where_something_is_not() -> No
     assert "PySpark 4." in said.stdout
     assert "Spark needs Java 17 or newer: none on the PATH" in said.stdout
     assert said.stdout.endswith(f"Spark's Python workers: {sys.executable}\n")
+
+
+@pytest.mark.parametrize("missing", ["pyarrow", "pyspark"])
+def test_the_command_names_a_package_that_is_not_installed_and_the_way_to_it(missing: str) -> None:
+    program = (
+        f"import sys, runpy; sys.modules[{missing!r}] = None;"
+        "runpy.run_module('oncelog_client.spark', run_name='__main__')"
+    )
+    environment = {"PATH": os.environ["PATH"], "PYSPARK_PYTHON": sys.executable}
+    said = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert said.returncode == 1
+    assert said.stdout.count(f"{missing} is not installed: pip install 'oncelog[spark]'") == 1
+    assert "Traceback" not in said.stderr
