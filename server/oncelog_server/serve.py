@@ -105,7 +105,14 @@ def run_process(
         names = ", ".join(loaded.without_effect)
         click.echo(f"accepted without effect: {names}", err=True)
     settings = leave_room_for_files(loaded.settings)
-    return _run(settings, _faults(allow_faults), announce or _announce)
+    try:
+        return _run(settings, _faults(allow_faults), announce or _announce)
+    except Exception:
+        # A defect: the log says where, as the command line shows no traceback.
+        import structlog
+
+        structlog.get_logger("oncelog").exception("broker failed")
+        return 1
 
 
 def _faults(allowed: bool) -> Faults | None:

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -68,6 +69,23 @@ def test_a_second_process_on_the_same_data_is_refused(broker: Oncelog, tmp_path:
         assert str(broker.data) in said
         with Wire(broker.address) as wire:
             assert wire.call(ApiVersionsRequest(), 2).error_code == 0
+
+
+def test_a_defect_is_in_the_log_with_the_place_where_it_happened(tmp_path: Path) -> None:
+    program = (
+        "import oncelog_server.serve as serve\n"
+        "def defect(*_): raise RuntimeError('out of cheese')\n"
+        "serve._run = defect\n"
+        f"serve.serve(['--port', '0', '--data', {str(tmp_path / 'data')!r}])"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
+    assert ended.returncode == 1
+    (event,) = map(json.loads, ended.stderr.splitlines())
+    assert event["event"] == "broker failed"
+    assert "out of cheese" in event["exception"]
+    assert "in defect" in event["exception"]
 
 
 def test_sigterm_leaves_a_clean_mark_in_under_two_seconds(broker: Oncelog) -> None:
