@@ -107,10 +107,10 @@ MUTANTS: Final = (
         "M9",
         "an answer does not wait for the high watermark",
         _RUNTIME,
-        "            _pass_on(response, parked)\n\n"
+        "            pass_on(response, parked)\n\n"
         "        loaded.partition.when_committed(end_offset, settled)\n"
         "        return parked\n",
-        "            _pass_on(response, parked)\n\n"
+        "            pass_on(response, parked)\n\n"
         "        loaded.partition.when_committed(end_offset, settled)\n"
         "        return decision.response\n",
         _COORDINATION,
