@@ -370,13 +370,43 @@ class Segment:
         self.log.close()
 
     def mark_deleted(self) -> list[str]:
-        """Give the files names that the next start sweeps away; the new paths, to be removed."""
+        """Give the files names that the next start sweeps away; the new paths, to be removed.
+
+        The log is first: what a crash leaves then are indexes without a log, which a start sweeps,
+        and never a log without the index of its aborted transactions, which a start may believe.
+        Raises StorageError: the names are what they were, or, where the disk does not take them
+        back either, the handle reads on under the new one, and the next call completes it.
+        """
         self.log.close()
-        paths = []
-        for suffix in SEGMENT_SUFFIXES:
-            if self._files.exists(self.path(suffix)):
-                self._files.rename(self.path(suffix), self.path(suffix, DELETED_SUFFIX))
-                paths.append(self.path(suffix, DELETED_SUFFIX))
+        log = self.path(LOG_SUFFIX, DELETED_SUFFIX)
+        begun = [] if self._files.exists(self.path(LOG_SUFFIX)) else self._deleted()
+        paths: list[str] = []
+        try:
+            for suffix in SEGMENT_SUFFIXES:
+                if self._files.exists(self.path(suffix)):
+                    target = self.path(suffix, DELETED_SUFFIX)
+                    self._files.rename(self.path(suffix), target)
+                    paths.append(target)
+        except StorageError:
+            with suppress(StorageError):
+                self.unmark_deleted(paths)
+            raise
         # Who is still sending from the file must not meet another one of its name.
-        self.log.renamed(self.path(LOG_SUFFIX, DELETED_SUFFIX))
-        return paths
+        self.log.renamed(log)
+        return [*(path for path in begun if path not in paths), *paths]
+
+    def _deleted(self) -> list[str]:
+        """What has its new name since a call that could not be completed."""
+        names = [self.path(suffix, DELETED_SUFFIX) for suffix in SEGMENT_SUFFIXES]
+        return [name for name in names if self._files.exists(name)]
+
+    def unmark_deleted(self, paths: list[str]) -> None:
+        """Take back `mark_deleted`, which gave `paths`; the log is last, as it was first. Raises
+        StorageError: the handle of the log reads on under the name that the file has."""
+        log = self.path(LOG_SUFFIX, DELETED_SUFFIX)
+        if log in paths:
+            self.log.renamed(log)
+        for path in reversed(paths):
+            self._files.rename(path, path.removesuffix(DELETED_SUFFIX))
+        if log in paths:
+            self.log.renamed(self.path(LOG_SUFFIX))

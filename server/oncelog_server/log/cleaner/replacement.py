@@ -43,6 +43,7 @@ class Replacement:
         self._base_offset = -1
         # Of the segment that is being written: its files by their suffixes.
         self._files: dict[str, File] = {}
+        self._is_alone = False
 
     def write(self, chunk: Chunk) -> None:
         """Raises StorageError."""
@@ -88,20 +89,24 @@ class Replacement:
         self, cleaned: Cleaned, now_ms: int, done: Callable[[StorageError | None], None]
     ) -> None:
         """Put the segment that is finished in place of the old ones; the next may be written when
-        `done` says that the names are durable. Raises SegmentsGone, and StorageError: the log has
-        failed."""
+        `done` says that the names are durable. Raises SegmentsGone, and StorageError: the old ones
+        are in place as before, or, where the disk does not take them back, the log has failed."""
         log = self._log
         first = self._find(cleaned)
         sources = log.segments[first : first + len(cleaned.base_offsets)]
         due_ms = now_ms + log.config.file_delete_delay_ms
+        deleted: list[tuple[Segment, list[str]]] = []
+        named: list[str] = []
         try:
             for segment in sources:
-                log.deleted.append((due_ms, segment.mark_deleted()))
+                deleted.append((segment, segment.mark_deleted()))
             for suffix in self._files:
                 self._rename(suffix, SWAP_SUFFIX, "")
+                named.append(suffix)
         except StorageError as error:
-            log.failure = log.failure or error
+            self._take_back(sources, deleted, named, error)
             raise
+        log.deleted += [(due_ms, paths) for _, paths in deleted]
         files = list(self._files.values())
         self._take_over(first, sources, cleaned, self._files[LOG_SUFFIX])
         self._base_offset, self._files = -1, {}
@@ -113,7 +118,9 @@ class Replacement:
         gone = []
         for file in self._files.values():
             file.close()
-        for suffix, state in product(SEGMENT_SUFFIXES, (CLEANED_SUFFIX, SWAP_SUFFIX)):
+        # The log is last: a swap is finished at the next start as long as its log is there, and
+        # indexes of a swap without its log would be taken for those of the old one.
+        for suffix, state in product(reversed(SEGMENT_SUFFIXES), (CLEANED_SUFFIX, SWAP_SUFFIX)):
             path = self._path(self._base_offset, suffix, state)
             if self._files and self._log.files.exists(path):
                 with suppress(StorageError):
@@ -123,8 +130,29 @@ class Replacement:
         if gone:
             self._log.files.remove(gone)
 
+    def _take_back(
+        self,
+        sources: list[Segment],
+        deleted: list[tuple[Segment, list[str]]],
+        named: list[str],
+        error: StorageError,
+    ) -> None:
+        """Undo what was renamed before `error`, the last first: each state on the way is one that
+        a swap goes through, which the next start finishes."""
+        try:
+            for suffix in reversed(named):
+                self._rename(suffix, "", SWAP_SUFFIX)
+            for segment, paths in reversed(deleted):
+                segment.unmark_deleted(paths)
+            whole = all(map(self._log.files.exists, (one.path(LOG_SUFFIX) for one in sources)))
+        except StorageError:
+            whole = False
+        if not whole:
+            self._log.failure = self._log.failure or error
+
     def _log_file(self, base_offset: int) -> File:
         if self._base_offset != base_offset:
+            self._clear()
             path = self._path(base_offset, LOG_SUFFIX, CLEANED_SUFFIX)
             file = self._log.files.open(path, create=True)
             if file.size:
@@ -132,6 +160,20 @@ class Replacement:
             # The log is first, as a swap without its log must never be finished.
             self._base_offset, self._files = base_offset, {LOG_SUFFIX: file}
         return self._files[LOG_SUFFIX]
+
+    def _clear(self) -> None:
+        """What an earlier pass could not give up goes first: a start would finish its swap, and
+        bring back what this pass removes. Raises StorageError."""
+        if self._is_alone:
+            return
+        log = self._log
+        names = log.files.list(log.directory)
+        left = [name for name in names if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX))]
+        for name in sorted(left, key=lambda name: LOG_SUFFIX in name):
+            path = f"{log.directory}/{name}"
+            log.files.rename(path, path + DELETED_SUFFIX)
+            log.files.remove([path + DELETED_SUFFIX])
+        self._is_alone = True
 
     def _find(self, cleaned: Cleaned) -> int:
         """Where in the log the old segments are. Raises SegmentsGone."""

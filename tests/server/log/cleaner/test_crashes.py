@@ -140,6 +140,109 @@ def test_s9_a_disk_that_refuses_anything_changes_nothing_that_is_read() -> None:
             check_restarted(driver, expected)
 
 
+def refuse_renames(driver: Compacting, nth: int, times: int) -> list[str]:
+    """From the nth renaming on; the names that were refused."""
+    files, rename = driver.files, driver.files.rename
+    asked: list[str] = []
+    told: list[str] = []
+
+    def refusing(source: str, target: str) -> None:
+        asked.append(source)
+        if nth <= len(asked) < nth + times:
+            told.append(source)
+            raise StorageError("rename", source, "No space left on device")
+        rename(source, target)
+
+    files.rename = refusing  # type: ignore[method-assign]
+    return told
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_d6_a_refused_renaming_is_taken_back_and_the_pass_is_tried_again(killed: bool) -> None:
+    """Readers and writers go on meanwhile, with no restart in between."""
+    expected = there(written(Compacting()))
+    for nth in range(1, 100):
+        driver = written(Compacting())
+        rename = driver.files.rename
+        told = refuse_renames(driver, nth, 1)
+        try:
+            driver.compact()
+        except StorageError:
+            driver.files.settle()
+            if not killed:
+                driver.replacement.abandon()
+        driver.files.rename = rename  # type: ignore[method-assign]
+        driver.files.settle()
+        assert driver.log.failure is None, told
+        assert there(driver) == expected
+        for segment in driver.log.segments:
+            assert segment.path(".log") == segment.log.path
+            assert driver.files.exists(segment.log.path)
+        if not killed:
+            driver.compact()
+            driver.files.settle()
+            assert there(driver) == expected
+        restart(driver, driver.log.recovery_point)
+        check_restarted(driver, expected)
+        if not told:
+            assert nth > 15
+            return
+    raise AssertionError("the renamings do not end")
+
+
+def test_d6_a_swap_that_could_not_be_given_up_is_not_finished_after_a_later_pass() -> None:
+    driver = written(Compacting())
+    rename = driver.files.rename
+
+    def refusing(source: str, target: str) -> None:
+        if source.endswith((".log", ".swap")):
+            raise StorageError("rename", source, "No space left on device")
+        rename(source, target)
+
+    driver.files.rename = refusing  # type: ignore[method-assign]
+    with pytest.raises(StorageError):
+        driver.compact()
+    driver.replacement.abandon()
+    driver.files.settle()
+    left = [name for name in driver.files.list(DIRECTORY) if name.endswith(".swap")]
+    assert left
+    driver.files.rename = rename  # type: ignore[method-assign]
+    driver.put(*((key, None) for key in ("a", "b", "only0")))
+    driver.roll()
+    driver.now_ms += RETENTION_MS
+    driver.compact()
+    left = [name for name in driver.files.list(DIRECTORY) if name.endswith(".swap")]
+    assert not left
+
+
+@pytest.mark.parametrize("times", [1, 2, 100])
+def test_d6_retention_that_is_refused_halfway_leaves_no_path_that_leads_nowhere(
+    times: int,
+) -> None:
+    expected = there(written(Compacting()))
+    for nth in range(1, 8):
+        driver = written(Compacting())
+        rename = driver.files.rename
+        first = driver.log.segments[0]
+        before = first.log.read(0, first.size)
+        told = refuse_renames(driver, nth, times)
+        try:
+            driver.log.delete_records_before(driver.log.segments[2].base_offset, driver.now_ms)
+        except StorageError:
+            assert told
+        for segment in driver.log.segments:
+            assert driver.files.exists(segment.log.path)
+        if first in driver.log.segments:
+            assert first.log.read(0, first.size) == before
+        driver.files.rename = rename  # type: ignore[method-assign]
+        driver.log.apply_retention(driver.now_ms, driver.log.log_end_offset)
+        assert first not in driver.log.segments
+        driver.log.apply_retention(driver.now_ms + 1, driver.log.log_end_offset)
+        driver.files.settle()
+        assert not [name for name in driver.files.list(DIRECTORY) if name.endswith(".deleted")]
+        assert there(driver).items() <= expected.items()
+
+
 class Later:
     """What the disk does later, done when a test says so."""
 
