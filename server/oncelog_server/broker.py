@@ -272,6 +272,7 @@ class Broker:
             self.partitions,
             self._files,
             self._machine.clean,
+            self._refused_work,
         )
         self.metadata.subscribe(self._cleaner.follow)
         self._cleaner.start()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Final, TypeVar
 
 import structlog
@@ -21,8 +23,15 @@ from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.whole_files import read_whole, swap_in
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
+from oncelog_server.refused_work import RefusedWork
 from oncelog_server.storage.files import Files, StorageError
-from oncelog_server.storage.layout import CLEANER_CHECKPOINT
+from oncelog_server.storage.layout import (
+    CLEANED_SUFFIX,
+    CLEANER_CHECKPOINT,
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    segment_file,
+)
 from oncelog_server.topic_partition import TopicPartition
 
 log = structlog.get_logger("oncelog.cleaner")
@@ -31,8 +40,12 @@ T = TypeVar("T")
 
 # So many logs are looked at in one turn of the loop.
 LOGS_AT_ONCE: Final = 100
-# How long a log is left alone that the disk did not let be cleaned.
+# How long a log is left alone that could not be read.
 REST_MS: Final = 300_000
+# What a full disk refuses: tried again as soon as a probe of it is taken.
+WRITING: Final = frozenset({"append", "create", "rename"})
+# How long a log is left alone whose pass was refused although the probe was taken.
+AFTER_PROBE_MS: Final = 3_000
 
 
 class LogCleaner:
@@ -47,7 +60,14 @@ class LogCleaner:
         partitions: Partitions,
         files: Files,
         start_work: StartWork,
+        refused_work: RefusedWork,
     ) -> None:
+        self._refused_work = refused_work
+        # Logs whose pass the disk refused: why, and from when on it is asked again.
+        self._refused: dict[TopicPartition, tuple[StorageError, int]] = {}
+        # Of those that may be cleaned again: how often the next log had been looked for then.
+        self._probed: dict[TopicPartition, int] = {}
+        self._looks = 0
         self._settings = settings
         self._clock = clock
         self._timers = timers
@@ -103,6 +123,9 @@ class LogCleaner:
             del self._cleaned[name]
         for name in [one for one in self._uncleanable if one.topic in deleted]:
             del self._uncleanable[name]
+        for name in [one for one in self._refused if one.topic in deleted]:
+            del self._refused[name]
+            self._refused_work.discard(_compaction_of(name))
         self._hurried = {one for one in self._hurried if one.topic not in deleted}
 
     # --- what is next
@@ -111,7 +134,9 @@ class LogCleaner:
         self._timer = self._timers.call_later(self._settings.log_cleaner_backoff_ms, self._look)
 
     def _look(self) -> None:
+        self._timer = None
         if not self._stopped:
+            self._looks += 1
             self._looked_ms = self._clock.monotonic_ms()
             _in_turns(self._timers, self._find(), self._found)
 
@@ -201,20 +226,87 @@ class LogCleaner:
 
     def _give_up(self, partition: Partition, error: StorageError | CorruptLog) -> None:
         name = partition.topic_partition
+        if isinstance(error, StorageError) and error.operation in WRITING:
+            self._leave_to_the_disk(name, error)
+            return
         corrupt = isinstance(error, CorruptLog)
         until_ms = float("inf") if corrupt else self._clock.monotonic_ms() + REST_MS
         self._uncleanable[name] = until_ms
         log.error("log not compacted", partition=str(name), reason=str(error), for_ever=corrupt)
 
+    # --- a full disk
+
+    def _leave_to_the_disk(self, name: TopicPartition, error: StorageError) -> None:
+        """Not cleaned before the disk takes what it refused."""
+        rest_ms = AFTER_PROBE_MS if name in self._refused else 0
+        self._refused[name] = error, self._clock.monotonic_ms() + rest_ms
+        self._uncleanable[name] = float("inf")
+        work = _compaction_of(name)
+        if work not in self._refused_work:
+            again = partial(self._ask_again, name)
+            self._refused_work.add(work, error, again, partition=str(name), work="compaction")
+
+    def _ask_again(self, name: TopicPartition) -> None:
+        """Return when the log was looked at, and cleaned where it had to be, after the disk took a
+        probe: a whole pass each time would be much to read for nothing. Raises StorageError."""
+        error, from_ms = self._refused[name]
+        partition = self._partitions.get(name)
+        if partition is None:
+            self._uncleanable.pop(name, None)
+            del self._refused[name]
+            return
+        is_idle = self._timer is not None
+        if name in self._uncleanable:
+            if self._clock.monotonic_ms() < from_ms:
+                raise error
+            self._probe(partition.log.directory, error)
+            del self._uncleanable[name]
+            self._probed[name] = self._looks
+        elif is_idle and self._looks > self._probed[name]:
+            del self._refused[name], self._probed[name]
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._look()
+        raise error
+
+    def _probe(self, directory: str, error: StorageError) -> None:
+        """Write what was refused, and rename it. Raises StorageError."""
+        path = error.path
+        if not path.endswith(CLEANED_SUFFIX):  # never a file in use
+            path = f"{directory}/{segment_file(0, LOG_SUFFIX, CLEANED_SUFFIX)}"
+        gone = path + DELETED_SUFFIX
+        try:
+            file = self._files.open(path, create=True)
+            file.append(bytes(max(error.needed_bytes, 1)))
+            file.close()
+            self._files.rename(path, gone)
+        except StorageError:
+            with suppress(StorageError):  # else the next pass, or a start, puts it away
+                if self._files.exists(path):
+                    self._files.rename(path, gone)
+            raise
+        finally:
+            self._files.remove([gone])
+
     def _checkpoint(self) -> None:
-        """How far each log is clean. It need not be durable: without it more is cleaned."""
+        try:
+            self._write_checkpoint()
+        except StorageError as error:
+            again = self._write_checkpoint
+            self._refused_work.add(CLEANER_CHECKPOINT, error, again, files=CLEANER_CHECKPOINT)
+
+    def _write_checkpoint(self) -> None:
+        """How far each log is clean. It need not be durable: without it more is cleaned. Raises
+        StorageError."""
         known: dict[tuple[str, int], int] = {
             name: end for name, end in self._cleaned.items() if self._partitions.get(name)
         }
-        try:
-            swap_in(self._files, CLEANER_CHECKPOINT, encode_offsets(known))
-        except StorageError as error:
-            log.error("checkpoint not written", file=CLEANER_CHECKPOINT, reason=str(error))
+        swap_in(self._files, CLEANER_CHECKPOINT, encode_offsets(known))
+
+
+def _compaction_of(name: TopicPartition) -> str:
+    return f"compaction of {name}"
 
 
 class Pass:

@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any
 
 import pytest
+import structlog
 
 from oncelog_protocol.records.batch import build_batch, read_records, split_batches
 from oncelog_protocol.records.record import NewRecord
-from oncelog_server.cleaning.cleaner import REST_MS, LogCleaner
+from oncelog_server.cleaning.cleaner import LogCleaner
 from oncelog_server.cleaning.slices import SlicedWork
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage, TopicImage
@@ -20,7 +21,9 @@ from oncelog_server.log.cleaner.job import Done
 from oncelog_server.log.config import COMPACT, DELETE
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
+from oncelog_server.refused_work import RefusedWork
 from oncelog_server.settings.model import Settings
+from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import CLEANED_SUFFIX, CLEANER_CHECKPOINT
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.coordination.world import A0, A1, B0, OFFSETS, TXN_LOG, World, value_of
@@ -51,6 +54,7 @@ class Cleaning:
             self.partitions,
             self.world.files,
             partial(SlicedWork, self.world.files, self.world.timers),
+            RefusedWork(self.world.timers, self.world.now),
         )
         self.cleaner.start()
 
@@ -179,20 +183,44 @@ def test_a_corrupt_log_is_left_as_it_is_and_the_others_are_cleaned() -> None:
     assert not [name for name in cleaning.world.files.nodes if ".cleaned" in name]
 
 
-def test_a_full_disk_stops_a_pass_and_it_is_tried_again_later() -> None:
+@pytest.mark.parametrize("kind", [".log.cleaned", ".timeindex.cleaned", CLEANER_CHECKPOINT])
+def test_d6_a_full_disk_stops_a_pass_and_it_is_done_when_there_is_space(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two events tell of it, and no pass is repeated while the disk is full."""
     cleaning = Cleaning()
+    files = cleaning.world.files
     one = cleaning.compact(A0)
     write(one, 100)
-    cleaning.world.files.fail_append(match=".cleaned", reason="No space left on device")
-    cleaning.run()
-    assert one.offline is None
-    assert one.log.failure is None
-    cleaning.run(REST_MS - 2 * BACKOFF_MS)
-    assert cleaning.checkpoint() == {}
-    assert cleaning.cleaner.uncleanable_count == 1
-    cleaning.run(3 * BACKOFF_MS)
+    append = files.before_append
+
+    def full(node: Any, path: str, data: bytes) -> None:
+        if kind in path:
+            raise StorageError("append", path, "No space left on device", len(data))
+        append(node, path, data)
+
+    with structlog.testing.capture_logs() as events:
+        monkeypatch.setattr(files, "before_append", full)
+        started: list[object] = []
+        cleaning.cleaner._start_work = partial(_noting, started, cleaning.cleaner._start_work)
+        cleaning.run(60_000)
+        assert one.offline is None
+        assert one.log.failure is None
+        assert len(started) == 1
+        assert cleaning.checkpoint() == {}
+        assert cleaning.cleaner.uncleanable_count == (kind != CLEANER_CHECKPOINT)
+        monkeypatch.setattr(files, "before_append", append)
+        cleaning.run(5_000)
     assert A0 in cleaning.checkpoint()
     assert cleaning.cleaner.uncleanable_count == 0
+    told = [one["event"] for one in events if one["event"] != "log compacted"]
+    assert told == ["disk refused", "disk takes it again"]
+    assert not [name for name in files.nodes if ".cleaned" in name]
+
+
+def _noting(started: list[object], start_work: Any, job: Any, work: Any) -> Any:
+    started.append(job)
+    return start_work(job, work)
 
 
 @pytest.mark.parametrize("after", range(0, 40, 3))
