@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from oncelog_protocol.messages.find_coordinator import FindCoordinatorRequest
 from oncelog_protocol.messages.metadata import MetadataRequest
 from oncelog_protocol.records.batch import build_batch
@@ -188,6 +192,28 @@ def test_a_topic_whose_folders_cannot_be_made_is_refused_and_leaves_nothing(
     with Wire(broker.address) as wire:
         assert values(wire, "n", partition=2) == [b"v"]
     assert not list(broker.data.glob("*-stray"))
+
+
+def test_partitions_whose_folders_cannot_be_made_are_there_when_there_is_space(
+    broker: Oncelog, disk: FullFor
+) -> None:
+    """Their count stays, as clients may have gone by it; the answer says so."""
+    more = CreatePartitionsTopic(name="n", count=3, assignments=None)
+    request = CreatePartitionsRequest(topics=[more], timeout_ms=10_000)
+    with Wire(broker.address) as wire:
+        create(wire, "n")
+        disk.fill(r"^n-2$")
+        (answer,) = wire.call(request, 2).results
+        assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert "'n' has 3 partitions now" in (answer.error_message or "")
+        assert produce(wire, "n", build_batch(records())).error_code == ErrorCode.NONE
+        assert offline_count(broker) > 0
+        disk.free()
+        wait_until(lambda: offline_count(broker) == 0, "nothing is refused", HEALED_S)
+        for partition in range(3):
+            sent = produce(wire, "n", build_batch(records()), partition=partition)
+            assert sent.error_code == ErrorCode.NONE
+        assert values(wire, "n", partition=2) == [b"v"]
 
 
 def test_a_new_topic_without_room_for_its_leader_epochs_is_served_and_keeps_them(

@@ -281,7 +281,19 @@ class ClusterMetadata:
             await self._write(
                 lambda image: create_partitions(image, self._settings, one), validate_only
             )
-            await _all(self._created, [one.topic])
+            try:
+                await _all(self._created, [one.topic])
+            except Refused as refused:
+                # The count is not taken back. Clients have seen it since the write: they may have
+                # written to those of the new partitions that could be made, or placed keys by the
+                # new count, and neither a client nor a consumer group takes a smaller one. The
+                # others are made as soon as there is space.
+                raise Refused(
+                    refused.code,
+                    f"Topic '{one.topic}' has {one.count} partitions now, but not all of the new"
+                    " ones can be kept on disk yet. Free some space: they are made then, and need"
+                    f" not be asked for again. ({refused.message})",
+                ) from refused
 
         return [await _result(add(one)) for one in topics]
 
