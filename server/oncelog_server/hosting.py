@@ -33,7 +33,7 @@ from oncelog_server.partition.partition import Partition, Trouble
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
 from oncelog_server.refused_work import RefusedWork
-from oncelog_server.settings.topics import topic_config
+from oncelog_server.settings.topics import LogConfigs
 from oncelog_server.slices import Slices, Steps
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import deleted_directory, partition_directory
@@ -124,6 +124,11 @@ class Hosting:
         self._stopped = False
         self._coordinators: dict[str, Coordinator] = {}
         self._loading = True
+        # Directories of which the start has checked the topic id.
+        self._checked: Set[str] = frozenset()
+        self._configs = LogConfigs(settings)
+        # The newest leader epoch that a folder keeps.
+        self._kept_epoch = -1
         # What was said of a partition's disk, and when: not once for every request that meets it.
         self._told: dict[TopicPartition, tuple[str, int]] = {}
         # Deleted topics of which a directory could not be put away, by id.
@@ -142,6 +147,7 @@ class Hosting:
         """At the start: every partition the image puts on this broker. Nobody leads yet: that comes
         with the registration, in a new leader epoch. Raises StorageError."""
         self._image = image
+        self._checked = folders.checked
         for name, aside in put_strays_aside(self._files, folders, self._new_uuid):
             log.warning("partition of a deleted topic put aside", directory=name, now=aside)
         for topic in image.topics.values():
@@ -151,6 +157,7 @@ class Hosting:
                     if opened is not None:
                         newer.look_at(opened.log, partition.leader_epoch)
         self._loading = False
+        self._checked = frozenset()
 
     def follow(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
         """The image has advanced. What that asks for begins now; `settled` tells when it is
@@ -321,7 +328,7 @@ class Hosting:
             opened = PartitionLog.open(
                 self._files,
                 partition_directory(*topic_partition),
-                topic_config(self._settings, topic.settings),
+                self._configs.of(topic.settings),
                 topic_id=topic.id,
                 now_ms=self._wall_ms(),
                 clean_shutdown=last.was_clean or not known,
@@ -329,6 +336,7 @@ class Hosting:
                 log_start_offset=last.log_start_offsets.get(topic_partition, 0) if known else 0,
                 producer_id_expiration_ms=self._settings.producer_id_expiration_ms,
                 refuses_damage=topic.name in self._coordinators,
+                topic_id_checked=partition_directory(*topic_partition) in self._checked,
                 jitter=self._jitter,
             )
         except CorruptLog as corrupt:
@@ -405,6 +413,10 @@ class Hosting:
             return
         try:
             partition.become_leader(self._broker_id, image.leader_epoch, image.isr, image.replicas)
+            if image.leader_epoch > self._kept_epoch:
+                # Of the newest epoch something is left, should the metadata be lost.
+                self._kept_epoch = image.leader_epoch
+                partition.log.write_leader_epochs()
             if coordinator is not None:
                 led = coordinator.lead(partition)
                 if led is not None:
@@ -449,7 +461,7 @@ class Hosting:
             )
 
     def _reconfigure(self, topic: TopicImage) -> None:
-        config = topic_config(self._settings, topic.settings)
+        config = self._configs.of(topic.settings)
         for image in topic.partitions:
             partition = self._partitions.get(TopicPartition(topic.name, image.partition))
             if partition is not None:

@@ -45,6 +45,8 @@ class Folders(msgspec.Struct):
     strays: list[tuple[str, TopicPartition]] = msgspec.field(default_factory=list)
     unknown: list[str] = msgspec.field(default_factory=list)
     remembered: set[bytes] = msgspec.field(default_factory=set)
+    # Those of which partition.metadata has the id that the image has.
+    checked: set[str] = msgspec.field(default_factory=set)
 
 
 def look_at_folders(files: Files, image: ClusterImage, broker_id: int) -> Folders:
@@ -58,7 +60,7 @@ def look_at_folders(files: Files, image: ClusterImage, broker_id: int) -> Folder
             if topic_id is not None:
                 found.remembered.add(topic_id)
         elif (partition := parse_partition_directory(name)) is not None:
-            place = _place(files, name, partition, image, broker_id, found.remembered)
+            place = _place(files, name, partition, image, broker_id, found)
             if place is _Place.ELSEWHERE:
                 found.strays.append((name, partition))
             elif place is _Place.UNKNOWN:
@@ -86,12 +88,14 @@ def _place(
     partition: TopicPartition,
     image: ClusterImage,
     broker_id: int,
-    remembered: set[bytes],
+    found: Folders,
 ) -> _Place:
     """Where the image puts this very partition; its topic id is in its own file."""
     known = image.partition(*partition)
     topic_id = _topic_id(files, name)
     if known is not None and topic_id in (None, known.topic_id):
+        if topic_id is not None:
+            found.checked.add(name)
         return _Place.HERE if broker_id in known.replicas else _Place.ELSEWHERE
     if topic_id is None:
         # Its name is all that it says of itself.
@@ -100,7 +104,7 @@ def _place(
             return _Place.UNKNOWN if _has_log(files, name) else _Place.NOTHING
     if topic_id not in image.deletions:
         return _Place.UNKNOWN
-    remembered.add(topic_id)
+    found.remembered.add(topic_id)
     return _Place.ELSEWHERE
 
 

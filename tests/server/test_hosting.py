@@ -13,6 +13,7 @@ import pytest
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.broker import Broker
 from oncelog_server.cluster.topics import NewTopic
+from oncelog_server.log.leader_epochs import LeaderEpochs
 from oncelog_server.machine import OsMachine
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
@@ -197,3 +198,58 @@ async def test_partitions_whose_turn_had_not_come_are_there_after_the_next_start
     async with life(tmp_path) as broker:
         assert len(broker.partitions) == count
         assert not broker.partitions.offline()
+
+
+def epochs_of(path: Path) -> dict[str, tuple[int, int]]:
+    """The inode of the leader epochs of each partition, and the latest of them; -1: no file."""
+    found = {}
+    for folder in path.glob("topic-*"):
+        file = folder / "leader-epoch-checkpoint"
+        data = file.read_bytes() if file.exists() else b""
+        inode = file.stat().st_ino if data else -1
+        found[folder.name] = inode, LeaderEpochs.decode(data).latest_epoch
+    return found
+
+
+async def test_starts_after_clean_stops_write_nothing_of_idle_partitions(
+    tmp_path: Path,
+) -> None:
+    """But the newest epoch once, which is all that is left of it if the metadata is lost."""
+    async with life(tmp_path) as broker:
+        await broker.metadata.create_topics([NewTopic("topic", 20, 1)])
+        for index in range(20):
+            broker.partitions.require("topic", index).append(batch(), now_ms=NOW_MS)
+    for _ in range(2):
+        before = epochs_of(tmp_path)
+        async with life(tmp_path) as broker:
+            newest = broker.partitions.require("topic", 0).leader_epoch
+        after = epochs_of(tmp_path)
+        assert len(after.items() - before.items()) <= 1
+        assert max(epoch for _, epoch in after.values()) == newest
+
+
+async def test_the_first_record_of_a_leader_epoch_brings_it_into_the_file(tmp_path: Path) -> None:
+    async with life(tmp_path) as broker:
+        await broker.metadata.create_topics([NewTopic("topic", 3, 1)])
+    for number in range(2):
+        async with life(tmp_path) as broker:
+            for index in range(3):
+                partition = broker.partitions.require("topic", index)
+                partition.append(batch(), now_ms=NOW_MS)
+                assert partition.log.end_offset_for_epoch(partition.leader_epoch) == (
+                    partition.leader_epoch, number + 1
+                )  # fmt: skip
+                assert epochs_of(tmp_path)[f"topic-{index}"][1] == partition.leader_epoch
+
+
+async def test_topics_with_the_same_and_with_other_settings_have_each_their_own(
+    tmp_path: Path,
+) -> None:
+    async with life(tmp_path) as broker:
+        settings = [{}, {"retention.ms": "1"}, {"retention.ms": "2"}, {"retention.ms": "1"}]
+        topics = [NewTopic(f"t{n}", 1, 1, settings=one) for n, one in enumerate(settings)]
+        await broker.metadata.create_topics(topics)
+    async with life(tmp_path) as broker:
+        logs = [broker.partitions.require(f"t{n}", 0).log for n in range(4)]
+        kept = [one.config.retention_ms for one in logs]
+    assert kept == [604_800_000, 1, 2, 1]

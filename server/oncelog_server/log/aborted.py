@@ -9,7 +9,7 @@ lost its end (`log/damage.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -41,7 +41,14 @@ Recompute = Callable[[int], list[AbortedTransaction]]
 class AbortedTransactions:
     """Rows by segment, loaded when a reader needs them."""
 
-    def __init__(self, files: Files, directory: str, recompute: Recompute) -> None:
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        recompute: Recompute,
+        names: Collection[str] = (TXN_INDEX_CHECKPOINT,),
+    ) -> None:
+        """`names`: the files that may be in `directory`."""
         self._files = files
         self._directory = directory
         self._recompute = recompute
@@ -51,7 +58,7 @@ class AbortedTransactions:
         self._unwritten = bytearray()
         # Base offset -> bytes of the segment when the checkpoint was written: it may have grown.
         self.sizes: dict[int, int] = {}
-        self._sums = self._load_sums()
+        self._sums = self._load_sums() if TXN_INDEX_CHECKPOINT in names else {}
 
     def _path(self, base_offset: int) -> str:
         return f"{self._directory}/{segment_file(base_offset, TXN_INDEX_SUFFIX)}"

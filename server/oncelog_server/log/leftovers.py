@@ -11,15 +11,20 @@ from oncelog_server.storage.layout import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     TEMPORARY_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
     SegmentFile,
     parse_segment_file,
     segment_file,
 )
 
 _NO_OFFSET: Final = 1 << 63
+_UNDER_WAY: Final = (DELETED_SUFFIX, TEMPORARY_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
+_INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 
 def sweep(files: Files, directory: str, names: list[str]) -> list[str]:
@@ -29,6 +34,10 @@ def sweep(files: Files, directory: str, names: list[str]) -> list[str]:
     the swaps from it on. A finished one (`.swap`) takes its name, and the segments it was made from
     go. Indexes without a log go. Safe to be interrupted and done again.
     """
+    if not any(name.endswith(_UNDER_WAY) for name in names):
+        orphans = sorted(_orphans(set(names)))
+        _rename_away(files, directory, orphans)
+        return orphans
     parsed = {name: file for name in names if (file := parse_segment_file(name)) is not None}
     gone = [name for name in names if name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX))]
     cleaned = {name for name, file in parsed.items() if file.state == CLEANED_SUFFIX}
@@ -74,12 +83,12 @@ def _replaced(
 
 def _orphans(names: set[str]) -> set[str]:
     """Indexes whose log is not there."""
-    parsed = {name: file for name in names if (file := parse_segment_file(name)) is not None}
-    logs = {file.offset for file in parsed.values() if file.suffix == LOG_SUFFIX}
     return {
         name
-        for name, file in parsed.items()
-        if file.suffix not in (LOG_SUFFIX, SNAPSHOT_SUFFIX) and file.offset not in logs
+        for name in names
+        if name.endswith(_INDEX_SUFFIXES)
+        and name.partition(".")[0] + LOG_SUFFIX not in names
+        and parse_segment_file(name) is not None
     }
 
 

@@ -53,6 +53,8 @@ class PartitionLog:
         self.producers = loaded.producers
         self.snapshots = loaded.snapshots
         self.leader_epochs = loaded.leader_epochs
+        # The latest in its file, of those with records: a leader that appends nothing writes none.
+        self.written_epoch = loaded.leader_epochs.latest_epoch
         self.aborted = loaded.aborted
         self.log_start_offset = loaded.log_start_offset
         self.recovery = loaded.report
@@ -90,10 +92,12 @@ class PartitionLog:
         log_start_offset: int,
         producer_id_expiration_ms: int,
         refuses_damage: bool = False,
+        topic_id_checked: bool = False,
         jitter: Callable[[int], int] = lambda most: 0,
     ) -> PartitionLog:
         """The log in `directory`, made if it is not there; `recovery` says what was found.
         `refuses_damage` is for a coordinator's, which must never be served half.
+        `topic_id_checked`: partition.metadata was read, and has `topic_id`.
 
         `recovery_point` and `log_start_offset` are those of the checkpoints, 0 where there are
         none. `jitter(segment_jitter_ms)` draws how much earlier a segment is rolled. Raises
@@ -110,6 +114,7 @@ class PartitionLog:
             log_start_offset=log_start_offset,
             producer_id_expiration_ms=producer_id_expiration_ms,
             refuses_damage=refuses_damage,
+            topic_id_checked=topic_id_checked,
         )
         return cls(loaded, config, now_ms, jitter)
 
@@ -248,8 +253,9 @@ class PartitionLog:
     ) -> int:
         """Patch the batch, write it at the end of the log; its position in the active segment."""
         patch_place(records, base_offset, leader_epoch)
-        if leader_epoch > self.leader_epochs.latest_epoch:
+        if leader_epoch > self.written_epoch:
             self.assign_leader_epoch(leader_epoch)
+            self.write_leader_epochs()
         segment, config = self.active, self.config
         if segment.should_roll(len(records), max_timestamp, last_offset, now_ms, config):
             try:
@@ -277,13 +283,14 @@ class PartitionLog:
         self.refusals.try_again(self.active.log, lambda: self.roll(now_ms))
 
     def assign_leader_epoch(self, epoch: int) -> None:
-        """A leader of `epoch` appends from here on."""
-        if self.leader_epochs.assign(epoch, self.log_end_offset):
-            self.write_leader_epochs()
+        """A leader of `epoch` appends from here on. The file is written with its first append: a
+        start forgets an epoch without records."""
+        self.leader_epochs.assign(epoch, self.log_end_offset)
 
     def write_leader_epochs(self) -> None:
         """Write the leader epochs, or owe their file."""
         path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
+        self.written_epoch = self.leader_epochs.latest_epoch
         self.refusals.write_or_owe(
             path, lambda: swap_in(self.files, path, self.leader_epochs.encode())
         )

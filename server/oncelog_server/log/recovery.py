@@ -7,6 +7,7 @@ it the log is cut at the first invalid batch, loudly: the report says what was c
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
@@ -25,7 +26,7 @@ from oncelog_server.log.checkpoints import (
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.damage import check_segments, lost_its_end, was_written
 from oncelog_server.log.errors import CorruptLog, InconsistentTopicId
-from oncelog_server.log.leader_epochs import LeaderEpochs
+from oncelog_server.log.leader_epochs import EpochStart, LeaderEpochs
 from oncelog_server.log.leftovers import covered, sweep
 from oncelog_server.log.offset_index import MAX_RELATIVE_OFFSET
 from oncelog_server.log.producer_snapshot import Snapshots
@@ -86,6 +87,8 @@ class LoadedLog(msgspec.Struct):
     recovery_point: int
     log_start_offset: int
     leader_epochs: LeaderEpochs = msgspec.field(default_factory=LeaderEpochs)
+    # What the file of the leader epochs holds.
+    epochs_in_file: list[EpochStart] = msgspec.field(default_factory=list)
     report: RecoveryReport = msgspec.field(default_factory=RecoveryReport)
     # Rather refuse than cut off what was written and is damaged: a coordinator's log.
     refuses_damage: bool = False
@@ -106,6 +109,7 @@ def load(
     log_start_offset: int,
     producer_id_expiration_ms: int,
     refuses_damage: bool = False,
+    topic_id_checked: bool = False,
 ) -> LoadedLog:
     """The log in `directory`, which is made if it is not there. `recovery_point` and
     `log_start_offset` are those of the checkpoints, 0 if there are none. `refuses_damage`: whole
@@ -114,7 +118,8 @@ def load(
     Raises CorruptLog, InconsistentTopicId and StorageError. Interrupted anywhere, it can be done
     again.
     """
-    files.make_directory(directory)
+    if not files.exists(directory):
+        files.make_directory(directory)
     names = files.list(directory)
     leftovers = sweep(files, directory, names)
     if leftovers:
@@ -134,7 +139,7 @@ def load(
         segments,
         snapshots,
         Producers(producer_id_expiration_ms),
-        AbortedTransactions(files, directory, partial(aborted_rows, segments, snapshots)),
+        AbortedTransactions(files, directory, partial(aborted_rows, segments, snapshots), names),
         recovery_point,
         log_start_offset,
     )
@@ -145,7 +150,9 @@ def load(
         # What the checkpoint says of the old segments may have come back with a power loss.
         loaded.aborted.sizes.clear()
     check_segments(loaded, log_start_offset)
-    _check_partition_metadata(loaded, topic_id)
+    if not topic_id_checked:
+        _check_partition_metadata(loaded, topic_id)
+    _load_leader_epochs(loaded, names)
     _load_segments(loaded, log_start_offset)
     _trim(loaded)
     loaded.closed_at = _closed_at(loaded)
@@ -157,7 +164,6 @@ def _load_segments(loaded: LoadedLog, log_start_offset: int) -> None:
     if not segments:
         _start_empty(loaded, log_start_offset)
     _set_end_offsets(segments)
-    _load_leader_epochs(loaded)
     if loaded.report.clean_shutdown:
         _resume(loaded)
     else:
@@ -227,11 +233,13 @@ def _set_end_offsets(segments: list[Segment]) -> None:
         segment.end_offset = following.base_offset
 
 
-def _load_leader_epochs(loaded: LoadedLog) -> None:
+def _load_leader_epochs(loaded: LoadedLog, names: Collection[str]) -> None:
     """A file that is not there, empty or broken is computed again from the headers of the log."""
-    data = read_whole(loaded.files, f"{loaded.directory}/{LEADER_EPOCH_CHECKPOINT}")
-    with suppress(MalformedCheckpoint):
-        loaded.leader_epochs = LeaderEpochs.decode(data or b"")
+    if LEADER_EPOCH_CHECKPOINT in names:
+        data = read_whole(loaded.files, f"{loaded.directory}/{LEADER_EPOCH_CHECKPOINT}")
+        with suppress(MalformedCheckpoint):
+            loaded.leader_epochs = LeaderEpochs.decode(data or b"")
+    loaded.epochs_in_file = list(loaded.leader_epochs)
     if len(loaded.leader_epochs) or not any(segment.size for segment in loaded.segments):
         return
     loaded.report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
@@ -424,9 +432,11 @@ def _trim(loaded: LoadedLog) -> None:
     inside = [offset for offset in loaded.snapshots.offsets if first <= offset <= end]
     bases = {segment.base_offset for segment in loaded.segments}
     loaded.snapshots.keep([offset for offset in inside if offset in bases or offset == inside[-1]])
-    epochs = loaded.leader_epochs
-    before = epochs.encode()
+    epochs, report = loaded.leader_epochs, loaded.report
     epochs.truncate_from_end(end)
     epochs.truncate_from_start(loaded.log_start_offset)
-    if epochs.encode() != before or LEADER_EPOCH_CHECKPOINT in loaded.report.rebuilt:
+    if LEADER_EPOCH_CHECKPOINT in report.rebuilt or (
+        # After a clean stop only epochs without records go, as they will at the next start.
+        list(epochs) != loaded.epochs_in_file and not report.clean_shutdown
+    ):
         swap_in(loaded.files, f"{loaded.directory}/{LEADER_EPOCH_CHECKPOINT}", epochs.encode())

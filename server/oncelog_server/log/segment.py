@@ -212,15 +212,18 @@ class Segment:
         position = last[1] if last is not None else 0
         scan = Scan(self.log, position, next_offset=self.base_offset)
         for position, header in scan:
+            if not position:
+                self.first_timestamp = header.max_timestamp
             self._recent_offsets.append(header.base_offset)
             self._recent_positions.append(position)
         self.end_offset = max(scan.next_offset, self.base_offset)
         self._raise_if_corrupt(scan)
         self._bytes_since_entry = self.log.size - (last[1] if last is not None else 0)
         self.latest_timestamp()
-        for _, header in Scan(self.log, chunk_size=WALK_CHUNK):
-            self.first_timestamp = header.max_timestamp
-            break
+        if self.first_timestamp is None:
+            for _, header in Scan(self.log, chunk_size=WALK_CHUNK):
+                self.first_timestamp = header.max_timestamp
+                break
 
     # Reading.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -132,6 +132,9 @@ def _topic_settings() -> dict[str, Setting]:
     return dict(sorted(table.items()))
 
 
+# Of how many different sets of settings the outcome is kept.
+_CONFIGS_KEPT: Final = 64
+
 TOPIC_SETTINGS: dict[str, Setting] = _topic_settings()
 
 # The broker settings a topic setting defaults to, first the one that holds.
@@ -199,3 +202,21 @@ def topic_config(settings: Settings, overrides: Mapping[str, str]) -> LogConfig:
     values["index.interval.bytes"] = interval
     values["validate.records"] = settings.oncelog_validate_records
     return LogConfig(**{one.name: values[one.name.replace("_", ".")] for one in fields(LogConfig)})
+
+
+class LogConfigs:
+    """What `topic_config` says, computed once for all topics that set the same."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._known: dict[tuple[tuple[str, str], ...], LogConfig] = {}
+
+    def of(self, overrides: Mapping[str, str]) -> LogConfig:
+        """Raises InvalidValue."""
+        key = tuple(sorted(overrides.items())) if overrides else ()
+        config = self._known.get(key)
+        if config is None:
+            if len(self._known) >= _CONFIGS_KEPT:
+                self._known.clear()
+            config = self._known[key] = topic_config(self._settings, overrides)
+        return config

@@ -196,7 +196,7 @@ class OsFiles:
             self._close_descriptor(file)
 
     def _full(self, path: str) -> str:
-        return os.path.join(self._root, path)
+        return f"{self._root}/{path}" if path else self._root
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
         full_path = self._full(path)

@@ -379,3 +379,17 @@ def test_only_segments_from_the_recovery_point_on_are_scanned() -> None:
     driver.files.settle()
     assert driver.log.recovery_point == driver.log.active.base_offset
     assert driver.kill().recovery.segments_scanned == 1
+
+
+def test_leader_epochs_that_a_power_loss_took_are_written_again_by_the_start() -> None:
+    driver = Driver()
+    path = f"{DIRECTORY}/leader-epoch-checkpoint"
+    driver.plain()
+    before = bytes(driver.files.nodes[path].data)
+    driver.leader_epoch = 1
+    driver.plain()
+    driver.files.nodes[path] = Node(bytearray(before))
+    log = driver.kill()
+    log.assign_leader_epoch(2)  # and it appends nothing
+    log = driver.restart()
+    assert [tuple(one) for one in log.leader_epochs] == [(0, 0), (1, 1)]

@@ -91,7 +91,7 @@ def test_the_high_watermark_never_goes_back() -> None:
 def test_a_failed_append_moves_nothing() -> None:
     files = MemoryFiles()
     one = partition(files)
-    files.fail_append()
+    files.fail_append(match=".log")
     assert refusal(lambda: one.append(batch(), now_ms=NOW_MS)) is ErrorCode.KAFKA_STORAGE_ERROR
     assert (one.high_watermark, one.log.log_end_offset) == (0, 0)
     one.append(batch(), now_ms=NOW_MS)
