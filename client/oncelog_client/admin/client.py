@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     )
     from oncelog_client.state_log import StateLog
     from oncelog_client.values import (
-        ConsumerGroupMetadata,
         OffsetAndMetadata,
         OffsetAndTimestamp,
         TopicPartition,
@@ -209,6 +208,7 @@ class Admin:
     ) -> None:
         """Set committed offsets. Raises CommitFailedError while the group has members."""
         from oncelog_client.group_offsets import commit_offsets
+        from oncelog_client.values import ConsumerGroupMetadata
 
         await commit_offsets(
             self._cluster, ConsumerGroupMetadata(group_id), offsets, self._timeout_ms
