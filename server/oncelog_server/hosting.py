@@ -52,8 +52,9 @@ REPEAT_MS: Final = 60_000
 
 
 _WAY_OUT: Final = (
-    "`oncelog logs verify DIR` says what of the log is whole; put the missing files back, or stop"
-    " the broker and let `oncelog storage recover` cut the log before the damage"
+    "`oncelog logs verify DIR` says what of the log is whole; stop the broker and put the files of"
+    " the partition back from a copy (docs/backup.md). `oncelog logs dump DIR` prints the records"
+    " that can be read"
 )
 
 

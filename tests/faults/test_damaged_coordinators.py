@@ -211,7 +211,7 @@ def check(broker: Oncelog, written: Written, topic: str, path: Path) -> None:
     assert told[-1]["file"] == f"{path.parent.name}/{path.name}"
     assert isinstance(told[-1]["position"], int)
     assert "oncelog logs verify" in told[-1]["what_to_do"]
-    assert "oncelog storage recover" in told[-1]["what_to_do"]
+    assert "docs/backup.md" in told[-1]["what_to_do"]
     key_type, key = (1, "id-0") if topic == TRANSACTIONS else (0, "g-0")
     with Wire(broker.address) as wire:
         asked = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])

@@ -82,8 +82,8 @@ def _reported(error: BaseException) -> int:
         return _show(error)
     if _is_of_client(error):
         return _of_client(error)
-    if isinstance(error, OutputClosed):
-        return _output_failed("its reader has ended")
+    if isinstance(error, OutputClosed | BrokenPipeError):
+        return _output_failed("")  # `| head`: the reader has what it wanted
     if isinstance(error, OSError) and error.filename is None and error.errno in _OUTPUT_ERRORS:
         return _output_failed(error.strerror or str(error))
     if isinstance(error, OSError):
@@ -137,7 +137,7 @@ def _output_failed(reason: str) -> int:
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())
         os.close(devnull)
-    return _say(f"Error: cannot write to standard output: {reason}", FAILED)
+    return _say(f"Error: cannot write to standard output: {reason}", FAILED) if reason else FAILED
 
 
 def _say(text: str, code: int = DONE) -> int:

@@ -178,7 +178,7 @@ def describe(*, id_: str | None, transactional_id: str | None, output: str, **_:
     """Show a transactional id: epoch, state, timeout and partitions, and which of its producers
     were fenced lately, why, and by which client."""
     wanted = _one_id(id_, transactional_id)
-    found = ask(lambda admin: _existing(admin, wanted))
+    found = ask(lambda admin: existing(admin, wanted))
     fences = [
         (
             *(one.producer_id, one.producer_epoch, one.cause, one.fenced_at_ms),
@@ -204,7 +204,7 @@ def _one_id(argument: str | None, option: str | None) -> str:
     return found
 
 
-async def _existing(admin: Admin, transactional_id: str) -> TransactionDescription:
+async def existing(admin: Admin, transactional_id: str) -> TransactionDescription:
     """Raises click.ClickException where there is none."""
     try:
         return (await admin.describe_transactions([transactional_id]))[transactional_id]
@@ -278,7 +278,7 @@ def force_terminate(
     wanted = _one_id(id_, transactional_id)
 
     async def call(admin: Admin) -> None:
-        found = await _existing(admin, wanted)  # else it would be made
+        found = await existing(admin, wanted)  # else it would be made
         if not even_two_phase:
             refuse_two_phase(found)
         await admin.force_terminate_transaction(wanted)

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
+from oncelog_client.admin import Admin
 from oncelog_client.cli.commands import Tool, ToolGroup
-from oncelog_client.cli.options import connection_options
-from oncelog_client.cli.transactions import transactions
+from oncelog_client.cli.connecting import ask
+from oncelog_client.cli.names import NAME
+from oncelog_client.cli.options import connection_options, output_option
+from oncelog_client.cli.output import show
+from oncelog_client.cli.transactions import RESULT_COLUMNS, existing, transactions
+from oncelog_client.cli.two_phase import EVEN_TWO_PHASE, refuse_two_phase
+
+# What an abort ends. In the states behind a decision the coordinator ends it by itself.
+OPEN_STATES: Final = frozenset({"Ongoing"})
 
 
 @click.group(
@@ -52,10 +61,29 @@ _same(
     "Show a transactional id: its transaction, its producer, and which were fenced, by what.",
     ["txn describe billing-7"],
 )
-_same(
-    "force-terminate",
-    "abort",
-    "Abort what a transactional id has open, in all its partitions, by its coordinator. Its"
-    " producer is fenced.",
-    ["txn abort billing-7"],
+
+
+@txn.command(
+    cls=Tool,
+    examples=["txn abort billing-7"],
 )
+@connection_options
+@output_option
+@click.argument("transactional_id", metavar="ID", type=NAME)
+@click.option("--even-two-phase", is_flag=True, help=f"Also {EVEN_TWO_PHASE}")
+def abort(*, transactional_id: str, even_two_phase: bool, output: str, **_: object) -> None:
+    """Abort what a transactional id has open, in all its partitions, by its coordinator.
+
+    Its producer is fenced. If nothing is open, nothing is done.
+    """
+
+    async def call(admin: Admin) -> str:
+        found = await existing(admin, transactional_id)
+        if found.state not in OPEN_STATES:
+            return f"nothing open ({found.state})"
+        if not even_two_phase:
+            refuse_two_phase(found)
+        await admin.force_terminate_transaction(transactional_id)
+        return "aborted"
+
+    show(RESULT_COLUMNS, [(transactional_id, ask(call))], output=output)

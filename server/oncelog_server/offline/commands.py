@@ -144,6 +144,8 @@ class Dumper:
     def dump(self, path: str) -> None:
         """A file, the folder of a partition, or a data directory. Raises NothingThere and
         StorageError."""
+        if not self._as_kafka and not os.path.exists(path):
+            raise NothingThere(f"{path}: no such file or folder")
         if self._as_kafka or not os.path.isdir(path):
             self._file(path)
             return

@@ -39,7 +39,8 @@ class NeedsRecovery(Exception):
 
     def __init__(self, path: Path, found: str) -> None:
         super().__init__(
-            f"{found}. `oncelog storage recover --data {path}` shows how the metadata would be "
+            f"{found}. If there is a backup, put its metadata back (docs/backup.md). Else "
+            f"`oncelog storage recover --data {path}` shows how the metadata would be "
             "rebuilt from the folders of the partitions, and does so with --yes"
         )
 

@@ -89,3 +89,20 @@ def test_a_settings_file_may_hold_comments_and_the_only_security_protocol(
     path = tmp_path / "client.properties"
     path.write_text("# a comment\n\nsecurity.protocol=PLAINTEXT\nclient.id=x\n")
     assert read_properties(path) == {"client_id": "x"}
+
+
+def test_a_reader_that_has_enough_ends_the_output_without_a_word() -> None:
+    """As `| head -1`."""
+    program = (
+        "import sys; from oncelog_client.cli.failures import exit_code_of\n"
+        "sys.exit(exit_code_of(lambda: [print(n) for n in range(100_000)]))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"0\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 1

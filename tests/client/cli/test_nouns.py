@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import confluent_kafka
 import pytest
 
 from oncelog_client import Producer
@@ -146,6 +147,19 @@ def test_a_transaction_is_found_and_aborted(command_line: CommandLine, name: str
         command_line.settled(
             lambda rows: rows[0]["stable"] == rows[0]["end"], "topic", "offsets", name
         )
+
+
+def test_an_abort_of_nothing_fences_no_producer(command_line: CommandLine, name: str) -> None:
+    command_line.create(name)
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": command_line.address, "transactional.id": name}
+    )
+    producer.init_transactions()
+    (row,) = command_line.json("txn", "abort", name)
+    assert row["result"] == "nothing open (Empty)"
+    producer.begin_transaction()
+    producer.produce(name, b"a")
+    producer.commit_transaction()
 
 
 def test_the_cluster_says_what_it_is(command_line: CommandLine) -> None:

@@ -321,3 +321,9 @@ def test_no_flipped_bit_of_a_log_goes_unseen(victim: Path, chosen: st.DataObject
         assert verify(victim / f"{TOPIC}-0").exit_code == 1
     finally:
         log.write_bytes(before)
+
+
+def test_a_path_that_is_not_there_is_not_passed_over(tmp_path: Path) -> None:
+    found = CliRunner().invoke(logs, ["dump", str(tmp_path / "nosuch-0")])
+    assert found.exit_code == 1
+    assert "nosuch-0: no such file or folder" in found.output
