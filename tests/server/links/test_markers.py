@@ -34,6 +34,7 @@ from tests.server.log.driver import NOW_MS
 
 DEADLINE_S = 60
 TOPIC = [TopicPartition("topic", index) for index in range(3)]
+PRODUCER_ID = 7
 CODES = dict[TopicPartition, ErrorCode]
 
 
@@ -54,6 +55,8 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     await broker.start()
     await broker.metadata.create_missing_topic("topic")
     await broker.metadata.create_missing_topic(TRANSACTION_STATE)
+    while broker.node.new_producer_id() < PRODUCER_ID:
+        pass  # an id that was never given out is refused
     yield broker
     await broker.stop()
 
