@@ -42,6 +42,8 @@ class Judgement:
     async def pass_on(self) -> None:
         world = self._world
         await world.healed()
+        # The heal may have started the broker just now: undecided ones would not be seen.
+        await self._until_loaded()
         # What is killed from here on has been stopped.
         world.node.on_death = lambda broker: None
         await self._until_decided()
