@@ -257,6 +257,7 @@ def test_a_partition_that_could_not_be_opened_at_the_start_is_opened_later(
         create(wire, "t", "sound", internal_segment_bytes=SEGMENT_BYTES)
         acknowledged: list[bytes] = []
         write_until_rolled(wire, acknowledged)
+        wait_until((broker.data / "recovery-point-offset-checkpoint").exists, "a checkpoint", 5.0)
     broker.kill()
     for path in (broker.data / "t-0").glob("*.index"):
         path.unlink()
