@@ -175,10 +175,14 @@ class SimDisk:
     def sync_directory(self, directory: str) -> None:
         """Its names last from now on; those of a directory whose own name does not yet last are
         found once it does."""
-        kept = []
+        kept: list[NameChange] = []
         for change in self._journal:
             if directory in change.directories:
                 self._stranded.append(change)
+                if change.kind == "rename":
+                    # Names inside of it go with the directory, never into a new one of its old
+                    # name.
+                    kept = [one.below(change.path, change.target) for one in kept]
             else:
                 kept.append(change)
         self._journal = kept

@@ -34,6 +34,14 @@ class NameChange:
         one = parent(self.path)
         return (one, parent(self.target)) if self.kind == "rename" else (one,)
 
+    def below(self, source: str, target: str) -> NameChange:
+        """The same change, if its directory `source` is called `target` now."""
+
+        def moved(path: str) -> str:
+            return target + path[len(source) :] if path.startswith(f"{source}/") else path
+
+        return NameChange(self.kind, moved(self.path), moved(self.target), self.inode)
+
 
 def parent(path: str) -> str:
     return path.rpartition("/")[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.simulation.disk import SimDisk
+from tests.simulation.disk import Loss, SimDisk
 from tests.simulation.namespace import Inode
 
 
@@ -45,3 +45,16 @@ def test_a_sync_that_fails_leaves_nothing_to_be_written_later() -> None:
     disk.weather.sync_error = 1.0
     assert not disk.end_sync(begun)
     assert (inode.durable, inode.unsynced) == (b"", [(5, b"second")])
+
+
+def test_names_in_a_renamed_directory_never_come_back_in_a_new_one_of_its_name() -> None:
+    for seed in range(20):
+        disk = SimDisk(Random(seed))
+        disk.change("mkdir", "a-0")
+        disk.sync_directory("")
+        disk.create("a-0/partition.metadata")
+        disk.change("rename", "a-0", "a-0.1-delete")
+        disk.change("mkdir", "a-0")
+        disk.sync_directory("")
+        disk.lose_power(Loss())
+        assert disk.names.list("a-0") == []
