@@ -72,7 +72,7 @@ class Upkeep:
         self._slices = slices
         self._checkpoints = CheckpointWriter(files, self._checkpointed, slices)
         # Deleted topics that the checkpoints on disk may still know.
-        self._deleted = dict.fromkeys(forgotten)
+        self._deleted = dict.fromkeys(sorted(forgotten))
         # Duties that are not at their end: the next time of one is left out meanwhile.
         self._under_way: set[str] = set()
         self._id_expiry = IdExpiry(
