@@ -164,9 +164,10 @@ class Fetcher:
         if response.error_code:
             self._failed(asked, error_for(response.error_code))
             return
-        # A partition that is not in the response is asked for again, as one that was refused.
-        refused = set(asked)
-        out_of_range = set()
+        # A partition that is not in the response is asked for again, as one that was refused. In
+        # the order of the request: each draws the length of its pause.
+        refused = dict.fromkeys(asked)
+        out_of_range: list[TopicPartition] = []
         for topic in response.responses:
             for data in topic.partitions:
                 row = asked.get(TopicPartition(topic.topic, data.partition_index))
@@ -174,10 +175,11 @@ class Fetcher:
                     continue
                 state, offset = row.state, row.offset
                 if not data.error_code and data.diverging_epoch is None:
-                    refused.discard(state.partition)
+                    refused.pop(state.partition, None)
                     self._pauses.succeeded(state.partition)
                 elif data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    out_of_range.add(state.partition)
+                    refused.pop(state.partition, None)
+                    out_of_range.append(state.partition)
                 if self._subscription.get(state.partition) is not state or state.jumps != row.jumps:
                     continue
                 if data.error_code:
@@ -186,7 +188,7 @@ class Fetcher:
                     self._diverged(state, offset, data.diverging_epoch)
                 else:
                     self._accept(state, offset, data)
-        self._pause(refused - out_of_range)
+        self._pause(refused)
         # The reset that follows mends it, as a rule.
         self._pause(out_of_range, free=1)
         self.pump()

@@ -11,6 +11,7 @@ from examples.purchases.billing import GROUP, PARTITIONS, PURCHASES
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from oncelog_protocol.messages.describe_transactions import DescribeTransactionsRequest
+from oncelog_protocol.messages.list_groups import ListGroupsRequest
 from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
 from oncelog_protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -31,6 +32,15 @@ class Described(NamedTuple):
     producer_epoch: int
     started_ms: int
     places: frozenset[Place]
+
+
+def loaded(wire: Wire) -> bool:
+    """Whether the coordinators of all transactions and groups have read their logs: a broker
+    listens before."""
+    answers = (wire.call(ListTransactionsRequest(), 0), wire.call(ListGroupsRequest()))
+    codes = {one.error_code for one in answers}
+    assert codes <= {ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}, codes
+    return codes == {ErrorCode.NONE}
 
 
 def transactions(wire: Wire) -> dict[str, Described]:

@@ -157,6 +157,7 @@ def _alone(pipeline: Pipeline, wire: Wire) -> Alone:
     def finished() -> bool:
         return not any(one.state in decided for one in asking.transactions(wire).values())
 
+    pipeline.wait(lambda: asking.loaded(wire), "the coordinators have loaded")
     pipeline.wait(finished, "the coordinator finishes by itself what was decided")
     return Alone(
         asking.transactions(wire),

@@ -41,7 +41,7 @@ def test_r11_nor_does_it_overtake_one_that_the_disk_has_refused() -> None:
         )
         return codes(appends)
 
-    broker.files.fail_append(match="topic-0")
+    broker.files.fail_append(match=".log")
     assert produce(0) == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert produce(1) == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
     assert [produce(0), produce(1)] == [[NONE], [NONE]]

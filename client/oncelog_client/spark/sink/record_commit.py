@@ -200,8 +200,7 @@ class RecordCommit:
             if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
             await _create_topic(admin)
-        place = ConfigResource(ResourceType.TOPIC, topic)
-        policy = (await admin.describe_configs([place]))[place]["cleanup.policy"].value
+        policy = await _cleanup_policy(admin)
         if policy != "compact":
             raise SinkError(
                 f"topic {topic} has cleanup.policy={policy}: the state of sinks would be deleted"
@@ -341,6 +340,22 @@ async def _create_topic(admin: Admin) -> None:
     except KafkaError as error:
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
+
+
+async def _cleanup_policy(admin: Admin) -> str | None:
+    """Return the setting of the state topic. A Kafka broker may learn of a topic some milliseconds
+    after the controller has created it: until default_api_timeout_ms an unknown topic is asked for
+    again. Raises KafkaError."""
+    place = ConfigResource(ResourceType.TOPIC, STATE_PARTITION.topic)
+    deadline_ms = monotonic_ms() + admin.config.default_api_timeout_ms
+    while True:
+        try:
+            return (await admin.describe_configs([place]))[place]["cleanup.policy"].value
+        except KafkaError as error:
+            is_unknown = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if not is_unknown or monotonic_ms() > deadline_ms:
+                raise
+        await asyncio.sleep(_ASK_AGAIN_S)
 
 
 async def _holders(admin: Admin, ids: Iterable[str]) -> dict[str, TransactionMember | None]:
