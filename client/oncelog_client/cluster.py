@@ -1,11 +1,11 @@
-"""The cluster as a client reaches it: connections, metadata, coordinators, retries with backoff."""
+"""The cluster as a client reaches it: brokers, metadata, coordinators, calls with retries."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import Final, TypeVar
 
@@ -24,21 +24,20 @@ from .backoff import Backoff
 from .chance import fraction, shuffled
 from .clock import monotonic_ms
 from .config import ClientConfig
-from .connect_failures import Address, ConnectCause, ConnectFailure, described
+from .connect_failures import Address, ConnectFailure
 from .connection import ANY_VERSION, Connection
+from .connections import COORDINATOR_LANE, Connections
 from .errors import (
-    ClosedError,
     ConnectError,
     DisconnectedError,
     KafkaError,
     RetriableError,
     StaleCoordinatorError,
-    TimedOutError,
     check,
     error_for,
 )
 from .metadata import Metadata, TopicInfo
-from .peer_probe import negotiate_or_tell
+from .retrying import never, retry
 
 R = TypeVar("R")
 
@@ -54,18 +53,9 @@ class CoordinatorType(IntEnum):
     TRANSACTION_GROUP = 2
 
 
-# Requests that may wait at the broker have a socket of their own, or they would hold up the others.
-FETCH_LANE: Final = "fetch"
-COORDINATOR_LANE: Final = "coordinator"
-JOIN_LANE: Final = "join"
-
 _HOPELESS_TOPIC_ERRORS: Final = frozenset(
     {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 )
-
-
-def _never(_: RetriableError) -> bool:
-    return False
 
 
 def _is_lasting(error: RetriableError) -> bool:
@@ -83,18 +73,9 @@ class Cluster:
         # Called after every change of the picture.
         self.on_metadata: list[Callable[[], None]] = []
         self.all_topics = False
-        self.features: dict[str, int] = {}
-        self._fail_fast = False
         self._auto_create = auto_create
         self._topics: set[str] = set()
-        self._connections: dict[tuple[Address, str], Connection] = {}
-        self._connecting: dict[tuple[Address, str], asyncio.Lock] = {}
-        # Who waits to be told of which connection: asked again, he is still told once.
-        self._told: set[tuple[tuple[Address, str], Callable[[], None]]] = set()
-        self._reconnect = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
-        self._failures: dict[Address, tuple[int, float]] = {}
-        # Why each address that cannot be connected to was not, the last time.
-        self._unreachable: dict[Address, ConnectFailure] = {}
+        self._connections = Connections(config, spawn=self.spawn, on_failed=self.refresh_soon)
         self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
         self._refreshing = asyncio.Lock()
         self._soon = False
@@ -114,29 +95,26 @@ class Cluster:
         """
         if timeout_ms is None:
             timeout_ms = 2 * self.config.request_timeout_ms
-        self._fail_fast = fail_fast
+        self._connections.fail_fast = fail_fast
         try:
-            await self.retry(
-                self.refresh, timeout_ms, hopeless=_is_lasting if fail_fast else _never
-            )
+            await self.retry(self.refresh, timeout_ms, hopeless=_is_lasting if fail_fast else never)
         except BaseException:
             await self.close()
             raise
         finally:
-            self._fail_fast = False
+            self._connections.fail_fast = False
         self.spawn(self._refresh_regularly())
 
     async def close(self) -> None:
         """Close every connection and end the background work."""
         self._closed = True
+        self._connections.refuse()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
-        # A turn for the transports to go.
+        self._connections.close()
+        # One turn of the loop, in which the transports close.
         await asyncio.sleep(0)
 
     def spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:
@@ -155,105 +133,37 @@ class Cluster:
     # -- connections
 
     async def connection(self, address: Address, lane: str = "") -> Connection:
-        """An open connection; one that broke is opened again, with backoff."""
-        key = (address, lane)
-        found = self._connections.get(key)
-        if found is not None and self._usable(found):
-            return found
-        async with self._connecting.setdefault(key, asyncio.Lock()):
-            found = self._connections.get(key)
-            if found is not None and self._usable(found):
-                return found
-            if self._closed:
-                raise ClosedError("the client was closed")
-            failures, not_before_ms = self._failures.get(address, (0, 0.0))
-            wait_ms = not_before_ms - monotonic_ms()
-            if wait_ms > 0:
-                await asyncio.sleep(wait_ms / 1000)
-            try:
-                opened = await self._open(address)
-            except ConnectError:
-                delay_ms = self._reconnect.delay_ms(failures + 1, fraction())
-                self._failures[address] = (failures + 1, monotonic_ms() + delay_ms)
-                raise
-            self._failures.pop(address, None)
-            self._unreachable.pop(address, None)
-            self._connections[key] = opened
-            self.features = opened.features
-            return opened
+        """Return an open connection, as `Connections.get`."""
+        return await self._connections.get(address, lane)
 
-    async def _open(self, address: Address) -> Connection:
-        """Connect, and log a failure. Raises ConnectError."""
-        waits_for = ConnectCause.TIMED_OUT
-        try:
-            connection = await Connection.connect(address, self.config)
-            waits_for = ConnectCause.SILENT
-            if self._fail_fast:
-                await negotiate_or_tell(connection)
-            else:
-                await connection.negotiate()
-        except ConnectError as error:
-            for failure in error.failures:
-                self._unreachable[address] = failure
-                log.warning("cannot reach a broker: %s", failure)
-            raise
-        except asyncio.CancelledError:
-            # The deadline of the caller is over: this is what it waited for.
-            self._unreachable[address] = ConnectFailure(address, waits_for)
-            raise
-        return connection
+    def ready_connection(
+        self, node_id: int, lane: str, callback: Callable[[], None]
+    ) -> Connection | None:
+        """Return the connection to a broker if it is open. Else open it in the background and call
+        `callback` when that has succeeded or failed; None also for a broker that the metadata do
+        not know."""
+        node = self.metadata.brokers.get(node_id)
+        if node is None:
+            return None
+        return self._connections.ready((node.host, node.port), lane, callback)
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The finalized features of the broker that was connected to last, with their levels."""
+        return self._connections.features
 
     @property
     def failures(self) -> tuple[ConnectFailure, ...]:
-        """Why each address that could not be connected to the last time was not."""
-        return tuple(self._unreachable.values())
+        """The last failure of each address whose last attempt failed."""
+        return self._connections.failures
 
     @property
     def outage(self) -> tuple[ConnectFailure, ...]:
         """`failures` while no connection to any broker is open; else empty."""
-        if all(connection.closed for connection in self._connections.values()):
-            return self.failures
-        return ()
-
-    def ready_connection(
-        self, node_id: int, lane: str, ready: Callable[[], None]
-    ) -> Connection | None:
-        """The connection to a broker if it is open; otherwise it is being opened, and `ready` is
-        called when there is something new, good or bad."""
-        node = self.metadata.brokers.get(node_id)
-        if node is None or self._closed:
-            return None
-        key = ((node.host, node.port), lane)
-        found = self._connections.get(key)
-        if found is not None and self._usable(found):
-            return found
-        # Also where somebody else is opening it: he will not call `ready`.
-        if (key, ready) not in self._told:
-            self._told.add((key, ready))
-            self.spawn(self._open_quietly(key[0], lane, ready))
-        return None
-
-    async def _open_quietly(self, address: Address, lane: str, ready: Callable[[], None]) -> None:
-        try:
-            await self.connection(address, lane)
-        except KafkaError:
-            self.refresh_soon()
-        finally:
-            self._told.discard(((address, lane), ready))
-        ready()
-
-    def _usable(self, connection: Connection) -> bool:
-        if connection.closed:
-            return False
-        idle_ms = monotonic_ms() - connection.last_used_ms
-        if idle_ms > self.config.connections_max_idle_ms >= 0 and not connection.busy:
-            # The broker is about to close it, perhaps just when the next request is on its way.
-            connection.close()
-            return False
-        return True
+        return self._connections.outage
 
     def address(self, node_id: int) -> Address:
-        """Where a broker is. Raises RetriableError if the metadata do not tell."""
+        """Return the address of a broker. Raises RetriableError if the metadata do not know it."""
         node = self.metadata.brokers.get(node_id)
         if node is None:
             raise RetriableError(
@@ -275,7 +185,7 @@ class Cluster:
         try:
             connection = await self.connection(self.address(node_id), lane)
         except ConnectError:
-            # It may be somewhere else by now; any broker tells, a bootstrap server too.
+            # Its address may have changed: any broker has the new one.
             self.refresh_soon()
             raise
         return await connection.call(request, response, timeout_ms=timeout_ms, versions=versions)
@@ -303,12 +213,8 @@ class Cluster:
     def _candidates(self) -> list[Address]:
         known = shuffled([(node.host, node.port) for node in self.metadata.brokers.values()])
         bootstrap = shuffled(list(self.config.bootstrap_servers))
-        opened = [
-            address
-            for (address, lane), connection in self._connections.items()
-            if not lane and not connection.closed
-        ]
-        return list(dict.fromkeys((*(a for a in opened if a in known), *known, *bootstrap)))
+        opened = [address for address in self._connections.addresses() if address in known]
+        return list(dict.fromkeys((*opened, *known, *bootstrap)))
 
     # -- metadata
 
@@ -463,39 +369,16 @@ class Cluster:
         attempt: Callable[[], Awaitable[R]],
         timeout_ms: float,
         *,
-        hopeless: Callable[[RetriableError], bool] = _never,
+        hopeless: Callable[[RetriableError], bool] = never,
     ) -> R:
-        """`attempt` until it succeeds, raises something else than RetriableError, or time is up.
+        """Return the result of the first attempt that succeeds, as `retrying.retry`.
 
-        When it is, raises the last error, or TimedOutError while an attempt was under way: its
-        `failures` say which addresses could not be connected to. `hopeless`: whether to raise an
-        error at once.
+        An error's `failures` say which addresses could not be connected to.
         """
-        deadline_ms = monotonic_ms() + timeout_ms
-        failures = 0
-        last: RetriableError | None = None
-        while True:
-            try:
-                async with asyncio.timeout(max(deadline_ms - monotonic_ms(), 0) / 1000) as scope:
-                    return await attempt()
-            except RetriableError as error:
-                last = error
-                failures += 1
-                delay_ms = self.backoff.delay_ms(failures, fraction())
-                if hopeless(error) or monotonic_ms() + delay_ms >= deadline_ms:
-                    raise
-            except TimeoutError:
-                if not scope.expired():
-                    raise
-                raise self._timed_out(timeout_ms, last) from last
-            await asyncio.sleep(delay_ms / 1000)
-
-    def _timed_out(self, timeout_ms: float, last: RetriableError | None) -> TimedOutError:
-        """The error for an attempt that its deadline has cut off, with the likely reason."""
-        failures = self.failures
-        reason = described(failures) if failures else str(last or "")
-        error = TimedOutError(
-            f"no success within {timeout_ms:g} ms" + (f": {reason}" if reason else "")
+        return await retry(
+            attempt,
+            timeout_ms,
+            self.backoff,
+            failures=lambda: self.failures,
+            hopeless=hopeless,
         )
-        error.failures = failures
-        return error

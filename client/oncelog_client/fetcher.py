@@ -21,8 +21,9 @@ from oncelog_protocol.messages.fetch import (
 from .backoff import Pauses
 from .chance import fraction
 from .clock import monotonic_ms
-from .cluster import FETCH_LANE, Cluster
+from .cluster import Cluster
 from .config import ConsumerConfig
+from .connections import FETCH_LANE
 from .errors import KafkaError, OffsetOutOfRangeError, RetriableError, StaleLeaderError, error_for
 from .fetched import FetchedPartition, FetchedRecords
 from .isolation import AbortedRange

@@ -20,8 +20,9 @@ from oncelog_protocol.messages.sync_group import SyncGroupResponse
 from .assignors import ASSIGNORS
 from .chance import fraction
 from .clock import monotonic_ms
-from .cluster import JOIN_LANE, Cluster, CoordinatorType
+from .cluster import Cluster, CoordinatorType
 from .config import ConsumerConfig
+from .connections import JOIN_LANE
 from .errors import KafkaError, RetriableError, error_for
 from .group_protocol import decode_members
 from .membership import Membership, MembershipConfig, Reaction, State

@@ -20,7 +20,7 @@ async def test_a_failed_opening_by_another_is_told_as_well() -> None:
     (port,) = free_ports(1)
     cluster = Cluster(producer_config(f"127.0.0.1:{port}", {}), auto_create=False)
     cluster.metadata = Metadata(brokers={1: Node(1, "127.0.0.1", port)})
-    lock = cluster._connecting.setdefault((("127.0.0.1", port), ""), asyncio.Lock())
+    lock = cluster._connections._opening.setdefault((("127.0.0.1", port), ""), asyncio.Lock())
     told = asyncio.Event()
     async with lock:  # another call is opening the connection
         assert cluster.ready_connection(1, "", told.set) is None

@@ -48,7 +48,7 @@ async def test_its_connection_is_not_idle(bootstrap: str, topic: str) -> None:
         asyncio.timeout(DEADLINE_S),
     ):
         await (await producer.send(topic, b"", partition=0))
-        connections = producer._cluster._connections.values()
+        connections = list(producer._cluster._connections)
         for connection in connections:
             connection.last_used_ms -= 1_000
         before_ms = monotonic_ms()
