@@ -25,7 +25,7 @@ from .chance import fraction, shuffled
 from .clock import monotonic_ms
 from .config import ClientConfig
 from .connect_failures import Address, ConnectFailure
-from .connection import ANY_VERSION, Connection
+from .connection import Connection
 from .connections import COORDINATOR_LANE, Connections
 from .errors import (
     ConnectError,
@@ -37,6 +37,7 @@ from .errors import (
     error_for,
 )
 from .metadata import Metadata, TopicInfo
+from .request_versions import ANY_VERSION
 from .retrying import never, retry
 
 R = TypeVar("R")

@@ -42,6 +42,7 @@ from .errors import (
     UnsupportedVersionError,
     check,
 )
+from .request_versions import ANY_VERSION
 
 R = TypeVar("R")
 
@@ -58,7 +59,6 @@ _NEWEST_USED: Final[dict[ApiKey, int]] = {
     ApiKey.TXN_OFFSET_COMMIT: 5,
 }
 
-ANY_VERSION: Final = range(0, 1 << 15)
 
 # A frame of an answer: fetch.max.bytes may be exceeded by one batch, so this only stops nonsense.
 _MAX_ANSWER_BYTES: Final = (1 << 31) - 1

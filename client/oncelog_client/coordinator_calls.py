@@ -14,8 +14,8 @@ from .backoff import Backoff
 from .chance import fraction
 from .clock import monotonic_ms
 from .cluster import Cluster, CoordinatorType
-from .connection import ANY_VERSION
 from .errors import DisconnectedError, KafkaError, RetriableError
+from .request_versions import ANY_VERSION
 from .verdicts import Verdict, verdict
 
 R = TypeVar("R")

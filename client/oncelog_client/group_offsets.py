@@ -22,8 +22,8 @@ from oncelog_protocol.messages.offset_fetch import (
 )
 
 from .cluster import Cluster, CoordinatorType
-from .connection import ANY_VERSION
 from .errors import RetriableError, StaleCoordinatorError, check, error_for
+from .request_versions import ANY_VERSION
 from .values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]

@@ -15,7 +15,6 @@ from oncelog_protocol.messages.add_offsets_to_txn import (
 )
 from oncelog_protocol.messages.end_txn import EndTxnMember, EndTxnRequest, EndTxnResponse
 from oncelog_protocol.messages.init_producer_id import (
-    AssignedTopic,
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
@@ -39,6 +38,8 @@ from .errors import (
     UnsupportedVersionError,
     error_for,
 )
+from .request_versions import TXN_OFFSET_COMMIT_WITH_MEMBER
+from .transaction_requests import assigned_topics
 from .values import OffsetAndMetadata, TopicPartition, TransactionGroup, TransactionMember
 from .verdicts import FENCES_IN_GROUP
 
@@ -51,14 +52,6 @@ def check_feature(cluster: Cluster) -> None:
     pass over what it does not know, and fence nobody."""
     if cluster.features.get(GROUP_TRANSACTIONS, 0) < GROUP_TRANSACTIONS_LEVEL:
         raise UnsupportedVersionError(f"the broker does not announce {GROUP_TRANSACTIONS}")
-
-
-def assigned_topics(partitions: Iterable[TopicPartition]) -> list[AssignedTopic]:
-    """Input partitions as InitProducerId carries them."""
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        topics.setdefault(topic, []).append(partition)
-    return [AssignedTopic(name, numbers) for name, numbers in topics.items()]
 
 
 async def init_producer(
@@ -175,7 +168,7 @@ async def _commit_offsets(
             TxnOffsetCommitResponse,
             lambda answer: [row.error_code for topic in answer.topics for row in topic.partitions],
             deadline_ms,
-            range(3, 1 << 15),
+            TXN_OFFSET_COMMIT_WITH_MEMBER,
         )
     except Unanswered as error:
         raise TimedOutError(error.message) from None

@@ -31,7 +31,7 @@ from .chance import fraction
 from .clock import monotonic_ms
 from .cluster import Cluster
 from .config import ProducerConfig
-from .connection import ANY_VERSION, Connection
+from .connection import Connection
 from .errors import (
     FatalError,
     IncompleteResponseError,
@@ -42,6 +42,7 @@ from .errors import (
     check,
     error_for,
 )
+from .request_versions import ANY_VERSION
 from .transactions import ProducerTransaction
 from .values import RecordMetadata, TopicPartition
 

@@ -21,7 +21,6 @@ from oncelog_protocol.messages.init_producer_id import (
 
 from .clock import monotonic_ms
 from .cluster import Cluster, CoordinatorType
-from .connection import ANY_VERSION
 from .coordinator_calls import Refused, Unanswered, ask, known_code
 from .errors import (
     CommitOutcomeUnknown,
@@ -29,10 +28,9 @@ from .errors import (
     TransactionGoneError,
     error_for,
 )
+from .request_versions import ANY_VERSION, INIT_PRODUCER_ID_WITH_TWO_PHASE
 from .values import TransactionMember
 
-# KIP-939: before v6 an InitProducerId cannot ask for two-phase commit.
-_WITH_TWO_PHASE: Final = range(6, 1 << 15)
 _EPOCH_BUMPS: Final = 2
 
 # What EndTxn is refused with where this very transaction is not open and was not ended this way.
@@ -70,7 +68,7 @@ async def init_producer(
             InitProducerIdResponse,
             lambda answer: [answer.error_code],
             monotonic_ms() + timeout_ms,
-            _WITH_TWO_PHASE if two_phase_commit else ANY_VERSION,
+            INIT_PRODUCER_ID_WITH_TWO_PHASE if two_phase_commit else ANY_VERSION,
         )
     except Unanswered as error:
         raise TimedOutError(error.message) from None

@@ -47,7 +47,6 @@ from oncelog_protocol.records.record import NewRecord
 
 from .clock import monotonic_ms, wall_ms
 from .cluster import Cluster, CoordinatorType
-from .connection import ANY_VERSION
 from .coordinator_calls import Refused, Unanswered, ask, known_code
 from .errors import (
     CommitOutcomeUnknown,
@@ -59,6 +58,7 @@ from .errors import (
 )
 from .log_offsets import EARLIEST, list_offsets
 from .logged_batches import LoggedBatch, read_log
+from .request_versions import ANY_VERSION
 from .values import OffsetAndMetadata, TopicPartition, TransactionMember
 from .verdicts import Verdict
 

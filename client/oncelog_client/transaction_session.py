@@ -1,6 +1,7 @@
-"""The calls a transactional producer makes to its coordinators, until they give a clear answer.
+"""The calls of a transactional producer to its coordinators, repeated until the outcome is clear.
 
-What an answer means is in `verdicts`; here are deadlines, backoff and the order of the calls.
+`verdicts` says what a response means, `transaction_requests` builds the requests; the deadlines and
+the order of the calls are here.
 """
 
 from __future__ import annotations
@@ -11,23 +12,16 @@ from typing import TypeVar
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.features import TRANSACTION_VERSION
 from oncelog_protocol.messages.add_offsets_to_txn import (
-    AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
 )
 from oncelog_protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
 )
-from oncelog_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from oncelog_protocol.messages.end_txn import EndTxnResponse
 from oncelog_protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
     InitProducerIdResponse,
 )
 from oncelog_protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
 
@@ -35,7 +29,6 @@ from .batch import NO_IDENTITY, ProducerIdentity
 from .clock import monotonic_ms
 from .cluster import Cluster, CoordinatorType
 from .config import ProducerConfig
-from .connection import ANY_VERSION
 from .coordinator_calls import Refused, Unanswered, ask, known_code
 from .errors import (
     AbortableError,
@@ -46,8 +39,10 @@ from .errors import (
     TimedOutError,
 )
 from .fence_reasons import fence_reason
-from .group_transactions import assigned_topics, check_feature
+from .group_transactions import check_feature
 from .prepared import PreparedTxnState
+from .request_versions import ANY_VERSION
+from .transaction_requests import TransactionRequests
 from .transactions import Event, ProducerTransaction
 from .values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from .verdicts import Verdict
@@ -67,10 +62,6 @@ _WHAT_TO_DO: dict[type[KafkaError], str] = {
     FencedInGroupError: "poll, then call init_transactions() with the new assignment",
     ProducerFencedError: "close this producer: only one may use a transactional id",
 }
-# KIP-447: before v3 a TxnOffsetCommit cannot say whose offsets it commits.
-_WITH_MEMBER = range(3, 1 << 15)
-# KIP-939: before v6 an InitProducerId cannot ask for two-phase commit.
-_WITH_TWO_PHASE = range(6, 1 << 15)
 
 
 class TransactionSession:
@@ -84,7 +75,8 @@ class TransactionSession:
         self._config = config
         self._id = config.transactional_id
         self._core = transaction
-        # The last error whose reason was looked up: it may be raised again and again.
+        self._requests = TransactionRequests(self._id, config, transaction)
+        # The last error whose reason was looked up: the same error can be raised several times.
         self._explained: tuple[KafkaError, ...] = ()
 
     @property
@@ -93,14 +85,14 @@ class TransactionSession:
         return self._cluster.features.get(TRANSACTION_VERSION, 0)
 
     def check_group_transactions(self) -> None:
-        """Raises UnsupportedVersionError where the broker does not have them."""
+        """Raise UnsupportedVersionError if the broker does not have transactions of groups."""
         check_feature(self._cluster)
 
     # -- the calls
 
     async def init(self, *, keep_prepared: bool = False) -> None:
-        """InitProducerId: fence every older producer of this id, finish what they left open, or
-        keep it for this one to end.
+        """InitProducerId: fence every older producer of this id, and end the transaction that
+        it left open, or keep it if it is prepared.
 
         Raises TimedOutError (call again), or a FatalError.
         """
@@ -108,11 +100,11 @@ class TransactionSession:
         await self._take(keep_prepared=keep_prepared)
 
     async def rejoin(self, *, keep_prepared: bool = False) -> None:
-        """InitProducerId of a producer in its group's generation (`core.rejoin` before): whoever
-        has one of its input partitions is fenced, and what he left open aborted.
+        """InitProducerId of a producer in its group's generation (`core.rejoin` before): producers
+        that own one of its input partitions are fenced, and their open transactions aborted.
 
-        Raises FencedInGroupError where a newer generation has come, TimedOutError (call again), or
-        a FatalError.
+        Raises FencedInGroupError if the group has a newer generation, TimedOutError (call again),
+        or a FatalError.
         """
         await self._take(keep_prepared=keep_prepared)
 
@@ -136,29 +128,14 @@ class TransactionSession:
             self._core.apply(Event.INIT_FAILED)
             raise TimedOutError(error.message) from None
         except Refused as refused:
-            raise self._told(refused) from None
+            raise self._applied(refused) from None
         except BaseException:
             self._core.apply(Event.INIT_FAILED)
             raise
 
     async def add_partitions(self) -> None:
-        """AddPartitionsToTxn for what was sent to so far; the core is told the outcome."""
+        """AddPartitionsToTxn for the partitions sent to so far; the outcome goes to the core."""
         partitions = self._core.partitions_to_add()
-        topics: dict[str, list[int]] = {}
-        for topic, partition in partitions:
-            topics.setdefault(topic, []).append(partition)
-        identity = self._core.identity
-
-        request = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self._id,
-            v3_and_below_producer_id=identity.producer_id,
-            v3_and_below_producer_epoch=identity.producer_epoch,
-            v3_and_below_topics=[
-                AddPartitionsToTxnTopic(name=name, partitions=numbers)
-                for name, numbers in topics.items()
-            ],
-            transaction_group_id=self._core.group_id,
-        )
 
         def codes(response: AddPartitionsToTxnResponse) -> Iterable[int]:
             return [
@@ -168,7 +145,12 @@ class TransactionSession:
             ]
 
         try:
-            await self._ask(request, AddPartitionsToTxnResponse, codes, self._deadline())
+            await self._ask(
+                self._requests.add_partitions(partitions),
+                AddPartitionsToTxnResponse,
+                codes,
+                self._deadline(),
+            )
         except Unanswered as error:
             self._core.fail_abortable(TimedOutError(f"adding partitions: {error.message}"))
         except Refused as refused:
@@ -188,29 +170,24 @@ class TransactionSession:
         try:
             if self._core.needs_group(group.group_id):
                 await self._ask(
-                    AddOffsetsToTxnRequest(
-                        transactional_id=self._id,
-                        producer_id=identity.producer_id,
-                        producer_epoch=identity.producer_epoch,
-                        group_id=group.group_id,
-                        transaction_group_id=self._core.group_id,
-                    ),
+                    self._requests.add_offsets(group.group_id, identity),
                     AddOffsetsToTxnResponse,
                     lambda response: [response.error_code],
                     deadline_ms,
                 )
             self._core.group_added(group.group_id)
+            request, versions = self._requests.txn_offset_commit(offsets, group, identity)
             await ask(
                 self._cluster,
                 CoordinatorType.GROUP,
                 group.group_id,
-                self._txn_offset_commit(offsets, group, identity),
+                request,
                 TxnOffsetCommitResponse,
                 lambda response: [
                     row.error_code for topic in response.topics for row in topic.partitions
                 ],
                 deadline_ms,
-                _WITH_MEMBER if group.generation_id >= 0 or group.member_id else ANY_VERSION,
+                versions,
                 implicit=self._core.implicit,
             )
         except Unanswered as error:
@@ -222,8 +199,8 @@ class TransactionSession:
     async def commit(self) -> None:
         """EndTxn(commit), after all records have been written.
 
-        Raises CommitOutcomeUnknown when time is up, AbortableError when the coordinator says that
-        it did not commit, FatalError otherwise.
+        Raises CommitOutcomeUnknown at the deadline, AbortableError if the coordinator has not
+        committed, FatalError otherwise.
         """
         core = self._core
         core.apply(Event.SEND_COMMIT)
@@ -241,7 +218,7 @@ class TransactionSession:
             in_doubt = core.maybe_committed or refused.maybe_done
             if in_doubt and refused.code != ErrorCode.TRANSACTION_ABORTABLE:
                 unknown = CommitOutcomeUnknown(
-                    "refused after an attempt without an answer, which may have committed",
+                    "refused after an attempt without a response, which may have committed",
                     known_code(refused.code),
                     fatal=True,
                 )
@@ -258,8 +235,8 @@ class TransactionSession:
         core.ended(Event.COMMITTED, identity)
 
     async def abort(self, *, bump: bool) -> None:
-        """EndTxn(abort) after nothing is in flight any more, and InitProducerId if the sequences
-        have to begin anew. Raises TimedOutError (call again) or FatalError."""
+        """EndTxn(abort) when nothing is in flight, and InitProducerId if the sequences have to
+        restart at 0. Raises TimedOutError (call again) or FatalError."""
         core = self._core
         deadline_ms = self._deadline()
         bump = bump or core.bump_needed
@@ -270,13 +247,13 @@ class TransactionSession:
                     identity = await self._end(committed=False, deadline_ms=deadline_ms)
                 except Refused as refused:
                     if core.is_fence(refused.code):
-                        # Whoever fenced it has aborted it, or nobody can commit it any more.
-                        self._told(refused)
+                        # The fencing has aborted it, or no producer can commit it any more.
+                        self._applied(refused)
                         return
                     match refused.verdict:
                         case Verdict.FENCED | Verdict.ABORTABLE_BUMP:
-                            # The coordinator has ended it by itself; or it was a newer producer,
-                            # which the next call finds out.
+                            # The coordinator has timed it out, or a newer producer has fenced this
+                            # one: InitProducerId finds out.
                             bump = True
                         case _:
                             raise
@@ -285,21 +262,14 @@ class TransactionSession:
         except Unanswered as error:
             raise TimedOutError(f"{error.message}; call abort_transaction() again") from None
         except Refused as refused:
-            raise self._told(refused) from None
+            raise self._applied(refused) from None
         core.ended(Event.ABORTED, identity)
 
-    # -- how they are made
+    # -- single calls
 
     async def _end(self, *, committed: bool, deadline_ms: float) -> ProducerIdentity | None:
-        identity = self._core.identity
         response = await self._ask(
-            EndTxnRequest(
-                transactional_id=self._id,
-                producer_id=identity.producer_id,
-                producer_epoch=identity.producer_epoch,
-                committed=committed,
-                transaction_group_id=self._core.group_id,
-            ),
+            self._requests.end_txn(committed=committed),
             EndTxnResponse,
             lambda response: [response.error_code],
             deadline_ms,
@@ -317,53 +287,13 @@ class TransactionSession:
     async def _ask_for_producer_id(
         self, identity: ProducerIdentity, deadline_ms: float, *, keep_prepared: bool = False
     ) -> InitProducerIdResponse:
-        two_phase = self._config.transaction_two_phase_commit_enable
-        group = self._core.group
+        request, versions = self._requests.init_producer_id(identity, keep_prepared=keep_prepared)
         return await self._ask(
-            InitProducerIdRequest(
-                transactional_id=self._id,
-                transaction_timeout_ms=self._config.transaction_timeout_ms,
-                producer_id=identity.producer_id,
-                producer_epoch=identity.producer_epoch,
-                enable_2pc=two_phase,
-                keep_prepared_txn=keep_prepared,
-                consumer_group_id=None if group is None else group.group_id,
-                consumer_group_generation=-1 if group is None else group.generation_id,
-                assigned_partitions=None if group is None else assigned_topics(group.partitions),
-            ),
+            request,
             InitProducerIdResponse,
             lambda response: [response.error_code],
             deadline_ms,
-            _WITH_TWO_PHASE if two_phase or keep_prepared else ANY_VERSION,
-        )
-
-    def _txn_offset_commit(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        group: ConsumerGroupMetadata,
-        identity: ProducerIdentity,
-    ) -> TxnOffsetCommitRequest:
-        topics: dict[str, TxnOffsetCommitRequestTopic] = {}
-        for (topic, partition), offset in offsets.items():
-            row = topics.setdefault(topic, TxnOffsetCommitRequestTopic(name=topic))
-            row.partitions.append(
-                TxnOffsetCommitRequestPartition(
-                    partition_index=partition,
-                    committed_offset=offset.offset,
-                    committed_leader_epoch=offset.known_epoch,
-                    committed_metadata=offset.metadata,
-                )
-            )
-        return TxnOffsetCommitRequest(
-            transactional_id=self._id,
-            group_id=group.group_id,
-            producer_id=identity.producer_id,
-            producer_epoch=identity.producer_epoch,
-            generation_id_or_member_epoch=group.generation_id,
-            member_id=group.member_id,
-            group_instance_id=group.group_instance_id,
-            topics=list(topics.values()),
-            transaction_group_id=self._core.group_id,
+            versions,
         )
 
     async def _ask(
@@ -381,13 +311,13 @@ class TransactionSession:
         )  # fmt: skip
 
     def _coordinator(self) -> tuple[CoordinatorType, str]:
-        """Whose coordinator has the transactions: the id's own, or its group's."""
+        """Return the coordinator that keeps the transactions: of the id, or of its group."""
         if self._core.group is not None:
             return CoordinatorType.TRANSACTION_GROUP, self._core.group.group_id
         return CoordinatorType.TRANSACTION, self._id
 
     async def explain(self, error: KafkaError, identity: ProducerIdentity | None = None) -> None:
-        """Put into the message of a fence why, by which client and when, where a broker says so."""
+        """Add cause, client and time to the message of a fence, if the broker reports them."""
         if error.code not in _FENCES or error in self._explained:
             return
         self._explained = (error,)
@@ -403,17 +333,18 @@ class TransactionSession:
     # -- refusals
 
     async def _refused(self, refused: Refused) -> KafkaError:
-        """Tell the core, and return what to raise. A fenced epoch is looked into first: if the
-        coordinator has timed the transaction out, this producer may go on with a new epoch."""
+        """Apply a refusal to the core, and return the error to raise. For a fenced epoch,
+        InitProducerId first: if the coordinator has timed the transaction out, this producer may
+        go on with a new epoch."""
         before = self._core.identity
         if refused.verdict is not Verdict.FENCED or self._core.is_fence(refused.code):
-            return await self._explained_refusal(self._told(refused), before)
+            return await self._explained_refusal(self._applied(refused), before)
         try:
             identity = await self._init_producer_id(before, self._deadline())
         except Unanswered as error:
             return self._core.fail_abortable(TimedOutError(error.message), bump=True)
         except Refused as final:
-            return await self._explained_refusal(self._told(final), before)
+            return await self._explained_refusal(self._applied(final), before)
         self._core.identity = identity
         self._core.started = False
         timed_out = self._core.fail_abortable(
@@ -430,6 +361,6 @@ class TransactionSession:
         await self.explain(error, identity)
         return error
 
-    def _told(self, refused: Refused) -> KafkaError:
-        """Tell the core; returns what to raise."""
+    def _applied(self, refused: Refused) -> KafkaError:
+        """Apply a refusal to the core, and return the error to raise."""
         return self._core.refused(refused.api, refused.code, refused.message)

@@ -16,8 +16,8 @@ from oncelog_client.admin.transaction_descriptions import (
 )
 from oncelog_client.clock import monotonic_ms
 from oncelog_client.cluster import Cluster, CoordinatorType
-from oncelog_client.connection import ANY_VERSION
 from oncelog_client.errors import KafkaError, RetriableError, check, error_for
+from oncelog_client.request_versions import ANY_VERSION
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages import describe_producers as producers
