@@ -1,0 +1,103 @@
+"""MirrorMaker 2 of Apache Kafka as a process of its own: its dedicated mode, exactly once."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+
+from tests.kafka.jars import cache_directory, jars_of, java
+from tests.kafka.kafka import TEST_JVM_OPTIONS
+
+STOP_TIMEOUT_S = 30.0
+
+_POM = Path(__file__).with_name("mirror_maker.pom.xml")
+# Everything that has an interval of minutes by default has one of a second.
+_SETTINGS = {
+    "clusters": "source,target",
+    "source->target.enabled": "true",
+    "target->source.enabled": "false",
+    "target->source.emit.heartbeats.enabled": "false",
+    "replication.factor": "1",
+    "checkpoints.topic.replication.factor": "1",
+    "heartbeats.topic.replication.factor": "1",
+    "offset-syncs.topic.replication.factor": "1",
+    "offset.storage.replication.factor": "1",
+    "status.storage.replication.factor": "1",
+    "config.storage.replication.factor": "1",
+    "offset.storage.partitions": "1",
+    "status.storage.partitions": "1",
+    "offset.lag.max": "0",
+    "sync.group.offsets.enabled": "true",
+    "sync.group.offsets.interval.seconds": "1",
+    "emit.checkpoints.interval.seconds": "1",
+    "emit.heartbeats.interval.seconds": "1",
+    "refresh.topics.interval.seconds": "1",
+    "refresh.groups.interval.seconds": "1",
+    "sync.topic.configs.interval.seconds": "1",
+    "source.consumer.isolation.level": "read_committed",
+    "target.exactly.once.source.support": "enabled",
+    "dedicated.mode.enable.internal.rest": "true",
+    "listeners": "http://127.0.0.1:0",
+    "plugin.discovery": "service_load",
+}
+
+
+@cache
+def mirror_maker_jars() -> Path:
+    """The folder of its jars, fetched at first use. Raises KafkaUnavailable."""
+    return jars_of(_POM, cache_directory() / "mirror-maker")
+
+
+class MirrorMaker:
+    """Copies from the cluster at the address `source` to that at `target` while the context is
+    open. `settings` are added to its properties; `log` is all that it prints."""
+
+    def __init__(
+        self, directory: Path, source: str, target: str, settings: Mapping[str, str]
+    ) -> None:
+        self.log = directory / "mirror-maker.log"
+        self._properties = directory / "mirror-maker.properties"
+        self._settings = {
+            **_SETTINGS,
+            "source.bootstrap.servers": source,
+            "target.bootstrap.servers": target,
+            **settings,
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def said(self) -> list[str]:
+        """The lines of its log so far."""
+        return self.log.read_text(errors="replace").splitlines()
+
+    def __enter__(self) -> MirrorMaker:
+        self._properties.write_text(
+            "".join(f"{name}={value}\n" for name, value in self._settings.items())
+        )
+        command = [java(), *TEST_JVM_OPTIONS, "-Dorg.apache.logging.log4j.level=INFO"]
+        command += [
+            "-cp",
+            f"{mirror_maker_jars()}/*",
+            "org.apache.kafka.connect.mirror.MirrorMaker",
+        ]
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [*command, str(self._properties)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._process is not None
+        # Its own end waits for connectors, which is not what is tested.
+        self._process.kill()
+        self._process.wait(STOP_TIMEOUT_S)
