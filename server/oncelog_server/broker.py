@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from oncelog_protocol.errors import ProtocolError
-from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.config import Settings
 from oncelog_server.coordination.groups import GroupCoordinator
@@ -21,18 +19,17 @@ from oncelog_server.coordination.marker_delivery import LocalMarkers
 from oncelog_server.coordination.producer_id_quota import ProducerIdQuota, RefusedProducerIds
 from oncelog_server.coordination.producer_ids import ProducerIds
 from oncelog_server.coordination.transactions import TransactionCoordinator
-from oncelog_server.deferred import Deferred, Unheard
+from oncelog_server.deferred import Unheard
 from oncelog_server.dispatch import Dispatch
+from oncelog_server.durable_logs import close_logs, sync_recovered
 from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.handlers import all_handlers
 from oncelog_server.hosting import Hosting, LastStop
+from oncelog_server.late_cleaner import LateCleaner
 from oncelog_server.late_imports import LateImports
 from oncelog_server.links.markers import RemoteMarkers
-from oncelog_server.log.checkpoints import MetaProperties
 from oncelog_server.machine import Machine
-from oncelog_server.metadata.cluster_metadata import ClusterMetadata
-from oncelog_server.metadata.database import DamagedStore
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.network.listener import Limits, Listener
 from oncelog_server.newer_logs import NewerLogs
@@ -42,6 +39,7 @@ from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
 from oncelog_server.refused_work import RefusedWork
+from oncelog_server.request_tasks import RequestTasks
 from oncelog_server.security.authorizer import AllowAll
 from oncelog_server.settings.listeners import (
     Endpoint,
@@ -50,10 +48,9 @@ from oncelog_server.settings.listeners import (
     listeners_of,
 )
 from oncelog_server.slices import Slices
-from oncelog_server.storage.files import File, StorageError
-from oncelog_server.storage.layout import META_PROPERTIES, METADATA_FILE
-from oncelog_server.storage.ownership import SHOWN, NeedsRecovery
-from oncelog_server.strays import Folders, look_at_folders
+from oncelog_server.start_checks import StartChecks
+from oncelog_server.storage.files import StorageError
+from oncelog_server.strays import Folders
 from oncelog_server.timers import LoopTimers
 from oncelog_server.upkeep import Upkeep
 
@@ -63,17 +60,13 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("oncelog.broker")
 
-T = TypeVar("T")
-
-# When the log cleaner is loaded, after the start.
-CLEANER_START_MS: Final = 1_000
 # How long requests in progress may take at a stop.
 DRAIN_S: Final = 1.0
 
 
 def _log_defect(failure: Exception) -> None:
     if isinstance(failure, ProtocolError):
-        return  # what a client that has hung up meanwhile had sent: its own mistake
+        return  # the fault of a request whose client has disconnected
     log.error("a defect, which no request waits for", exc_info=failure)
 
 
@@ -98,19 +91,17 @@ class Broker:
         self._files = machine.files
         self.partitions = Partitions()
         self._group_flush = GroupFlush(self._files)
-        self._tasks: dict[asyncio.Task[Any], None] = {}  # cancelled in the order of their starts
+        self._tasks = RequestTasks()
         self._producer_ids = ProducerIds(self._ask_for_producer_ids)
         self._refused_ids = RefusedProducerIds(self._clock.monotonic_ms, tell_refused_id)
         self.addresses: list[tuple[str, str, int]] = []
-        self._cleaner: LogCleaner | None = None
-        self._cleaner_waits = False
-        self._cleaner_start: asyncio.TimerHandle | None = None
+        self._late_cleaner = LateCleaner(self._timers, self._new_cleaner)
 
     # --- start
 
     async def start(self) -> None:
-        """Raises OSError, StorageError, ValueError, and what a data directory is refused with
-        (DirectoryInUse, ForeignDirectory, NeedsRecovery), before anything is served."""
+        """Start to serve. Raises OSError, StorageError and ValueError, and for a refused data
+        directory DirectoryInUse, ForeignDirectory or NeedsRecovery."""
         self.directory.lock()
         try:
             await self._start()
@@ -121,101 +112,56 @@ class Broker:
     async def _start(self) -> None:
         started_ms = self._clock.monotonic_ms()
         meta = self.directory.meta_properties()
-        next_producer_id = await self._load_metadata(is_new=meta is None)
-        self._check_identity(meta, next_producer_id)
+        checks = StartChecks(self.settings, self._machine)
+        self.metadata, next_producer_id = await checks.open_metadata(is_new=meta is None)
+        checks.check_identity(meta, self.metadata.image, next_producer_id)
         was_clean = self.directory.has_clean_mark()
         self._build(was_clean)
         endpoints = await self._bind()
         self._metrics = await self._bind_metrics()
-        # Not before: a start that is refused leaves everything as it was.
-        folders = self._folders()
+        # After every check: a refused start leaves everything as it was.
+        folders = checks.folders(self.metadata.image)
         self.directory.take_clean_mark()
         newer = NewerLogs(next_producer_id)
         self._hosting.open_all(self.metadata.image, folders, newer)
         if newer.found:
             if was_clean:
                 self._leave_clean_mark()
-            raise self._older(newer.found)
+            raise checks.older(newer.found)
         await self._take_producer_ids()
         if self.settings.oncelog_flush_on_ack and not was_clean:
-            await self._sync_recovered()
+            await sync_recovered(self._files, self.partitions)
         await self.metadata.register(endpoints)
-        # All partitions are led; their coordinators may still load, and say so.
+        # All partitions are led; coordinators that still load answer COORDINATOR_LOAD_IN_PROGRESS.
         await self._hosting.settled(self.metadata.image.topics)
         await self._forget_deletions(folders)
         try:
             await self._listener.accept()
             if self._metrics is not None:
                 await self._metrics.accept()
-        except CannotListen:  # another process was faster: leave the logs as after a clean stop
+        except CannotListen:  # another process has taken the port since the bind
             await self.stop()
             raise
         self._upkeep.start()
         self._late_imports.start()
-        self._cleaner_start = self._timers.call_later(CLEANER_START_MS, self._start_cleaner)
+        self._late_cleaner.start()
         log.info(
             "broker started",
             partitions=len(self.partitions),
-            # A new directory was never stopped otherwise.
+            # A new directory has no mark, and nothing to recover.
             clean=was_clean or meta is None,
             ms=self._clock.monotonic_ms() - started_ms,
         )
 
-    async def _load_metadata(self, *, is_new: bool) -> int:
-        """The first producer id that was never given out. Raises NeedsRecovery for a store that is
-        damaged or not what it was; a directory that has a cluster founds no other one."""
-        try:
-            store = await self._machine.open_store()
-            self.metadata = ClusterMetadata(store, self.settings, new_uuid=self._machine.new_uuid)
-            await self.metadata.load(founds=is_new)
-            return await self.metadata.next_producer_id()
-        except DamagedStore as error:
-            raise NeedsRecovery(self.directory.path, str(error)) from error
-        except ValueError as error:
-            found = f"{self.directory.path / METADATA_FILE} is damaged: {error}"
-            raise NeedsRecovery(self.directory.path, found) from error
-
     async def _forget_deletions(self, folders: Folders) -> None:
-        """Of topics that have left nothing here; durably nothing, if the machine should fail."""
+        """Forget the deletions of topics that have no folder here, once that is durable."""
         gone = self.metadata.image.deletions.keys() - folders.remembered
         if gone:
             await self._upkeep.last_checkpoint()
             await self.metadata.forget_deletions(gone)
 
-    def _folders(self) -> Folders:
-        """Raises NeedsRecovery where there are partitions that the metadata does not know."""
-        folders = look_at_folders(self._files, self.metadata.image, self.settings.node_id)
-        if folders.unknown:
-            raise self._older([f"it does not know {name}" for name in folders.unknown])
-        return folders
-
-    def _older(self, found: list[str]) -> NeedsRecovery:
-        shown = "; ".join(found[:SHOWN])
-        more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-        path = self.directory.path
-        return NeedsRecovery(
-            path, f"{path / METADATA_FILE} is older than the logs beside it: {shown}{more}"
-        )
-
-    def _check_identity(self, meta: MetaProperties | None, next_producer_id: int) -> None:
-        """Raises ValueError where the directory belongs to another broker or cluster."""
-        cluster_id = self.metadata.image.cluster_id
-        if meta is None and (next_producer_id or self.metadata.image.topics):
-            path = self.directory.path
-            raise NeedsRecovery(path, f"{path} holds data of oncelog, but no {META_PROPERTIES}")
-        if meta is None:
-            fresh = MetaProperties(
-                cluster_id, self.settings.node_id, uuid_to_string(self._machine.new_uuid())
-            )
-            self.directory.write_meta_properties(self._files, fresh)
-        elif (meta.cluster_id, meta.node_id) != (cluster_id, self.settings.node_id):
-            raise ValueError(
-                f"{self.directory.path} belongs to node {meta.node_id} of cluster "
-                f"{meta.cluster_id}, not to node {self.settings.node_id} of {cluster_id}"
-            )
-
     def _build(self, was_clean: bool) -> None:
-        """Make the parts and tell each of those it needs; nothing starts here."""
+        """Make the parts and connect them; nothing starts here."""
         settings, clock = self.settings, self._clock
         self._hosting = self._new_hosting(was_clean)
         self.groups = self._new_group_coordinator()
@@ -252,20 +198,10 @@ class Broker:
         self.metadata.subscribe(self.groups.follow)
         self.metadata.subscribe(self._upkeep.follow, deleted=self._upkeep.forgotten)
 
-    def _start_cleaner(self) -> None:
-        """Once the first clients are served: what it takes to load is not asked of the start."""
-        try:
-            from oncelog_server.cleaning.cleaner import LogCleaner
-        except (OSError, ImportError) as error:
-            # Without a free descriptor no file is found: that passes.
-            if not self._cleaner_waits:
-                log.warning("the log cleaner is not loaded yet", reason=str(error))
-            self._cleaner_waits = True
-            self._cleaner_start = self._timers.call_later(CLEANER_START_MS, self._start_cleaner)
-            return
-        if self._cleaner_waits:
-            log.info("the log cleaner is loaded after all")
-        self._cleaner = LogCleaner(
+    def _new_cleaner(self) -> LogCleaner:
+        from oncelog_server.cleaning.cleaner import LogCleaner
+
+        cleaner = LogCleaner(
             self.settings,
             self._clock,
             self._timers,
@@ -274,8 +210,8 @@ class Broker:
             self._machine.clean,
             self._refused_work,
         )
-        self.metadata.subscribe(self._cleaner.follow)
-        self._cleaner.start()
+        self.metadata.subscribe(cleaner.follow)
+        return cleaner
 
     def _new_hosting(self, was_clean: bool) -> Hosting:
         last_stop = LastStop(
@@ -353,33 +289,24 @@ class Broker:
                 self.settings.producer_id_expiration_ms,
                 self._refused_ids,
             ),
-            spawn=self._spawn,
+            spawn=self._tasks.spawn,
             checkpoint=lambda: self._upkeep.checkpoint(),
             slices=self._slices,
         )
 
-    async def _sync_recovered(self) -> None:
-        """What a killed process wrote last is read and acknowledged from now on, so it must not be
-        lost with the page cache either. Raises StorageError."""
-        flushes = [(partition, partition.log.begin_flush()) for partition in self.partitions]
-        synced: asyncio.Future[StorageError | None] = self._loop.create_future()
-        self._files.sync([file for _, flush in flushes for file in flush.files], synced.set_result)
-        failure = await synced
-        if failure is not None:
-            raise failure
-        for partition, flush in flushes:
-            partition.log.finish_flush(flush, None)
-
     async def _bind_metrics(self) -> MetricsListener | None:
-        """None unless a setting asks for it. Raises OSError."""
+        """Return the listener for metrics; None if `oncelog.metrics.port` is -1. Raises OSError."""
         if self.settings.oncelog_metrics_port < 0:
             return None
         from oncelog_server.observe.serving import bind_metrics
 
-        return await bind_metrics(self.node, self._dispatch, self._listener, lambda: self._cleaner)
+        return await bind_metrics(
+            self.node, self._dispatch, self._listener, lambda: self._late_cleaner.cleaner
+        )
 
     async def _bind(self) -> tuple[Endpoint, ...]:
-        """The addresses to register under; nobody is let in yet. Raises OSError."""
+        """Bind the listeners, which accept no connection yet; return the addresses to register.
+        Raises OSError."""
         listeners = listeners_of(self.settings)
         ports: dict[str, int] = {}
         for listener in listeners:
@@ -395,7 +322,7 @@ class Broker:
     # --- producer ids
 
     def _ask_for_producer_ids(self) -> None:
-        self._spawn(self._take_producer_ids())
+        self._tasks.spawn(self._take_producer_ids())
 
     async def _take_producer_ids(self) -> None:
         try:
@@ -406,32 +333,11 @@ class Broker:
             return
         self._producer_ids.add(range(block.first, block.end))
 
-    # --- admin requests
-
-    def _spawn(self, work: Coroutine[Any, Any, T]) -> Deferred[T]:
-        answer: Deferred[T] = Deferred()
-        task = self._loop.create_task(work)
-        self._tasks[task] = None
-
-        def ended(done: asyncio.Task[T]) -> None:
-            del self._tasks[done]
-            if done.cancelled():
-                answer.abandon()
-                return
-            error = done.exception()
-            if error is None:
-                answer.complete(done.result())
-                return
-            # Anything else ends the loop.
-            answer.abandon(error if isinstance(error, Exception) else None)
-
-        task.add_done_callback(ended)
-        return answer
-
     # --- stop
 
     async def stop(self) -> None:
-        """Answer what was asked, make everything durable, say that the stop was clean."""
+        """Answer the requests in progress, make everything durable, leave the mark of a clean
+        stop."""
         await self._listener.stop(DRAIN_S)
         self._late_imports.stop()
         self._upkeep.stop()
@@ -440,16 +346,13 @@ class Broker:
         if self._metrics is not None:
             self._metrics.stop()
         self.groups.stop()
-        if self._cleaner_start is not None:
-            self._cleaner_start.cancel()
-        if self._cleaner is not None:
-            self._cleaner.stop()
-            await self._cleaner.stopped()
-        for task in list(self._tasks):
-            task.cancel()
+        await self._late_cleaner.stop()
+        self._tasks.stop()
         self._remote_markers.close()
         await self.metadata.stop()
-        clean = await self._close_logs()
+        clean = await close_logs(self._files, self.partitions)
+        # Also after a failure: the checkpoint that is being written must come to its end.
+        clean = await self._upkeep.last_checkpoint() is None and clean
         self._slices.stop()
         self._machine.close()
         clean = clean and self._leave_clean_mark()
@@ -463,31 +366,6 @@ class Broker:
             log.error("no mark of a clean stop", reason=str(error))
             return False
         return True
-
-    async def _close_logs(self) -> bool:
-        files: list[File] = []
-        clean = True
-        for partition in self.partitions:
-            partition.resign()
-            try:
-                files += partition.log.close(clean=partition.offline is None)
-            except StorageError as error:
-                log.error(
-                    "log not closed", partition=str(partition.topic_partition), reason=str(error)
-                )
-                clean = False
-            clean = clean and partition.offline is None and partition.log.failure is None
-        clean = clean and not self.partitions.offline()
-        synced: asyncio.Future[StorageError | None] = self._loop.create_future()
-        self._files.sync(files, synced.set_result)
-        failure = await synced
-        if failure is not None:
-            log.error("logs not synced", reason=str(failure))
-            return False
-        if clean:
-            self.partitions.synced()
-        # Also where it is not: what is being written must have an end.
-        return await self._upkeep.last_checkpoint() is None and clean
 
 
 def _group_config(settings: Settings) -> GroupConfig:

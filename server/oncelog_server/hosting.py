@@ -1,19 +1,16 @@
 """Keeps the partitions of this broker in step with the metadata image: logs are opened, led, and
 removed.
 
-Topics change by a store transaction, then by the image, then here; nobody opens a log otherwise.
-What the image asks for is done in slices: the changes of one topic in their order, topics in
-rotation, so that a new topic of one partition does not wait for ten thousand of another.
-Leadership events reach the coordinators of the internal topics from here.
+Topics change by a store transaction, then in the image, then here: nothing else opens a log. The
+changes are made in slices (`topic_changes`). Leadership events reach the coordinators of the
+internal topics from here.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from collections.abc import Callable, Collection, Mapping, Set
 from functools import partial
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 import structlog
@@ -27,42 +24,36 @@ from oncelog_server.coordination.producer_id_quota import PER_PARTITION, Refused
 from oncelog_server.deferred import Deferred
 from oncelog_server.log.errors import CorruptLog, InconsistentTopicId
 from oncelog_server.log.log import PartitionLog
-from oncelog_server.log.recovery import RecoveryReport
 from oncelog_server.newer_logs import NewerLogs
+from oncelog_server.observe.partition_events import (
+    StorageFailures,
+    log_damage,
+    log_not_led,
+    log_recovery,
+)
 from oncelog_server.partition.partition import Partition, Trouble
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
 from oncelog_server.refused_work import RefusedWork
 from oncelog_server.settings.topics import LogConfigs
-from oncelog_server.slices import Slices, Steps
+from oncelog_server.slices import Slices
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import deleted_directory, partition_directory
 from oncelog_server.strays import Folders, is_of_topic, put_strays_aside
+from oncelog_server.topic_changes import Change, TopicChanges
 from oncelog_server.topic_partition import TopicPartition
 
 log = structlog.get_logger("oncelog.partition")
 
 Offsets = Mapping[tuple[str, int], int]
 
-# What is to be done for one topic: a partition that came, changed or went, or new settings.
-_Change = PartitionChange | TopicImage
-
-# How long the same complaint about a partition's disk is not repeated.
-REPEAT_MS: Final = 60_000
-
-
-_WAY_OUT: Final = (
-    "`oncelog logs verify DIR` says what of the log is whole; stop the broker and put the files of"
-    " the partition back from a copy (docs/backup.md). `oncelog logs dump DIR` prints the records"
-    " that can be read"
-)
-
 
 class Coordinator(Protocol):
-    """What leads the partitions of an internal topic."""
+    """Leads the partitions of an internal topic."""
 
     def lead(self, partition: Partition) -> Deferred[None] | None:
-        """What it returns is abandoned if the partition cannot be led; so is one that raises."""
+        """Load and lead; the result is abandoned if the partition cannot be led. Raises what makes
+        leading impossible at once."""
         ...
 
     def refuse(self, index: int, reason: str) -> None:
@@ -116,12 +107,7 @@ class Hosting:
         self._request_flush = request_flush
         self._jitter = jitter
         self._new_uuid = new_uuid
-        self._slices = slices
-        # Changes whose turn has not come, by topic, the topic whose turn is next at the front; and
-        # who waits until all of a topic are done.
-        self._due: dict[str, deque[_Change]] = {}
-        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
-        self._is_working = False
+        self._due = TopicChanges(slices, self._make)
         self._stopped = False
         self._coordinators: dict[str, Coordinator] = {}
         self._loading = True
@@ -130,8 +116,7 @@ class Hosting:
         self._configs = LogConfigs(settings)
         # The newest leader epoch that a folder keeps.
         self._kept_epoch = -1
-        # What was said of a partition's disk, and when: not once for every request that meets it.
-        self._told: dict[TopicPartition, tuple[str, int]] = {}
+        self._storage_failures = StorageFailures()
         # Deleted topics of which a directory could not be put away, by id.
         self._undropped: set[bytes] = set()
 
@@ -145,8 +130,8 @@ class Hosting:
         return {topic for topic, _ in known} - image.topics.keys()
 
     def open_all(self, image: ClusterImage, folders: Folders, newer: NewerLogs) -> None:
-        """At the start: every partition the image puts on this broker. Nobody leads yet: that comes
-        with the registration, in a new leader epoch. Raises StorageError."""
+        """At the start, open every partition that the image puts on this broker. It leads none yet:
+        the registration elects it, in a new leader epoch. Raises StorageError."""
         self._image = image
         self._checked = folders.checked
         for name, aside in put_strays_aside(self._files, folders, self._new_uuid):
@@ -161,32 +146,27 @@ class Hosting:
         self._checked = frozenset()
 
     def follow(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
-        """The image has advanced. What that asks for begins now; `settled` tells when it is
-        done."""
+        """Begin what the advanced image asks for; `settled` returns when it is done."""
         self._image = new
         if self._stopped:
             return
         for deleted in delta.topics_deleted:
-            self._forget_due(deleted)
+            # Its partitions that wait for their turn are not opened any more.
+            self._not_opened.pop(deleted.name, None)
+            self._due.forget(deleted.name)
         for change in delta.partitions:
-            self._due.setdefault(change.topic.name, deque()).append(change)
+            self._due.add(change)
         for topic in delta.settings_changed:
-            # After the partitions that wait to be opened, which know the settings of before.
-            self._due.setdefault(topic.name, deque()).append(topic)
-        if self._due and not self._is_working:
-            self._is_working = True
-            self._slices.run(self._work())
+            # After the partitions that wait to be opened, which carry the settings of before.
+            self._due.add(topic)
+        self._due.work()
 
     async def settled(self, topics: Collection[str]) -> None:
         """Return when all that the images so far ask for these topics is done."""
-        for name in topics:
-            if name in self._due:
-                waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                self._waiting.setdefault(name, []).append(waiting)
-                await waiting
+        await self._due.settled(topics)
 
     async def created(self, topics: Collection[str]) -> None:
-        """As `settled`. Raises Refused where a log could not be made: the disk is full."""
+        """As `settled`. Raises Refused if the disk refused a log."""
         await self.settled(topics)
         for name in topics:
             error = self._not_opened.get(name)
@@ -198,8 +178,8 @@ class Hosting:
                 )
 
     def give_up(self, name: str) -> bool:
-        """Leave nothing of a new topic that cannot be kept on disk, which is about to be deleted;
-        False, and nothing changes, if records were written to it meanwhile."""
+        """Remove a new topic that the disk refused, before its deletion from the image. Return
+        False, and change nothing, if records have been written to it."""
         topic = self._image.topics.get(name)
         if topic is None:
             return True
@@ -210,65 +190,32 @@ class Hosting:
         reason = str(self._not_opened.get(name, "deleted"))
         for one in names:
             self._remove(topic, one)
-            # Nobody writes to it until the image knows that it is gone.
+            # Offline, it takes no record until the image has lost the topic.
             self._partitions.add_offline(one, reason)
         return True
 
     def undropped(self) -> Set[bytes]:
         """Topics that were deleted since the start and of which directories are left, by id."""
-        due = (change for changes in self._due.values() for change in changes)
         dropping = {
-            one.topic.id for one in due if not isinstance(one, TopicImage) and one.new is None
+            change.topic.id
+            for change in self._due
+            if not isinstance(change, TopicImage) and change.new is None
         }
         return self._undropped | dropping
 
     def stop(self) -> None:
-        """Open nothing any more: what has had no turn is opened at the next start."""
+        """Open nothing any more: the next start opens what is still queued."""
         self._stopped = True
         self._undropped |= self.undropped()
         self._due.clear()
-        for name in list(self._waiting):
-            self._tell_waiting(name)
 
-    def _forget_due(self, topic: TopicImage) -> None:
-        """Partitions of a deleted topic that wait for their turn are not opened any more."""
-        self._not_opened.pop(topic.name, None)
-        due = self._due.get(topic.name)
-        if due is not None:
-            due.clear()
-
-    def _work(self) -> Steps[None]:
-        """One change at a time, one topic after the other."""
-        try:
-            while self._due:
-                name = next(iter(self._due))
-                changes = self._due.pop(name)
-                # Behind the other topics; it is not at its end before the change is made.
-                self._due[name] = changes
-                if changes:
-                    self._make(changes.popleft())
-                if not changes and self._due.get(name) is changes:
-                    del self._due[name]
-                    self._tell_waiting(name)
-                yield
-        finally:
-            self._is_working = False
-
-    def _make(self, change: _Change) -> None:
-        try:
-            if isinstance(change, TopicImage):
-                self._reconfigure(change)
-            elif change.new is None:
-                self._drop(change)
-            else:
-                self._host(change.topic, change.new)
-        except Exception:  # one that fails by a defect hinders no other
-            log.exception("a part of the metadata could not be followed")
-
-    def _tell_waiting(self, topic: str) -> None:
-        for one in self._waiting.pop(topic, ()):
-            if not one.done():
-                one.set_result(None)
+    def _make(self, change: Change) -> None:
+        if isinstance(change, TopicImage):
+            self._reconfigure(change)
+        elif change.new is None:
+            self._drop(change)
+        else:
+            self._host(change.topic, change.new)
 
     # --- one partition
 
@@ -288,8 +235,8 @@ class Hosting:
             coordinator.refuse(image.partition, f"{topic_partition} cannot be used: {reason}")
 
     def _open(self, topic: TopicImage, topic_partition: TopicPartition) -> Partition | None:
-        """None where the log cannot be served: the partition is offline, others are not (S3)."""
-        # A partition made by this process was never stopped otherwise than cleanly.
+        """Return None, with the partition offline, if its log cannot be served (S3)."""
+        # A partition that this process has made needs no recovery.
         known = self._loading
         try:
             if not known and topic.name in self._not_opened:  # the others wait with it
@@ -308,7 +255,7 @@ class Hosting:
             return None
 
     def _open_again(self, topic_id: bytes, name: TopicPartition, *, known: bool) -> None:
-        """There may be room now. Raises StorageError."""
+        """Open a log that the disk refused before. Raises StorageError."""
         topic = self._image.topics.get(name.topic)
         image = self._image.partition(*name)
         if topic is None or image is None or topic.id != topic_id:
@@ -341,21 +288,14 @@ class Hosting:
                 jitter=self._jitter,
             )
         except CorruptLog as corrupt:
-            log.error(
-                "partition offline: its log is damaged",
-                partition=str(topic_partition),
-                file=corrupt.path,
-                position=corrupt.position,
-                reason=corrupt.reason,
-                what_to_do=_WAY_OUT,
-            )
+            log_damage(topic_partition, corrupt)
             self._partitions.add_offline(topic_partition, str(corrupt))
             return None
         except InconsistentTopicId as error:
             log.error("partition offline", partition=str(topic_partition), reason=str(error))
             self._partitions.add_offline(topic_partition, str(error))
             return None
-        _tell(topic_partition, opened.recovery)
+        log_recovery(topic_partition, opened.recovery)
         opened.producers.max_ids = self._settings.oncelog_max_producer_ids_per_partition
         opened.producers.is_given = self._is_given_id
         opened.producers.on_full = partial(self._refused_id, topic_partition)
@@ -366,7 +306,7 @@ class Hosting:
             opened,
             self._request_flush,
             flush_on_ack=self._settings.oncelog_flush_on_ack,
-            troubled=self._troubled,
+            troubled=self._storage_failed,
         )
         self._partitions.add(partition)
         return partition
@@ -376,7 +316,7 @@ class Hosting:
         self._refused_ids.add(PER_PARTITION, limit, partition=str(topic_partition))
 
     def _refused(self, name: TopicPartition, error: StorageError) -> None:
-        """The disk refused something of a log: it is asked again until it takes it."""
+        """Retry what the disk refused of a log until it succeeds."""
         self._refused_work.add(
             str(name), error, partial(self._try_log_again, name), partition=str(name)
         )
@@ -387,22 +327,10 @@ class Hosting:
         if partition is not None and partition.offline is None:
             partition.log.try_again(self._wall_ms())
 
-    def _troubled(self, partition: Partition, trouble: Trouble) -> None:
-        """A read or an append was refused: by the disk, or for what is on it."""
-        if str(partition.topic_partition) in self._refused_work:
-            return  # it is known, and told
-        name, now_ms = partition.topic_partition, self._wall_ms()
-        reason, told_ms = self._told.get(name, ("", 0))
-        if reason == trouble.reason and 0 <= now_ms - told_ms < REPEAT_MS:
-            return
-        self._told[name] = trouble.reason, now_ms
-        log.error(
-            "corrupt batch" if isinstance(trouble, CorruptLog) else "disk refused",
-            partition=str(name),
-            file=trouble.path,
-            reason=trouble.reason,
-            **_where(trouble),
-        )
+    def _storage_failed(self, partition: Partition, failure: Trouble) -> None:
+        name = partition.topic_partition
+        if str(name) not in self._refused_work:  # whose event has reported it
+            self._storage_failures.add(name, failure, self._wall_ms())
 
     def _lead_or_follow(self, partition: Partition, image: PartitionImage) -> None:
         topic, index = partition.topic_partition
@@ -415,15 +343,15 @@ class Hosting:
         try:
             partition.become_leader(self._broker_id, image.leader_epoch, image.isr, image.replicas)
             if image.leader_epoch > self._kept_epoch:
-                # Of the newest epoch something is left, should the metadata be lost.
+                # One folder keeps the newest epoch, for a recovery of lost metadata.
                 self._kept_epoch = image.leader_epoch
                 partition.log.write_leader_epochs()
             if coordinator is not None:
                 led = coordinator.lead(partition)
                 if led is not None:
-                    led.on_abandon(lambda: _tell_not_led(partition, led.failure))
+                    led.on_abandon(lambda: log_not_led(partition.topic_partition, led.failure))
         except (ValueError, Refused, StorageError, CorruptLog) as error:
-            _tell_not_led(partition, error)
+            log_not_led(partition.topic_partition, error)
 
     def _drop(self, change: PartitionChange) -> None:
         topic_partition = TopicPartition(change.topic.name, change.partition)
@@ -435,7 +363,7 @@ class Hosting:
     def _remove(self, topic: TopicImage, name: TopicPartition) -> None:
         """Nothing is left of the partition here, nor on disk once the disk allows it."""
         partition = self._partitions.remove(name)
-        self._told.pop(name, None)
+        self._storage_failures.discard(name)
         self._refused_work.discard(str(name))
         self._refused_work.discard(_opening(name))
         directory = partition_directory(*name)
@@ -470,31 +398,5 @@ class Hosting:
 
 
 def _opening(name: TopicPartition | str) -> str:
-    """What the opening of a log, or of those of a topic, is called among refused work."""
+    """Return the key, among refused work, of opening a log or those of a topic."""
     return f"open {name}"
-
-
-def _tell_not_led(partition: Partition, error: Exception | None) -> None:
-    log.error("cannot lead partition", partition=str(partition.topic_partition), reason=str(error))
-
-
-def _where(trouble: Trouble) -> dict[str, object]:
-    if isinstance(trouble, CorruptLog):
-        return {"position": trouble.position}
-    return {"operation": trouble.operation}
-
-
-def _tell(topic_partition: TopicPartition, report: RecoveryReport) -> None:
-    """What was found at the start that a person should know."""
-    if not report.is_loud:
-        return
-    log.warning(
-        "log recovered",
-        partition=str(topic_partition),
-        cut_file=report.cut_path or None,
-        cut_position=report.cut_position,
-        cut_bytes=report.cut_bytes,
-        reason=report.cut_reason or None,
-        valid_batches_followed=report.valid_batches_followed,
-        rebuilt=report.rebuilt or None,
-    )

@@ -1,0 +1,58 @@
+"""Loads and starts the log cleaner after the start, whose time it would only lengthen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from oncelog_server.coordination.timers import Timer, Timers
+
+if TYPE_CHECKING:
+    from oncelog_server.cleaning.cleaner import LogCleaner
+
+log = structlog.get_logger("oncelog.broker")
+
+# When the cleaner is loaded after the start, and between two attempts.
+DELAY_MS: Final = 1_000
+
+
+class LateCleaner:
+    """`make` imports and makes the cleaner; it may raise OSError or ImportError, and is called
+    again then."""
+
+    def __init__(self, timers: Timers, make: Callable[[], LogCleaner]) -> None:
+        self.cleaner: LogCleaner | None = None
+        self._timers = timers
+        self._make = make
+        self._timer: Timer | None = None
+        self._failed = False
+
+    def start(self) -> None:
+        """Load the cleaner in `DELAY_MS`."""
+        self._timer = self._timers.call_later(DELAY_MS, self._load)
+
+    async def stop(self) -> None:
+        """Return when the cleaner, if it was loaded, has stopped."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.cleaner is not None:
+            self.cleaner.stop()
+            await self.cleaner.stopped()
+
+    def _load(self) -> None:
+        self._timer = None
+        try:
+            cleaner = self._make()
+        except (OSError, ImportError) as error:
+            # A process without a free descriptor finds no file: that passes.
+            if not self._failed:
+                log.warning("the log cleaner is not loaded yet", reason=str(error))
+            self._failed = True
+            self.start()
+            return
+        if self._failed:
+            log.info("the log cleaner is loaded after all")
+        self.cleaner = cleaner
+        cleaner.start()

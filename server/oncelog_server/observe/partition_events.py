@@ -1,0 +1,88 @@
+"""The events of partitions for an operator: damage, recoveries, refusals of the disk."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+
+from oncelog_server.log.errors import CorruptLog
+from oncelog_server.log.recovery import RecoveryReport
+from oncelog_server.partition.partition import Trouble
+from oncelog_server.topic_partition import TopicPartition
+
+log = structlog.get_logger("oncelog.partition")
+
+# The same failure of a partition is logged once in this time.
+REPEAT_MS: Final = 60_000
+
+_WAY_OUT: Final = (
+    "`oncelog logs verify DIR` says what of the log is whole; stop the broker and put the files of"
+    " the partition back from a copy (docs/backup.md). `oncelog logs dump DIR` prints the records"
+    " that can be read"
+)
+
+
+class StorageFailures:
+    """Logs failed reads and appends, but not once for every request that meets the same one."""
+
+    def __init__(self) -> None:
+        # By partition: the reason logged last, and the wall clock then.
+        self._logged: dict[TopicPartition, tuple[str, int]] = {}
+
+    def add(self, name: TopicPartition, failure: Trouble, now_ms: int) -> None:
+        """Log a failure, unless it is the last one of this partition again within `REPEAT_MS`."""
+        reason, logged_ms = self._logged.get(name, ("", 0))
+        if reason == failure.reason and 0 <= now_ms - logged_ms < REPEAT_MS:
+            return
+        self._logged[name] = failure.reason, now_ms
+        log.error(
+            "corrupt batch" if isinstance(failure, CorruptLog) else "disk refused",
+            partition=str(name),
+            file=failure.path,
+            reason=failure.reason,
+            **_where(failure),
+        )
+
+    def discard(self, name: TopicPartition) -> None:
+        """Forget a removed partition."""
+        self._logged.pop(name, None)
+
+
+def log_damage(name: TopicPartition, corrupt: CorruptLog) -> None:
+    """Log that a partition is offline because its log is damaged."""
+    log.error(
+        "partition offline: its log is damaged",
+        partition=str(name),
+        file=corrupt.path,
+        position=corrupt.position,
+        reason=corrupt.reason,
+        what_to_do=_WAY_OUT,
+    )
+
+
+def log_not_led(name: TopicPartition, error: Exception | None) -> None:
+    """Log why this broker cannot lead a partition that it was elected for."""
+    log.error("cannot lead partition", partition=str(name), reason=str(error))
+
+
+def log_recovery(name: TopicPartition, report: RecoveryReport) -> None:
+    """Log what a recovery has cut or rebuilt, if that is more than usual."""
+    if not report.is_loud:
+        return
+    log.warning(
+        "log recovered",
+        partition=str(name),
+        cut_file=report.cut_path or None,
+        cut_position=report.cut_position,
+        cut_bytes=report.cut_bytes,
+        reason=report.cut_reason or None,
+        valid_batches_followed=report.valid_batches_followed,
+        rebuilt=report.rebuilt or None,
+    )
+
+
+def _where(failure: Trouble) -> dict[str, object]:
+    if isinstance(failure, CorruptLog):
+        return {"position": failure.position}
+    return {"operation": failure.operation}

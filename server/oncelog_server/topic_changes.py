@@ -1,0 +1,97 @@
+"""What the metadata image asks of this broker and is not done yet: a queue for each topic.
+
+The changes of one topic are made in their order, topics in rotation, so that a new topic of one
+partition does not wait for ten thousand changes of another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+
+import structlog
+
+from oncelog_server.cluster.delta import PartitionChange
+from oncelog_server.cluster.image import TopicImage
+from oncelog_server.slices import Slices, Steps
+
+log = structlog.get_logger("oncelog.partition")
+
+# A partition that was added, changed or removed, or new settings of a topic.
+Change = PartitionChange | TopicImage
+
+
+class TopicChanges:
+    """`make` makes one change; what it raises is logged and does not stop the others."""
+
+    def __init__(self, slices: Slices, make: Callable[[Change], None]) -> None:
+        self._slices = slices
+        self._make = make
+        # By topic, the topic whose turn is next at the front.
+        self._due: dict[str, deque[Change]] = {}
+        # By topic: completed when all of its changes are made.
+        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+        self._is_working = False
+
+    def __iter__(self) -> Iterator[Change]:
+        """The changes that are not made yet."""
+        return (change for changes in self._due.values() for change in changes)
+
+    def add(self, change: Change) -> None:
+        """Queue a change behind those of its topic."""
+        topic = change if isinstance(change, TopicImage) else change.topic
+        self._due.setdefault(topic.name, deque()).append(change)
+
+    def forget(self, topic: str) -> None:
+        """Drop the changes of a topic, which was deleted, that are not made yet."""
+        due = self._due.get(topic)
+        if due is not None:
+            due.clear()
+
+    def work(self) -> None:
+        """Make the queued changes in slices, unless that is under way."""
+        if self._due and not self._is_working:
+            self._is_working = True
+            self._slices.run(self._steps())
+
+    async def settled(self, topics: Collection[str]) -> None:
+        """Return when all changes of these topics are made."""
+        for name in topics:
+            if name in self._due:
+                waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._waiting.setdefault(name, []).append(waiting)
+                await waiting
+
+    def clear(self) -> None:
+        """Drop every change; `settled` returns."""
+        self._due.clear()
+        for name in list(self._waiting):
+            self._wake(name)
+
+    def _steps(self) -> Steps[None]:
+        try:
+            while self._due:
+                name = next(iter(self._due))
+                changes = self._due.pop(name)
+                # Behind the other topics, and still queued while the change is made.
+                self._due[name] = changes
+                if changes:
+                    self._try(changes.popleft())
+                if not changes and self._due.get(name) is changes:
+                    del self._due[name]
+                    self._wake(name)
+                yield
+        finally:
+            self._is_working = False
+
+    def _try(self, change: Change) -> None:
+        try:
+            self._make(change)
+        except Exception:  # a defect that one change meets must not stop the others
+            log.exception("a part of the metadata could not be followed")
+
+    def _wake(self, topic: str) -> None:
+        for waiting in self._waiting.pop(topic, ()):
+            if not waiting.done():
+                waiting.set_result(None)
