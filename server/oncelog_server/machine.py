@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from oncelog_server.clock import Clock, SystemClock
 from oncelog_server.cluster.store import MetadataStore
-from oncelog_server.metadata.cluster_metadata import random_uuid
+from oncelog_server.metadata.founding import random_uuid
 from oncelog_server.metadata.sqlite_store import SqliteStore
 from oncelog_server.network.listener import Requests
 from oncelog_server.storage.data_directory import DataDirectory

@@ -7,7 +7,6 @@ revision. Runs on the event loop; the store works elsewhere.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Final, TypeVar
@@ -15,15 +14,12 @@ from typing import Final, TypeVar
 import structlog
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.features import TRANSACTION_VERSION
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.controller import elect_leaders
-from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import BrokerImage, ClusterImage, TopicImage
 from oncelog_server.cluster.producer_ids import ProducerIdBlock, next_block
 from oncelog_server.cluster.store import (
-    Compacted,
     Created,
     Lease,
     MetadataStore,
@@ -45,15 +41,15 @@ from oncelog_server.cluster.topics import (
     internal_topic,
     removal,
 )
+from oncelog_server.metadata.founding import SUPPORTED_FEATURES, found_cluster, random_uuid
+from oncelog_server.metadata.image_follower import ImageFollower, Subscriber
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.listeners import Endpoint
 from oncelog_server.settings.model import Settings
 
 T = TypeVar("T")
-Subscriber = Callable[[ClusterImage, ClusterImage, ImageDelta], None]
 Settled = Callable[[Collection[str]], Awaitable[None]]
 
-SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = {TRANSACTION_VERSION: (0, 2)}
 LEASE_TTL_MS: Final = 9000
 ATTEMPTS: Final = 20
 # How often the records of a topic that could not be kept on disk are tried to be removed.
@@ -74,17 +70,6 @@ async def _all(settled: Sequence[Settled], topics: Collection[str]) -> None:
         await one(topics)
 
 
-def random_uuid() -> bytes:
-    """A topic or cluster id. Never one whose text begins with `-`: command lines take it for an
-    option (as Kafka's Uuid.randomUuid)."""
-    while True:
-        drawn = bytearray(os.urandom(16))
-        drawn[6] = drawn[6] & 0x0F | 0x40
-        drawn[8] = drawn[8] & 0x3F | 0x80
-        if not uuid_to_string(bytes(drawn)).startswith("-"):
-            return bytes(drawn)
-
-
 class ClusterMetadata:
     """`start`, or `load` and later `register`, before anything else; `stop` at the end.
 
@@ -98,26 +83,27 @@ class ClusterMetadata:
         *,
         new_uuid: Callable[[], bytes] = random_uuid,
     ) -> None:
-        self.image = ClusterImage()
+        self._follower = ImageFollower(store)
         self._store = store
         self._settings = settings
         self._broker_id = settings.node_id
         self._new_uuid = new_uuid
-        self._subscribers: list[Subscriber] = []
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
-        self._watching: asyncio.Task[None] | None = None
-        self._failure: BaseException | None = None
         self._lease: Lease | None = None
         self._created: list[Settled] = []
         self._deleted: list[Settled] = []
         self._give_up: list[Callable[[str], bool]] = []
-        # Topics that could not be kept on disk, whose records the store did not let go: their ids.
+        # Topics that the disk refused and whose metadata are still in the store: name -> id.
         self._not_undone: dict[str, bytes] = {}
         self._undoing: asyncio.Task[None] | None = None
         # Deleted topics of which this broker still has folders, by id.
         self.undropped: Callable[[], Set[bytes]] = frozenset
         # One writer at a time: what is decided on an image is rarely out of date then.
         self._writing = asyncio.Lock()
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster as of the newest revision that this broker has seen."""
+        return self._follower.image
 
     # ── Life ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -133,13 +119,10 @@ class ClusterMetadata:
         there is no cluster and none may be founded.
         """
         if founds:
-            await self._found_cluster(cluster_id)
+            await found_cluster(self._store, cluster_id or uuid_to_string(self._new_uuid()))
         elif await self._store.get(records.CLUSTER) is None:
             raise ValueError("there is no record of the cluster")
-        snapshot = await self._store.range("")
-        self._advance(ClusterImage.of(snapshot))
-        self._watching = asyncio.create_task(self._watch(), name="metadata watch")
-        self._watching.add_done_callback(self._watch_ended)
+        await self._follower.start()
         await self._remove_orphans()
 
     async def register(self, endpoints: Sequence[Endpoint]) -> BrokerImage:
@@ -162,7 +145,7 @@ class ClusterMetadata:
         result = await self._store.txn(compare, puts)
         if not result.succeeded:
             raise OSError(f"a broker with id {self._broker_id} is registered already")
-        await self._reached(result.revision)
+        await self._follower.reached(result.revision)
         await self._write(lambda image: elect_leaders(image, image.brokers, {self._broker_id}))
         return self.image.brokers[self._broker_id]
 
@@ -171,9 +154,7 @@ class ClusterMetadata:
         if self._undoing is not None:
             self._undoing.cancel()
             await asyncio.wait([self._undoing])
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.wait([self._watching])
+        await self._follower.stop()
         if self._lease is not None:
             try:
                 await self._lease.revoke()
@@ -189,14 +170,15 @@ class ClusterMetadata:
         deleted: Settled | None = None,
         give_up: Callable[[str], bool] | None = None,
     ) -> None:
-        """Call `callback(old, new, delta)` on every new image, before anybody who waits for it.
+        """Call `callback(old, new, delta)` on every new image, before a change that waits for it
+        returns.
 
-        What it begins there may take longer: `created(names)` returns when what was created of
-        these topics can be used, `deleted(names)` when nothing is left of them that new topics
-        could take for their own. Where `created` raises Refused, `give_up(name)` leaves nothing of
-        a new topic, whose records are removed then; False: it holds data already, and stays.
+        What the callback begins may take longer: `created(names)` returns when these topics can be
+        used, `deleted(names)` when nothing is left of them that a new topic of the same name could
+        meet. If `created` raises Refused, `give_up(name)` removes the new topic here, and its
+        metadata are removed then; it returns False if the topic holds data and has to stay.
         """
-        self._subscribers.append(callback)
+        self._follower.subscribe(callback)
         if created is not None:
             self._created.append(created)
         if deleted is not None:
@@ -415,9 +397,9 @@ class ClusterMetadata:
                 except OSError as error:
                     raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
                 if revision is not None:
-                    await self._reached(revision)
+                    await self._follower.reached(revision)
                     return
-                await self._reached(image.revision + 1)
+                await self._follower.reached(image.revision + 1)
         raise Refused(ErrorCode.REQUEST_TIMED_OUT, "the cluster's metadata keeps changing")
 
     async def _apply(self, writes: Sequence[Write]) -> int | None:
@@ -429,63 +411,6 @@ class ClusterMetadata:
                 return None
             revision = result.revision
         return revision
-
-    async def _reached(self, revision: int) -> None:
-        if self._failure is not None:
-            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(self._failure))
-        if self.image.revision < revision:
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((revision, future))
-            await future
-
-    def _advance(self, new: ClusterImage) -> None:
-        old, self.image = self.image, new
-        delta = ImageDelta.between(old, new)
-        for subscriber in self._subscribers:
-            try:
-                subscriber(old, new, delta)
-            except Exception:
-                # The others must still hear of it, and the image has advanced in any case.
-                _log.exception("a part of the broker could not follow the cluster's metadata")
-        still: list[tuple[int, asyncio.Future[None]]] = []
-        for revision, future in self._waiting:
-            if revision > new.revision:
-                still.append((revision, future))
-            elif not future.done():
-                future.set_result(None)
-        self._waiting = still
-
-    async def _watch(self) -> None:
-        while True:
-            try:
-                async for changes in self._store.watch("", self.image.revision + 1):
-                    self._advance(self.image.advance([changes]))
-            except Compacted:
-                self._advance(ClusterImage.of(await self._store.range("")))
-
-    def _watch_ended(self, task: asyncio.Task[None]) -> None:
-        """Nobody may wait for an image that will not come."""
-        error = None if task.cancelled() else task.exception()
-        self._failure = error or ConnectionError("the broker is stopping")
-        if error is not None:
-            _log.error("the cluster's metadata cannot be followed any more", error=str(error))
-        waiting, self._waiting = self._waiting, []
-        for _, future in waiting:
-            if not future.done():
-                refused = Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(self._failure))
-                future.set_exception(refused)
-
-    async def _found_cluster(self, cluster_id: str | None) -> None:
-        """Write what a new cluster begins with; changes nothing in one that exists."""
-        cluster = records.ClusterRecord(cluster_id or uuid_to_string(self._new_uuid()))
-        levels = {name: highest for name, (_, highest) in SUPPORTED_FEATURES.items()}
-        await self._store.txn(
-            [Created(records.CLUSTER, 0)],
-            [
-                Put(records.CLUSTER, records.encode(cluster)),
-                Put(records.FEATURES, records.encode(records.FeaturesRecord(levels))),
-            ],
-        )
 
     async def _remove_orphans(self) -> None:
         keys = [

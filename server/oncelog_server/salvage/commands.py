@@ -10,7 +10,7 @@ import click
 
 from oncelog_server.cluster import records
 from oncelog_server.log.checkpoints import MetaProperties
-from oncelog_server.metadata.cluster_metadata import SUPPORTED_FEATURES, random_uuid
+from oncelog_server.metadata.founding import SUPPORTED_FEATURES, random_uuid
 from oncelog_server.offline.read_only_files import ReadOnlyFiles, is_in_use
 from oncelog_server.salvage.backup import BackupFailed, back_up
 from oncelog_server.salvage.changes import Changes

@@ -15,7 +15,8 @@ from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.store import Delete, Operation, Put
 from oncelog_server.cluster.topics import CreatedTopic, NewPartitions, NewTopic, topic_put
-from oncelog_server.metadata.cluster_metadata import ClusterMetadata, random_uuid
+from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.metadata.founding import random_uuid
 from oncelog_server.metadata.sqlite_store import SqliteStore
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.listeners import Endpoint

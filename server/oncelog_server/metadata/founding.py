@@ -1,0 +1,38 @@
+"""What the metadata of a new cluster begins with, and the ids that it gives out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from oncelog_protocol.features import TRANSACTION_VERSION
+from oncelog_protocol.types import uuid_to_string
+from oncelog_server.cluster import records
+from oncelog_server.cluster.store import Created, MetadataStore, Put
+
+SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = {TRANSACTION_VERSION: (0, 2)}
+
+
+def random_uuid() -> bytes:
+    """Return a topic or cluster id whose text does not begin with `-`: command lines would take
+    such an id for an option (as Kafka's Uuid.randomUuid)."""
+    while True:
+        drawn = bytearray(os.urandom(16))
+        drawn[6] = drawn[6] & 0x0F | 0x40
+        drawn[8] = drawn[8] & 0x3F | 0x80
+        if not uuid_to_string(bytes(drawn)).startswith("-"):
+            return bytes(drawn)
+
+
+async def found_cluster(store: MetadataStore, cluster_id: str) -> None:
+    """Write the first records of a new cluster; change nothing in an existing one. Raises
+    OSError."""
+    levels = {name: highest for name, (_, highest) in SUPPORTED_FEATURES.items()}
+    await store.txn(
+        [Created(records.CLUSTER, 0)],
+        [
+            Put(records.CLUSTER, records.encode(records.ClusterRecord(cluster_id))),
+            Put(records.FEATURES, records.encode(records.FeaturesRecord(levels))),
+        ],
+    )

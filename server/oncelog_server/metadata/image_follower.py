@@ -1,0 +1,93 @@
+"""Keeps the image of the cluster at the newest revision of the store, and wakes its waiters."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster.delta import ImageDelta
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.store import Compacted, MetadataStore
+from oncelog_server.refusal import Refused
+
+Subscriber = Callable[[ClusterImage, ClusterImage, ImageDelta], None]
+
+_log = structlog.get_logger("oncelog_server.metadata.cluster_metadata")
+
+
+class ImageFollower:
+    """`start` reads the store and watches it from then on; `stop` ends that."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self.image = ClusterImage()
+        self._store = store
+        self._subscribers: list[Subscriber] = []
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._watching: asyncio.Task[None] | None = None
+        self._failure: BaseException | None = None
+
+    async def start(self) -> None:
+        """Read the image. Raises OSError if the store cannot be read, ValueError for damaged
+        records."""
+        self._advance(ClusterImage.of(await self._store.range("")))
+        self._watching = asyncio.create_task(self._watch(), name="metadata watch")
+        self._watching.add_done_callback(self._watch_ended)
+
+    async def stop(self) -> None:
+        """End the watch; what waits for a revision is refused."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
+
+    def subscribe(self, callback: Subscriber) -> None:
+        """Call `callback(old, new, delta)` on every new image, before `reached` returns for it."""
+        self._subscribers.append(callback)
+
+    async def reached(self, revision: int) -> None:
+        """Return when the image has reached `revision`. Raises Refused if it never will."""
+        if self._failure is not None:
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(self._failure))
+        if self.image.revision < revision:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((revision, future))
+            await future
+
+    def _advance(self, new: ClusterImage) -> None:
+        old, self.image = self.image, new
+        delta = ImageDelta.between(old, new)
+        for subscriber in self._subscribers:
+            try:
+                subscriber(old, new, delta)
+            except Exception:
+                # The image has advanced in any case, and the other subscribers must follow it.
+                _log.exception("a part of the broker could not follow the cluster's metadata")
+        still: list[tuple[int, asyncio.Future[None]]] = []
+        for revision, future in self._waiting:
+            if revision > new.revision:
+                still.append((revision, future))
+            elif not future.done():
+                future.set_result(None)
+        self._waiting = still
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                async for changes in self._store.watch("", self.image.revision + 1):
+                    self._advance(self.image.advance([changes]))
+            except Compacted:
+                self._advance(ClusterImage.of(await self._store.range("")))
+
+    def _watch_ended(self, task: asyncio.Task[None]) -> None:
+        """Refuse all waits: no further image comes."""
+        error = None if task.cancelled() else task.exception()
+        self._failure = error or ConnectionError("the broker is stopping")
+        if error is not None:
+            _log.error("the cluster's metadata cannot be followed any more", error=str(error))
+        waiting, self._waiting = self._waiting, []
+        for _, future in waiting:
+            if not future.done():
+                refused = Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(self._failure))
+                future.set_exception(refused)
