@@ -70,6 +70,7 @@ EDGES = {
     "oncelog_server.dispatch": "collects the handlers",
     "oncelog_server.durable_logs": "waits for the disk",
     "oncelog_server.faults": "end the process where a test says",
+    "oncelog_server.garbage": "rules the collector of the process",
     "oncelog_server.handlers": "call into the node",
     "oncelog_server.hosting": "opens and removes logs, and tells of it",
     "oncelog_server.late_cleaner": "imports what a start leaves out",

@@ -84,7 +84,9 @@ class Deferred(Generic[T]):
         self.done = True
         self._value = value
         callbacks, self._callbacks = self._callbacks, []
+        # What listens refers to this one: a cycle would keep the value until a full collection.
         self._cancel_callbacks.clear()
+        self._abandon_callbacks.clear()
         failures: list[Exception] = []
         for callback in callbacks:
             try:
@@ -133,6 +135,7 @@ class Deferred(Generic[T]):
             return
         self.cancelled = True
         self._callbacks.clear()
+        self._abandon_callbacks.clear()
         callbacks, self._cancel_callbacks = self._cancel_callbacks, []
         for callback in callbacks:
             callback()

@@ -183,6 +183,7 @@ def _run(settings: object, faults: Faults | None, announce: Announce) -> int:
 async def _serve(settings: object, faults: Faults | None, announce: Announce) -> int:
     from oncelog_server.broker import Broker
     from oncelog_server.config import Settings
+    from oncelog_server.garbage import collect_in_short_stops
     from oncelog_server.machine import OsMachine
     from oncelog_server.storage.data_directory import DirectoryInUse
     from oncelog_server.storage.files import StorageError
@@ -199,9 +200,7 @@ async def _serve(settings: object, faults: Faults | None, announce: Announce) ->
     except refusals as error:
         click.echo(f"oncelog cannot start: {error}", err=True)
         return 1
-    # What is alive now stays: a full collection would stop the loop for tens of milliseconds.
-    gc.freeze()
-    gc.enable()
+    collect_in_short_stops()
     failure = await announce(broker)
     if failure:
         click.echo(f"oncelog cannot start: {failure}", err=True)

@@ -144,6 +144,9 @@ class Connection(asyncio.BufferedProtocol):
         self._parked = None
         self._backlog.clear()
         self._transport = None
+        # Both refer to this connection: a cycle would wait for a full collection.
+        self.peer = None
+        self._outbox = None
 
     def close(self, reason: str) -> None:
         """End the connection now; one log line says why."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -150,6 +152,18 @@ def _has(waiting: list[Deferred[Parts]], count: int) -> bool:
 async def test_answers_in_order_of_requests(session: Session) -> None:
     session.send(b"now 1", b"none", b"now 2", b"now 3")
     await session.expect(b"now 1;now 2;now 3;")
+
+
+async def test_a_closed_connection_needs_no_collection(session: Session) -> None:
+    session.send(b"now", b"later")
+    await session.expect(b"now;")
+    gc.disable()
+    try:
+        gone = weakref.ref(session.server.opened.pop())
+        session.writer.close()
+        await session.until(lambda: gone() is None)
+    finally:
+        gc.enable()
 
 
 async def test_a_parked_request_holds_back_the_next(session: Session) -> None:

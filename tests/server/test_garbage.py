@@ -1,0 +1,106 @@
+"""Collecting garbage never holds the loop for long: not by what is alive, and what a broker makes in
+numbers needs no collection at all."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from oncelog_server.deferred import Deferred, gather, pass_on, then, then_ask
+
+ALIVE = 1_000_000
+# Some 10 ms of it are looked at, on any machine a fraction of what is alive.
+LOOKED_AT = ALIVE // 2
+
+GROWS = f"""
+import gc
+
+from oncelog_server.garbage import collect_in_short_stops
+
+collect_in_short_stops()
+most = 0
+
+
+def look(phase, info):
+    global most
+    if phase == "start" and info["generation"] == 2:
+        most = max(most, len(gc.get_objects(generation=2)))
+
+
+gc.callbacks.insert(0, look)
+alive = []
+for number in range({ALIVE}):
+    alive.append([number])
+for number in range({ALIVE // 4}):  # what comes and goes, where much is alive
+    passing = [[] for _ in range(8)]
+print(most)
+"""
+
+
+def test_a_collection_does_not_look_at_all_that_is_alive() -> None:
+    command = [sys.executable, "-c", GROWS]
+    ended = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert 0 < int(ended.stdout) < LOOKED_AT
+
+
+class Answer:
+    """Something that can be waited for to go."""
+
+
+@pytest.fixture
+def no_collection() -> Any:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def _given(wait: Callable[[Deferred[Any]], object]) -> weakref.ref[Answer]:
+    """Something that waits for an answer gets it, and forgets it."""
+    deferred: Deferred[Any] = Deferred()
+    later = wait(deferred)
+    answer = Answer()
+    deferred.complete(answer)
+    if isinstance(later, Deferred):
+        assert later.done
+    return weakref.ref(answer)
+
+
+def _passed_on(deferred: Deferred[Any]) -> Deferred[Any]:
+    later: Deferred[Any] = Deferred()
+    pass_on(deferred, later)
+    return later
+
+
+@pytest.mark.usefixtures("no_collection")
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda deferred: then(deferred, lambda value: value),
+        lambda deferred: then_ask(deferred, lambda value: value),
+        lambda deferred: gather([deferred]),
+        _passed_on,
+    ],
+    ids=["then", "then_ask", "gather", "pass_on"],
+)
+def test_an_answer_that_was_given_goes_with_the_last_reference(
+    wait: Callable[[Deferred[Any]], object],
+) -> None:
+    assert _given(wait)() is None
+
+
+@pytest.mark.usefixtures("no_collection")
+def test_what_waited_for_an_answer_that_was_given_up_goes_with_the_last_reference() -> None:
+    deferred: Deferred[Any] = Deferred()
+    held = Answer()
+    gone = weakref.ref(held)
+    deferred.on_abandon(lambda: print(deferred.failure, held))
+    deferred.cancel()
+    del deferred, held
+    assert gone() is None
