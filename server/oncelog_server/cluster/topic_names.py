@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
@@ -46,14 +46,22 @@ def check_topic_name(name: str) -> None:
     raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
 
 
-def check_collision(name: str, existing: Iterable[str]) -> None:
-    """Names that differ only in `.` and `_` would be one in metrics. Raises Refused."""
-    if "." not in name and "_" not in name:
-        return
-    unified = name.replace(".", "_")
-    for other in existing:
-        if other != name and other.replace(".", "_") == unified:
-            raise Refused(
-                ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"Topic '{name}' collides with existing topic: {other}",
-            )
+def by_unified_name(names: Iterable[str]) -> dict[str, str]:
+    """Names by what metrics call them, of those that could collide."""
+    return {unified(name): name for name in names if "." in name or "_" in name}
+
+
+def unified(name: str) -> str:
+    """Metrics know no difference between `.` and `_`."""
+    return name.replace(".", "_")
+
+
+def check_collision(name: str, existing: Mapping[str, str]) -> None:
+    """`existing` are those of `by_unified_name`: names that differ only in `.` and `_` would be one
+    in metrics. Raises Refused."""
+    other = existing.get(unified(name), name)
+    if other != name:
+        raise Refused(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{name}' collides with existing topic: {other}",
+        )

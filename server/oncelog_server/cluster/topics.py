@@ -5,7 +5,7 @@ Checks, codes and messages are those of Kafka's ReplicationControlManager.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -27,11 +27,14 @@ from oncelog_server.cluster.store import (
 )
 from oncelog_server.cluster.topic_names import (
     CONSUMER_OFFSETS,
+    INTERNAL_TOPICS,
     SINKS,
     TRANSACTION_STATE,
+    by_unified_name,
     check_collision,
     check_topic_name,
     is_internal,
+    unified,
 )
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.log import SMALLEST_SEGMENT
@@ -76,37 +79,115 @@ class NewPartitions(msgspec.Struct, frozen=True):
 def check_creation(settings: Settings, topics: Sequence[NewTopic]) -> None:
     """Raises Refused for all topics of a request that asks for too many partitions together; as in
     Kafka, before anything else is looked at."""
-    default = settings.num_partitions
-    total = 0
-    for new in topics:
-        asked = default if new.partitions == DEFAULT else max(new.partitions, 0)
-        total += len(new.assignments) or asked
-    if total > MAX_PARTITIONS_OF_A_REQUEST:
+    if sum(_asked(settings, new) for new in topics) > MAX_PARTITIONS_OF_A_REQUEST:
         raise _too_many_in_a_request()
+
+
+def _asked(settings: Settings, new: NewTopic) -> int:
+    """How many partitions it is to have."""
+    asked = settings.num_partitions if new.partitions == DEFAULT else max(new.partitions, 0)
+    return len(new.assignments) or asked
+
+
+def at_once(settings: Settings, topics: Sequence[NewTopic]) -> Iterator[list[NewTopic]]:
+    """The topics in their order, in lists that one transaction of the store can hold; a topic that
+    needs several is alone."""
+    batch: list[NewTopic] = []
+    size = 0
+    for new in topics:
+        needed = 1 + _asked(settings, new)
+        if batch and size + needed > MAX_OPERATIONS:
+            yield batch
+            batch, size = [], 0
+        batch.append(new)
+        size += needed
+    if batch:
+        yield batch
 
 
 def create_topic(
     image: ClusterImage, settings: Settings, new: NewTopic, topic_id: bytes
 ) -> tuple[CreatedTopic, list[Write]]:
     """The topic and the writes that make it, to be done in their order. Raises Refused."""
-    if new.name in image.topics:
-        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.name}' already exists.")
-    check_topic_name(new.name)
-    check_collision(new.name, image.topics)
-    own = checked_settings(settings, new.settings, {})
-    assignments = _assignments(image, settings, new)
-    if len(assignments) > MAX_PARTITIONS_OF_A_REQUEST:
-        raise _too_many_in_a_request()
-    if not is_internal(new.name):  # coordinators are needed however many others there are
-        _check_room(image, settings, len(assignments))
-    id_text = uuid_to_string(topic_id)
-    topic = Put(
-        records.topic_key(new.name),
-        records.encode(TopicRecord(id_text, len(assignments), own)),
-    )
-    partitions = _partition_puts(image, id_text, 0, assignments)
-    created = CreatedTopic(new.name, topic_id, len(assignments), len(assignments[0]), own)
-    return created, _topic_last(Created(topic.key, 0), topic, partitions)
+    (outcome,), writes = create_topics(image, settings, [(new, topic_id)])
+    if isinstance(outcome, Refused):
+        raise outcome
+    return outcome, writes
+
+
+def create_topics(
+    image: ClusterImage, settings: Settings, wanted: Sequence[tuple[NewTopic, bytes]]
+) -> tuple[list[CreatedTopic | Refused], list[Write]]:
+    """What becomes of each topic, with its id, and the writes that make them, to be done in their
+    order: one, if a transaction of the store can hold them."""
+    draft = _Creation(image, settings)
+    outcomes = [draft.add(new, topic_id) for new, topic_id in wanted]
+    return outcomes, draft.writes()
+
+
+class _Creation:
+    """Topics that are about to be created together: each meets those before it."""
+
+    def __init__(self, image: ClusterImage, settings: Settings) -> None:
+        self._image = image
+        self._settings = settings
+        self._topics: dict[str, tuple[Put, list[Put]]] = {}
+        # Both are made once, at the first topic that needs them.
+        self._unified: dict[str, str] | None = None
+        self._partitions = -1
+
+    def add(self, new: NewTopic, topic_id: bytes) -> CreatedTopic | Refused:
+        try:
+            return self._add(new, topic_id)
+        except Refused as refused:
+            return refused
+
+    def _add(self, new: NewTopic, topic_id: bytes) -> CreatedTopic:
+        image, settings = self._image, self._settings
+        if new.name in image.topics or new.name in self._topics:
+            raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.name}' already exists.")
+        check_topic_name(new.name)
+        self._check_collision(new.name)
+        own = checked_settings(settings, new.settings, {})
+        assignments = _assignments(image, settings, new)
+        count = len(assignments)
+        if count > MAX_PARTITIONS_OF_A_REQUEST:
+            raise _too_many_in_a_request()
+        if not is_internal(new.name):  # coordinators are needed however many others there are
+            self._take_room(count)
+        id_text = uuid_to_string(topic_id)
+        put = Put(records.topic_key(new.name), records.encode(TopicRecord(id_text, count, own)))
+        self._topics[new.name] = put, _partition_puts(image, id_text, 0, assignments)
+        if self._unified is not None:
+            self._unified[unified(new.name)] = new.name
+        return CreatedTopic(new.name, topic_id, count, len(assignments[0]), own)
+
+    def _check_collision(self, name: str) -> None:
+        if "." not in name and "_" not in name:
+            return
+        if self._unified is None:
+            self._unified = by_unified_name((*self._image.topics, *self._topics))
+        check_collision(name, self._unified)
+
+    def _take_room(self, count: int) -> None:
+        if self._partitions < 0:
+            self._partitions = _partition_count(self._image)
+        _check_room(self._partitions, self._settings, count)
+        self._partitions += count
+
+    def writes(self) -> list[Write]:
+        topics = self._topics.values()
+        if sum(1 + len(partitions) for _, partitions in topics) > MAX_OPERATIONS:
+            return [
+                write
+                for topic, partitions in topics
+                for write in _topic_last(Created(topic.key, 0), topic, partitions)
+            ]
+        if not topics:
+            return []
+        conditions = tuple(Created(topic.key, 0) for topic, _ in topics)
+        puts = [put for topic, partitions in topics for put in (topic, *partitions)]
+        return [Write(conditions, tuple(puts))]
 
 
 def delete_topics(
@@ -185,7 +266,7 @@ def create_partitions(image: ClusterImage, settings: Settings, new: NewPartition
     added = new.count - count
     if added > MAX_PARTITIONS_OF_A_REQUEST:
         raise _too_many_in_a_request()
-    _check_room(image, settings, added)
+    _check_room(_partition_count(image), settings, added)
     if new.assignments is None:
         assignments = place(image.brokers, count, added, topic.replication_factor)
     else:
@@ -278,11 +359,18 @@ def _too_many_in_a_request() -> Refused:
     )
 
 
-def _check_room(image: ClusterImage, settings: Settings, added: int) -> None:
+def _partition_count(image: ClusterImage) -> int:
+    """Without those of internal topics."""
+    topics = image.topics
+    internal = [topics[name] for name in INTERNAL_TOPICS if name in topics]
+    return sum([len(topic.partitions) for topic in topics.values()]) - sum(
+        len(topic.partitions) for topic in internal
+    )
+
+
+def _check_room(count: int, settings: Settings, added: int) -> None:
     """Raises Refused where there would be more partitions than there may be (H64): each takes
     memory for good, and time at every start."""
-    topics = image.topics.values()
-    count = sum(len(topic.partitions) for topic in topics if not is_internal(topic.name))
     limit = settings.oncelog_max_partitions
     if count + added > limit:
         raise Refused(

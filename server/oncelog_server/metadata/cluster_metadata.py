@@ -33,9 +33,10 @@ from oncelog_server.cluster.topics import (
     CreatedTopic,
     NewPartitions,
     NewTopic,
+    at_once,
     check_creation,
     create_partitions,
-    create_topic,
+    create_topics,
     delete_topics,
     deletions,
     internal_topic,
@@ -196,7 +197,7 @@ class ClusterMetadata:
             check_creation(self._settings, topics)
         except Refused as refused:
             return [refused] * len(topics)
-        return [await _result(self._create_topic(one, validate_only)) for one in topics]
+        return await self._create_topics(topics, validate_only)
 
     async def create_missing_topic(self, name: str) -> TopicImage:
         """The topic, created with the broker's defaults (an internal one as Kafka would) unless it
@@ -205,11 +206,9 @@ class ClusterMetadata:
             new = NewTopic(name)
             if is_internal(name):
                 new = internal_topic(self.image, self._settings, name)
-            try:
-                await self._create_topic(new, validate_only=False)
-            except Refused as refused:
-                if refused.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                    raise
+            (made,) = await self._create_topics([new], validate_only=False)
+            if isinstance(made, Refused) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise made
         topic = self.image.topics.get(name)
         if topic is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -317,24 +316,54 @@ class ClusterMetadata:
 
     # ── How ──────────────────────────────────────────────────────────────────────────────────────
 
-    async def _create_topic(self, new: NewTopic, validate_only: bool) -> CreatedTopic:
-        topic_id = self._new_uuid()
-        created: list[CreatedTopic] = []
+    async def _create_topics(
+        self, topics: Sequence[NewTopic], validate_only: bool
+    ) -> list[CreatedTopic | Refused]:
+        """One result for each, in their order; many in one transaction of the store."""
+        results: list[CreatedTopic | Refused] = []
+        for batch in at_once(self._settings, topics):
+            results += await self._create_at_once(batch, validate_only)
+        return results
+
+    async def _create_at_once(
+        self, topics: Sequence[NewTopic], validate_only: bool
+    ) -> list[CreatedTopic | Refused]:
+        results: dict[int, CreatedTopic | Refused] = {}
+        if not validate_only:
+            for place, new in enumerate(topics):
+                if new.name in self._not_undone:
+                    try:
+                        await self._undo(new.name)
+                    except Refused as refused:
+                        results[place] = refused
+        ids = {place: self._new_uuid() for place in range(len(topics)) if place not in results}
 
         def decide(image: ClusterImage) -> list[Write]:
-            topic, writes = create_topic(image, self._settings, new, topic_id)
-            created[:] = [topic]
+            wanted = [(topics[place], topic_id) for place, topic_id in ids.items()]
+            outcomes, writes = create_topics(image, self._settings, wanted)
+            results.update(zip(ids, outcomes, strict=True))
             return writes
 
-        if new.name in self._not_undone and not validate_only:
-            await self._undo(new.name)
-        await self._write(decide, validate_only, creates=new.name)
         try:
-            await _all(self._created, [new.name])
-        except Refused:
-            await self._take_back(new.name, topic_id)
-            raise
-        return created[0]
+            await self._write(decide, validate_only, creates=[topics[place].name for place in ids])
+        except Refused as failed:
+            for place in ids:
+                if not isinstance(results.get(place), Refused):
+                    results[place] = failed
+        if not validate_only:
+            await self._keep(results)
+        return [results[place] for place in range(len(topics))]
+
+    async def _keep(self, results: dict[int, CreatedTopic | Refused]) -> None:
+        """Wait until what was created can be used; nothing stays of what cannot be kept on disk."""
+        for place, created in list(results.items()):
+            if isinstance(created, Refused):
+                continue
+            try:
+                await _all(self._created, [created.name])
+            except Refused as refused:
+                await self._take_back(created.name, created.id)
+                results[place] = refused
 
     async def _take_back(self, name: str, topic_id: bytes) -> None:
         """A new topic cannot be kept on disk: nothing of it stays, if need be later."""
@@ -378,7 +407,7 @@ class ClusterMetadata:
         decide: Callable[[ClusterImage], list[Write]],
         validate_only: bool = False,
         *,
-        creates: str | None = None,
+        creates: Collection[str] = (),
     ) -> None:
         """Do what `decide` says for the current image; if that turns out to be old, decide again.
 
@@ -390,8 +419,7 @@ class ClusterMetadata:
                 writes = decide(image)
                 if validate_only or not writes:
                     return
-                if creates is not None:
-                    await _all(self._deleted, [creates])
+                await _all(self._deleted, creates)
                 try:
                     revision = await self._apply(writes)
                 except OSError as error:
