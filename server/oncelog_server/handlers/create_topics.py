@@ -9,6 +9,7 @@ v7: the answer tells the topic id
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
@@ -21,44 +22,68 @@ from oncelog_protocol.messages.create_topics import (
 )
 from oncelog_server.cluster.topic_names import CLUSTER_METADATA
 from oncelog_server.cluster.topics import CreatedTopic, NewTopic
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, then_ask
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
 from oncelog_server.settings.description import describe_topic
+from oncelog_server.slices import Steps, when_large
+
+# What is said of topics with the same settings of their own.
+Described = dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]]
 
 API = ApiKey.CREATE_TOPICS
 VERSIONS = range(2, 8)
 
 
+Answer = CreateTopicsResponse | Deferred[CreateTopicsResponse]
+
+
 def handle(
     node: Node, context: RequestContext, request: CreateTopicsRequest
-) -> Deferred[CreateTopicsResponse]:
-    return node.spawn(_create(node, context, request))
+) -> Answer | Steps[Answer]:
+    return when_large(len(request.topics), _steps(node, context, request))
 
 
-async def _create(
-    node: Node, context: RequestContext, request: CreateTopicsRequest
-) -> CreateTopicsResponse:
+def _steps(node: Node, context: RequestContext, request: CreateTopicsRequest) -> Steps[Answer]:
     times = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatableTopicResult] = {}
     wanted: list[NewTopic] = []
     for topic in request.topics:
+        yield
         try:
             _check(node, context, topic, times[topic.name])
         except Refused as refused:
             results[topic.name] = _refused(topic.name, refused)
         else:
             wanted.append(_new_topic(topic))
-    made = await node.metadata.create_topics(wanted, validate_only=request.validate_only)
-    for new, outcome in zip(wanted, made, strict=True):
-        results[new.name] = (
-            _refused(new.name, outcome)
+    created = node.spawn(node.metadata.create_topics(wanted, validate_only=request.validate_only))
+
+    def answer(made: list[CreatedTopic | Refused]) -> Answer:
+        named = zip([new.name for new in wanted], made, strict=True)
+        return node.slices.run(_response(node, context, [*times], results, [*named]))
+
+    return then_ask(created, answer)
+
+
+def _response(
+    node: Node,
+    context: RequestContext,
+    names: Sequence[str],
+    results: dict[str, CreatableTopicResult],
+    made: Sequence[tuple[str, CreatedTopic | Refused]],
+) -> Steps[CreateTopicsResponse]:
+    """`results` are those known before, by name; they come in the order of `names`."""
+    described: Described = {}
+    for name, outcome in made:
+        yield
+        results[name] = (
+            _refused(name, outcome)
             if isinstance(outcome, Refused)
-            else _created(node, context, outcome)
+            else _created(node, context, outcome, described)
         )
-    return CreateTopicsResponse(topics=[results[name] for name in times])
+    return CreateTopicsResponse(topics=[results[name] for name in names])
 
 
 def _check(node: Node, context: RequestContext, topic: CreatableTopic, times: int) -> None:
@@ -98,7 +123,9 @@ def _refused(name: str, refused: Refused) -> CreatableTopicResult:
     )
 
 
-def _created(node: Node, context: RequestContext, topic: CreatedTopic) -> CreatableTopicResult:
+def _created(
+    node: Node, context: RequestContext, topic: CreatedTopic, described: Described
+) -> CreatableTopicResult:
     result = CreatableTopicResult(name=topic.name, topic_id=topic.id, error_message=None)
     resource = Resource(ResourceType.TOPIC, topic.name)
     if not node.authorizer.authorise(context.principal, Operation.DESCRIBE_CONFIGS, resource):
@@ -106,8 +133,12 @@ def _created(node: Node, context: RequestContext, topic: CreatedTopic) -> Creata
         return result
     result.num_partitions = topic.partitions
     result.replication_factor = topic.replication_factor
-    result.configs = [
-        CreatableTopicConfigs(one.name, one.value, one.read_only, one.source, False)
-        for one in describe_topic(node.settings, topic.settings)
-    ]
+    own = tuple(topic.settings.items())
+    configs = described.get(own)
+    if configs is None:
+        configs = described[own] = [
+            CreatableTopicConfigs(one.name, one.value, one.read_only, one.source, False)
+            for one in describe_topic(node.settings, topic.settings)
+        ]
+    result.configs = configs
     return result

@@ -10,6 +10,7 @@ v6: topics by id, too (KIP-516)
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from oncelog_protocol.apis import ApiKey
@@ -21,11 +22,12 @@ from oncelog_protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from oncelog_protocol.types import ZERO_UUID
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, then_ask
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
+from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.DELETE_TOPICS
 VERSIONS = range(1, 7)
@@ -34,22 +36,26 @@ DISABLED_SINCE: Final = 3
 STATES_SINCE: Final = 6
 
 
+Answer = DeleteTopicsResponse | Deferred[DeleteTopicsResponse]
+
+
 def handle(
     node: Node, context: RequestContext, request: DeleteTopicsRequest
-) -> Deferred[DeleteTopicsResponse]:
-    return node.spawn(_delete(node, context, request))
-
-
-async def _delete(
-    node: Node, context: RequestContext, request: DeleteTopicsRequest
-) -> DeleteTopicsResponse:
+) -> Answer | Steps[Answer]:
     wanted = request.topics
     if context.api_version < STATES_SINCE:
         wanted = [DeleteTopicState(name=name) for name in request.topic_names]
+    return when_large(len(wanted), _steps(node, context, wanted))
+
+
+def _steps(
+    node: Node, context: RequestContext, wanted: Sequence[DeleteTopicState]
+) -> Steps[Answer]:
     times = Counter((topic.name, topic.topic_id) for topic in wanted)
     results: list[DeletableTopicResult] = []
     ids: dict[str, bytes] = {}
     for (name, topic_id), count in times.items():
+        yield
         try:
             known = _resolve(node, context, name, topic_id, count)
             if known in ids:
@@ -61,12 +67,16 @@ async def _delete(
             results.append(_result(name, topic_id, refused))
         else:
             ids[known] = node.metadata.image.topics[known].id
-    outcomes = await node.metadata.delete_topics(list(ids))
-    results += [
-        _result(name, topic_id, outcome)
-        for (name, topic_id), outcome in zip(ids.items(), outcomes, strict=True)
-    ]
-    return DeleteTopicsResponse(responses=results)
+    deleted = node.spawn(node.metadata.delete_topics(list(ids)))
+
+    def answer(outcomes: list[Refused | None]) -> DeleteTopicsResponse:
+        made = [
+            _result(name, topic_id, outcome)
+            for (name, topic_id), outcome in zip(ids.items(), outcomes, strict=True)
+        ]
+        return DeleteTopicsResponse(responses=results + made)
+
+    return then_ask(deleted, answer)
 
 
 def _resolve(

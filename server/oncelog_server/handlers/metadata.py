@@ -141,11 +141,7 @@ async def _create_and_answer(
     refused: dict[str, ErrorCode],
 ) -> Answered:
     """The client gets its new topics at once, where Kafka would have it ask again."""
-    for name in missing:
-        try:
-            await node.metadata.create_missing_topic(name)
-        except Refused as error:
-            refused[name] = error.code
+    refused |= await node.metadata.create_missing_topics(missing)
     return _asked_and_answered(node, context, request, request.topics or (), refused)
 
 

@@ -202,17 +202,38 @@ class ClusterMetadata:
     async def create_missing_topic(self, name: str) -> TopicImage:
         """The topic, created with the broker's defaults (an internal one as Kafka would) unless it
         exists."""
-        if name not in self.image.topics:
-            new = NewTopic(name)
-            if is_internal(name):
-                new = internal_topic(self.image, self._settings, name)
-            (made,) = await self._create_topics([new], validate_only=False)
-            if isinstance(made, Refused) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise made
+        refused = await self._create_missing([name])
+        if name in refused:
+            raise refused[name]
         topic = self.image.topics.get(name)
         if topic is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return topic
+
+    async def create_missing_topics(self, names: Sequence[str]) -> dict[str, ErrorCode]:
+        """As `create_missing_topic` for each; the codes of those that are not there after it."""
+        refused = await self._create_missing(names)
+        codes = {name: one.code for name, one in refused.items()}
+        for name in names:
+            if name not in self.image.topics:
+                codes.setdefault(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return codes
+
+    async def _create_missing(self, names: Sequence[str]) -> dict[str, Refused]:
+        """Why which could not be created."""
+        missing = [
+            internal_topic(self.image, self._settings, name)
+            if is_internal(name)
+            else NewTopic(name)
+            for name in names
+            if name not in self.image.topics
+        ]
+        made = await self._create_topics(missing, validate_only=False)
+        return {
+            new.name: outcome
+            for new, outcome in zip(missing, made, strict=True)
+            if isinstance(outcome, Refused) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS
+        }
 
     async def delete_topics(self, names: Sequence[str]) -> list[Refused | None]:
         """One result for each, in their order; many in one transaction of the store."""
