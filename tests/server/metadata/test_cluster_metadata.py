@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
-from oncelog_server.cluster.store import Delete, Operation, Put
+from oncelog_server.cluster.store import MAX_OPERATIONS, Delete, Operation, Put
 from oncelog_server.cluster.topics import CreatedTopic, NewPartitions, NewTopic, topic_put
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.metadata.founding import random_uuid
@@ -68,6 +68,64 @@ async def test_a_created_topic_is_in_the_image_when_the_call_returns(
     assert code_of(second) is ErrorCode.TOPIC_ALREADY_EXISTS
     assert code_of(third) is ErrorCode.INVALID_TOPIC_EXCEPTION
     assert [len(delta.partitions) for delta in told] == [3]
+
+
+async def test_many_topics_are_created_in_few_transactions(
+    metadata: ClusterMetadata, store: MemoryStore
+) -> None:
+    before = store.feed.revision
+    wanted = [NewTopic(f"t{number}", 3) for number in range(96)]
+    wanted[40:40] = [NewTopic("big", MAX_OPERATIONS), NewTopic("t5"), NewTopic("t 5")]
+    made = await metadata.create_topics(wanted)
+    refused = {place: one.code for place, one in enumerate(made) if isinstance(one, Refused)}
+    assert refused == {
+        41: ErrorCode.TOPIC_ALREADY_EXISTS,
+        42: ErrorCode.INVALID_TOPIC_EXCEPTION,
+    }
+    sizes = {name: len(topic.partitions) for name, topic in metadata.image.topics.items()}
+    assert sizes == {**{f"t{number}": 3 for number in range(96)}, "big": MAX_OPERATIONS}
+    # 384 records of 128 a transaction and 129; a list ends before and behind the big topic.
+    assert store.feed.revision - before <= 8
+
+
+async def test_topics_created_together_meet_each_other(store: MemoryStore) -> None:
+    metadata = ClusterMetadata(store, Settings(oncelog_max_partitions=5))
+    await metadata.start(HERE)
+    wanted = [NewTopic("a.b", 2), NewTopic("a_b", 2), NewTopic("c", 2), NewTopic("d", 2)]
+    for validate_only in (True, False):
+        _, second, third, fourth = await metadata.create_topics(wanted, validate_only=validate_only)
+        assert code_of(second) is ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert isinstance(third, CreatedTopic)
+        assert code_of(fourth) is ErrorCode.POLICY_VIOLATION
+    assert list(metadata.image.topics) == ["a.b", "c"]
+    await metadata.stop()
+
+
+async def test_of_topics_created_together_only_those_stay_that_can_be_kept(
+    metadata: ClusterMetadata,
+) -> None:
+    full = Refused(ErrorCode.KAFKA_STORAGE_ERROR, "full")
+
+    async def created(names: Collection[str]) -> None:
+        if "b" in names:
+            raise full
+
+    metadata.subscribe(lambda old, new, delta: None, created=created, give_up=lambda name: True)
+    made = await metadata.create_topics([NewTopic("a"), NewTopic("b"), NewTopic("c")])
+    assert [isinstance(one, CreatedTopic) for one in made] == [True, False, True]
+    assert code_of(made[1]) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert sorted(metadata.image.topics) == ["a", "c"]
+
+
+async def test_missing_topics_are_created_together(
+    metadata: ClusterMetadata, store: MemoryStore
+) -> None:
+    before = store.feed.revision
+    names = [*(f"t{number}" for number in range(60)), "bad name"]
+    codes = await metadata.create_missing_topics(names)
+    assert codes == {"bad name": ErrorCode.INVALID_TOPIC_EXCEPTION}
+    assert sorted(metadata.image.topics) == sorted(names[:-1])
+    assert store.feed.revision == before + 1
 
 
 async def test_to_validate_is_to_change_nothing(
