@@ -1,5 +1,5 @@
-"""Collecting garbage never holds the loop for long: not by what is alive, and what a broker makes in
-numbers needs no collection at all."""
+"""Collecting garbage never holds the loop for long: not by what is alive, and what a broker makes
+in numbers needs no collection at all."""
 
 from __future__ import annotations
 
@@ -97,10 +97,13 @@ def test_an_answer_that_was_given_goes_with_the_last_reference(
 
 @pytest.mark.usefixtures("no_collection")
 def test_what_waited_for_an_answer_that_was_given_up_goes_with_the_last_reference() -> None:
+    gone = _given_up()
+    assert gone() is None
+
+
+def _given_up() -> weakref.ref[Answer]:
     deferred: Deferred[Any] = Deferred()
     held = Answer()
-    gone = weakref.ref(held)
-    deferred.on_abandon(lambda: print(deferred.failure, held))
+    deferred.on_abandon(lambda: [deferred, held].clear())
     deferred.cancel()
-    del deferred, held
-    assert gone() is None
+    return weakref.ref(held)
