@@ -36,6 +36,8 @@ class BrokerNode:
         self.process: Process | None = None
         self._broker: Broker | None = None
         self.starts = 0
+        # Of the disk, before the last start, but for those of a full one.
+        self.failures_at_start = 0
         # Sees what the broker held when it was killed.
         self.on_death: Callable[[Broker], None] = lambda broker: None
         # Is called after a sync, and after the broker knows of it, with the files' directories.
@@ -57,6 +59,7 @@ class BrokerNode:
         process = self.process = self._new_process("broker")
         process.on_death.append(self._gone)
         self.starts += 1
+        self.failures_at_start = self.disk.other_failures
         files = SimFiles(self.disk, process, self._loop, self._synced)
         machine = SimMachine(files, self.store, self.clock, Random(self._rng.getrandbits(64)))
         made: list[Broker] = []

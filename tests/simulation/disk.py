@@ -6,6 +6,7 @@ loss keeps some of the rest, torn and out of order.
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections import Counter
 from collections.abc import Callable
@@ -25,12 +26,16 @@ _SECTORS: Final = (1, 512, 512, 4096)
 
 @dataclass(slots=True)
 class DiskWeather:
-    """Probabilities of failure of one operation, and whether the disk is full."""
+    """Probabilities of failure of one operation, and whether the disk is full: for all files, or
+    for those whose path matches `full_for`."""
 
     append_error: float = 0.0
     read_error: float = 0.0
     sync_error: float = 0.0
     full: bool = False
+    full_for: re.Pattern[str] | None = None
+    # So many of their operations are taken before: a disk fills up in the middle of something.
+    room_for: int = 0
     sync_us: tuple[int, int] = (100, 2_000)
 
 
@@ -118,6 +123,7 @@ class SimDisk:
         self.step("create", path)
         if parent(path) not in self.names.directories:
             raise StorageError("create", path, _MISSING)
+        self.find_room("create", path)
         self._fail_append("create", path)
         self.change("create", path, inode=Inode())
 
@@ -126,12 +132,32 @@ class SimDisk:
         if trap is not None:
             data = data[: self.rng.randrange(len(data) + 1)]
         else:
+            self.find_room("append", path, size=len(data))
             self._fail_append("append", path)
         inode.unsynced.append((len(inode.data), data))
         inode.changes += 1
         inode.data += data
         if trap is not None:
             trap.spring()
+
+    @property
+    def is_full(self) -> bool:
+        return self.weather.full or self.weather.full_for is not None
+
+    @property
+    def other_failures(self) -> int:
+        """Operations that failed for another reason than a full disk."""
+        return self.failures.total() - self.failures["full"] - self.failures["full for a file"]
+
+    def find_room(self, operation: str, *paths: str, size: int = 0) -> None:
+        """Raise StorageError where there is none for one of these names."""
+        full_for = self.weather.full_for
+        if full_for is not None and any(map(full_for.search, paths)):
+            if self.weather.room_for:
+                self.weather.room_for -= 1
+                return
+            self.failures["full for a file"] += 1
+            raise StorageError(operation, paths[0], NO_SPACE, size)
 
     def _fail_append(self, operation: str, path: str) -> None:
         weather = self.weather

@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tests.simulation.disk import Loss, Trap
+from tests.simulation.full_at import METADATA, Healing, draw_kinds, full_for, observe_refused, times
 from tests.simulation.net import Link
 from tests.simulation.options import Options
 from tests.simulation.process import PAUSED, Killed
@@ -47,6 +48,15 @@ def draw_faults(rng: Random, options: Options) -> list[Fault]:
             kind = rng.choice(options.kinds)
             found.append((at_us, kind, rng.randint(1_000, for_us), rng.getrandbits(32)))
     return [Fault(number, *one) for number, one in enumerate(sorted(found))]
+
+
+def draw_full_disks(rng: Random, options: Options, first: int) -> list[Fault]:
+    """Drawn apart, so that the other faults of a world are what they were without them."""
+    found = [(at_us, for_us, rng.getrandbits(32)) for at_us, for_us in times(rng, options)]
+    return [
+        Fault(first + number, at_us, "full-at", for_us, seed)
+        for number, (at_us, for_us, seed) in enumerate(sorted(found))
+    ]
 
 
 class Faults:
@@ -203,8 +213,36 @@ class Faults:
     def _full(self, fault: Fault, rng: Random) -> None:
         weather = self._world.node.disk.weather
         weather.full = True
-        self._world.after(fault.for_us, lambda: setattr(weather, "full", False))
-        self._world.needs_restart = True
+
+        def space() -> None:
+            weather.full = False
+            self._space_is_back()
+
+        self._world.after(fault.for_us, space)
+
+    def _full_at(self, fault: Fault, rng: Random) -> None:
+        """For some kinds of files."""
+        world = self._world
+        weather = world.node.disk.weather
+        kinds = draw_kinds(rng)
+        for kind in kinds:
+            world.sometimes.met(f"disk full at: {kind}")
+        pattern = weather.full_for = full_for(kinds)
+        weather.room_for = rng.choice((0, 0, 1, 2, 3, 5, 8))
+        world.node.store.is_full = METADATA in kinds
+
+        def space() -> None:
+            if weather.full_for is pattern:
+                weather.full_for = None
+                world.node.store.is_full = False
+                self._space_is_back()
+
+        world.after(fault.for_us, space)
+
+    def _space_is_back(self) -> None:
+        if self._world.node.is_up:
+            observe_refused(self._world)
+            Healing(self._world).check()
 
     def _append_error(self, fault: Fault, rng: Random) -> None:
         self._weather(fault, "append_error", rng.choice((0.05, 0.5)))

@@ -109,6 +109,7 @@ class SimFiles:
         for count in range(1, len(parts) + 1):
             one = "/".join(parts[:count])
             if one not in self.disk.names.directories:
+                self.disk.find_room("mkdir", one)
                 self.disk.step("mkdir", one)
                 self.disk.change("mkdir", one)
 
@@ -116,6 +117,7 @@ class SimFiles:
         self.check_alive()
         if not self.disk.names.exists(source):
             raise StorageError("rename", source, "No such file or directory")
+        self.disk.find_room("rename", source, target)
         self.disk.step("rename", source)
         self.disk.change("rename", source, target)
 
@@ -129,6 +131,7 @@ class SimFiles:
             disk.append(inode, temporary, data)
             if not disk.end_sync(disk.begin_sync(inode)):
                 raise StorageError("sync", path, IO_ERROR)
+            disk.find_room("rename", temporary, path)
         except StorageError as error:
             if temporary in disk.names.files:
                 disk.change("unlink", temporary)

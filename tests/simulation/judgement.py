@@ -16,6 +16,7 @@ from tests.simulation.checking.invariants import check_files, check_settled
 from tests.simulation.checking.live import LiveBroker, check_live
 from tests.simulation.checking.promises import check_reads
 from tests.simulation.disk_logs import logs_on
+from tests.simulation.full_at import HEALED_WITHIN_US, Healing, left_of
 from tests.simulation.live_view import broker_view
 from tests.simulation.observation import observe_events, observe_files
 from tests.simulation.options import LEAST_TRANSACTIONS
@@ -44,6 +45,7 @@ class Judgement:
         await world.healed()
         # The heal may have started the broker just now: undecided ones would not be seen.
         await self._until_loaded()
+        await self._until_space_is_used()
         # What is killed from here on has been stopped.
         world.node.on_death = lambda broker: None
         await self._until_decided()
@@ -82,6 +84,16 @@ class Judgement:
                 world.violate("the coordinators did not load in time")
                 return
             await asyncio.sleep(0.001)
+
+    async def _until_space_is_used(self) -> None:
+        """A full disk needs no restart: some seconds of space, and nothing of it is left."""
+        world = self._world
+        if not world.inflicted["full"] + world.inflicted["full-at"]:
+            return
+        healing = Healing(world)
+        await asyncio.sleep(HEALED_WITHIN_US / 1e6)
+        if healing.concerns and (left := left_of(world.node.broker, world.node.disk)):
+            world.violate(f"space for 5 s, and not healed: {'; '.join(left)}")
 
     async def _until_decided(self) -> None:
         """No transaction is open, and readers can read everything (I8)."""

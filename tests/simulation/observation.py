@@ -81,6 +81,7 @@ def observe_events(world: World) -> None:
                 met(f"disk refused {event.get('operation')}")
                 if event.get("files") == "checkpoints":
                     met("checkpoints refused")
+                met("log compaction refused by the disk", event.get("work") == "compaction")
             case "broker started":
                 met("clean start" if event.get("clean") else "start after a crash")
             case "broker stopped":

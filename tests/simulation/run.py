@@ -13,7 +13,7 @@ from random import Random
 from typing import Final
 
 from tests.simulation.client_time import simulated_client_time
-from tests.simulation.faults import Fault, draw_faults
+from tests.simulation.faults import Fault, draw_faults, draw_full_disks
 from tests.simulation.judgement import Judgement
 from tests.simulation.log_capture import LogCapture, captured
 from tests.simulation.loop import SimLoop
@@ -56,7 +56,9 @@ def options_of(seed: int) -> Options:
 
 
 def faults_of(seed: int) -> list[Fault]:
-    return draw_faults(Random(f"{seed}/faults"), options_of(seed))
+    options = options_of(seed)
+    found = draw_faults(Random(f"{seed}/faults"), options)
+    return [*found, *draw_full_disks(Random(f"{seed}/full at"), options, len(found))]
 
 
 def run_seed(seed: int, *, without: Collection[int] = (), kind: type[World] = World) -> Verdict:

@@ -184,6 +184,10 @@ class World:
 
     # Its course.
 
+    @property
+    def is_restarting(self) -> bool:
+        return self._restarting
+
     def after(self, delay_us: int, then: Callable[[], None]) -> None:
         self.loop.call_later(delay_us / 1e6, then, context=self.context)
 
@@ -298,6 +302,7 @@ class World:
         disk, weather = self.node.disk, self.net.weather
         disk.trap = None
         disk.weather = type(disk.weather)()
+        self.node.store.is_full = False
         weather.clogging = weather.segmentation = 0.0
         self.node.clock.unfreeze_wall()
         self.node.clock.wall_offset_ms = 0

@@ -45,6 +45,7 @@ def roll(log: PartitionLog, now_ms: int) -> None:
 
 def close(log: PartitionLog) -> list[File]:
     """What must be durable before a stop is clean. Raises StorageError."""
+    log.undo_interrupted()
     log.raise_failure()
     if log.log_end_offset == log.closed_at:
         return []

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # Disks write this much, or nothing of it.
 _SECTOR: Final = 512
 _HEADER: Final = 61
+# Offset and length of a batch come before what the length counts.
+_BEFORE_LENGTH: Final = 12
 
 
 def check_segments(loaded: LoadedLog, log_start_offset: int) -> None:
@@ -65,6 +67,18 @@ def lost_its_end(sizes: Mapping[int, int], segment: Segment, following: Segment)
         return True
     between = range(segment.base_offset + 1, following.base_offset)
     return any(size and base_offset in between for base_offset, size in sizes.items())
+
+
+def lost_the_end_of_a_batch(
+    sizes: Mapping[int, int], segment: Segment, position: int, data: bytes
+) -> bool:
+    """Does the file end within the batch at `position`, which begins with `data`, and is it not
+    known to have been as long as that? The segment was closed and not yet durable: a power failure
+    took its end, though of a later segment more was written."""
+    if segment.base_offset in sizes and segment.size >= sizes[segment.base_offset]:
+        return False
+    left = segment.size - position
+    return left < _HEADER or int.from_bytes(data[8:12], "big") + _BEFORE_LENGTH > left
 
 
 def was_written(data: bytes, position: int) -> bool:

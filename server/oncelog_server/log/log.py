@@ -41,7 +41,8 @@ class PartitionLog:
     """Offsets `log_start_offset`..`log_end_offset` (exclusive) in segments, the last one growing.
 
     Once `failure` is set (an fsync failed), every append raises it again: what is on the disk is
-    known only after a restart. What a full disk refuses is in `refusals`, and is tried again.
+    known only after a restart. What a full disk refuses is in `refusals`, and is tried again; where
+    it interrupts a change of the segments' names, `failure` lasts until that is undone.
     """
 
     def __init__(
@@ -59,6 +60,8 @@ class PartitionLog:
         self.log_start_offset = loaded.log_start_offset
         self.recovery = loaded.report
         self.failure: StorageError | None = None
+        # The failure that ends when what the disk interrupted is undone.
+        self._interruption: StorageError | None = None
         self.refusals = Refusals()
         self.active = self.segments[-1]
         # Where the log was when it was opened: what was appended since follows from it.
@@ -279,8 +282,33 @@ class PartitionLog:
     def try_again(self, now_ms: int) -> None:
         """Write what the disk has refused; nothing if it refuses nothing. Raises StorageError while
         it still does."""
+        self.undo_interrupted()
         self.raise_failure()
         self.refusals.try_again(self.active.log, lambda: self.roll(now_ms))
+
+    def interrupted(self, error: StorageError, undo: Callable[[], None]) -> None:
+        """Names of segments are half changed, and the disk took neither the rest nor the first
+        part back: nothing is appended, deleted or compacted before `undo` did not raise
+        StorageError."""
+        if self.failure is None:
+            self.failure = self._interruption = error
+        self.refusals.interrupted = undo
+        self.refusals.refused(error)
+
+    def undo_interrupted(self) -> None:
+        """Raises StorageError while the disk refuses that, too."""
+        if self.refusals.interrupted is None:
+            return
+        self.refusals.interrupted()
+        self.refusals.interrupted = None
+        if self.failure is self._interruption:
+            self.failure = None
+        self._interruption = None
+
+    def _fail(self, error: StorageError) -> None:
+        """For good: what can be undone is not all that is wrong."""
+        if self.failure is None or self.failure is self._interruption:
+            self.failure = error
 
     def assign_leader_epoch(self, epoch: int) -> None:
         """A leader of `epoch` appends from here on. The file is written with its first append: a
@@ -388,7 +416,7 @@ class PartitionLog:
 
     def finish_flush(self, flush: Flush, error: StorageError | None) -> None:
         if error is not None:
-            self.failure = self.failure or error
+            self._fail(error)
             return
         if self.failure is None:
             self.recovery_point = max(self.recovery_point, flush.offset)
@@ -413,7 +441,7 @@ class PartitionLog:
     def remove(self, deleted_directory: str) -> None:
         """The partition is deleted: its directory is renamed to `deleted_directory` (see
         layout.deleted_directory), then unlinked off the loop. Raises StorageError."""
-        self.failure = self.failure or StorageError("append", self.directory, "deleted")
+        self._fail(StorageError("append", self.directory, "deleted"))
         self.let_go()
         self.files.rename(self.directory, deleted_directory)
         self.files.remove([deleted_directory])

@@ -24,7 +24,12 @@ from oncelog_server.log.checkpoints import (
     encode_partition_metadata,
 )
 from oncelog_server.log.config import LogConfig
-from oncelog_server.log.damage import check_segments, lost_its_end, was_written
+from oncelog_server.log.damage import (
+    check_segments,
+    lost_its_end,
+    lost_the_end_of_a_batch,
+    was_written,
+)
 from oncelog_server.log.errors import CorruptLog, InconsistentTopicId
 from oncelog_server.log.leader_epochs import EpochStart, LeaderEpochs
 from oncelog_server.log.leftovers import covered, sweep
@@ -356,6 +361,9 @@ def _refuse_damage(loaded: LoadedLog, segment: Segment, scan: Scan) -> None:
         place = find_valid_batch(tail, segment.base_offset)
     following = loaded.segments[loaded.segments.index(segment) + 1 :]
     if place is None and not any(one.size for one in following):
+        return
+    sizes = loaded.aborted.sizes
+    if place is None and lost_the_end_of_a_batch(sizes, segment, scan.position, tail):
         return
     if was_written(tail if place is None else tail[: place + 1], scan.position):
         raise CorruptLog(

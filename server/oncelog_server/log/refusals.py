@@ -21,7 +21,7 @@ class Refusals:
     """`current` is the first refusal since the disk last took everything, None if it does.
     `on_refused` hears of each `current` once; `try_again` is then called until it succeeds."""
 
-    __slots__ = ("_owed", "_probe_bytes", "_roll", "current", "on_refused")
+    __slots__ = ("_owed", "_probe_bytes", "_roll", "current", "interrupted", "on_refused")
 
     def __init__(self) -> None:
         self.current: StorageError | None = None
@@ -31,6 +31,8 @@ class Refusals:
         # The longest append that was refused, and whether a new segment was.
         self._probe_bytes = 0
         self._roll = False
+        # Undoes what was begun and could be neither finished nor undone; it comes before all else.
+        self.interrupted: Callable[[], None] | None = None
 
     def refused(self, error: StorageError) -> None:
         """Remember that something was refused: `current` stays until `try_again` succeeds."""

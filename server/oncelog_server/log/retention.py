@@ -21,6 +21,7 @@ def delete_records_before(log: PartitionLog, offset: int, now_ms: int) -> None:
     """Raises OffsetOutOfRange for an offset past the end; one below the start changes nothing."""
     if offset > log.log_end_offset:
         raise OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
+    log.undo_interrupted()
     if offset > log.log_start_offset:
         _start_at(log, offset)
     _delete(log, _below_start(log), now_ms)
@@ -28,7 +29,8 @@ def delete_records_before(log: PartitionLog, offset: int, now_ms: int) -> None:
 
 def apply_retention(log: PartitionLog, now_ms: int, high_watermark: int) -> int:
     """How many segments were deleted. Compacted topics keep theirs, but for those below the
-    start."""
+    start. Raises StorageError: what could be deleted before is."""
+    log.undo_interrupted()
     _remove_due(log, now_ms)
     deleted = _delete(log, _below_start(log), now_ms)
     if log.config.deletes_by_retention:
@@ -119,7 +121,11 @@ def _delete(log: PartitionLog, count: int, now_ms: int) -> int:
 
 
 def _remove_due(log: PartitionLog, now_ms: int) -> None:
-    due = [paths for when, paths in log.deleted if when <= now_ms]
-    log.deleted = [(when, paths) for when, paths in log.deleted if when > now_ms]
-    for paths in due:
+    if not log.deleted:
+        return
+    # A segment whose deletion the disk refused halfway is read under the name of an earlier one.
+    used = {segment.log.path for segment in log.segments}
+    due = [one for one in log.deleted if one[0] <= now_ms and used.isdisjoint(one[1])]
+    log.deleted = [one for one in log.deleted if one not in due]
+    for _, paths in due:
         log.files.remove(paths)

@@ -41,10 +41,10 @@ class Segment:
     """Offsets from `base_offset` up to `end_offset`, which the log sets for all but the last
     one."""
 
-    __slots__ = ("_bytes_since_entry", "_directory", "_files", "_index_bytes", "_offset_index",
-                 "_recent_offsets", "_recent_positions", "_time_index", "base_offset", "created_ms",
-                 "end_offset", "first_timestamp", "jitter_ms", "log", "max_timestamp",
-                 "max_timestamp_offset")  # fmt: skip
+    __slots__ = ("_bytes_since_entry", "_directory", "_files", "_index_bytes", "_marked",
+                 "_offset_index", "_recent_offsets", "_recent_positions", "_time_index",
+                 "base_offset", "created_ms", "end_offset", "first_timestamp", "jitter_ms", "log",
+                 "max_timestamp", "max_timestamp_offset")  # fmt: skip
 
     def __init__(
         self, files: Files, directory: str, base_offset: int, log: File, *,
@@ -72,6 +72,8 @@ class Segment:
         # The batches since the last index entry, so that readers of the end need not walk to it.
         self._recent_offsets: list[int] = []
         self._recent_positions: list[int] = []
+        # What `mark_deleted` has renamed.
+        self._marked: list[str] = []
 
     @classmethod
     def create(
@@ -378,38 +380,34 @@ class Segment:
         The log is first: what a crash leaves then are indexes without a log, which a start sweeps,
         and never a log without the index of its aborted transactions, which a start may believe.
         Raises StorageError: the names are what they were, or, where the disk does not take them
-        back either, the handle reads on under the new one, and the next call completes it.
+        back either, the handle reads on under the new one; the next call completes it, or
+        `unmark_deleted` takes it back.
         """
         self.log.close()
-        log = self.path(LOG_SUFFIX, DELETED_SUFFIX)
-        begun = [] if self._files.exists(self.path(LOG_SUFFIX)) else self._deleted()
-        paths: list[str] = []
         try:
             for suffix in SEGMENT_SUFFIXES:
+                target = self.path(suffix, DELETED_SUFFIX)
                 if self._files.exists(self.path(suffix)):
-                    target = self.path(suffix, DELETED_SUFFIX)
                     self._files.rename(self.path(suffix), target)
-                    paths.append(target)
+                    if target not in self._marked:
+                        self._marked.append(target)
         except StorageError:
             with suppress(StorageError):
-                self.unmark_deleted(paths)
+                self.unmark_deleted()
             raise
         # Who is still sending from the file must not meet another one of its name.
-        self.log.renamed(log)
-        return [*(path for path in begun if path not in paths), *paths]
+        self.log.renamed(self.path(LOG_SUFFIX, DELETED_SUFFIX))
+        return list(self._marked)
 
-    def _deleted(self) -> list[str]:
-        """What has its new name since a call that could not be completed."""
-        names = [self.path(suffix, DELETED_SUFFIX) for suffix in SEGMENT_SUFFIXES]
-        return [name for name in names if self._files.exists(name)]
-
-    def unmark_deleted(self, paths: list[str]) -> None:
-        """Take back `mark_deleted`, which gave `paths`; the log is last, as it was first. Raises
-        StorageError: the handle of the log reads on under the name that the file has."""
-        log = self.path(LOG_SUFFIX, DELETED_SUFFIX)
-        if log in paths:
-            self.log.renamed(log)
-        for path in reversed(paths):
+    def unmark_deleted(self) -> None:
+        """Take back `mark_deleted`, as far as it came; the log is last, as it was first. Raises
+        StorageError, and may be called again: the handle of the log reads on under the name that
+        the file has."""
+        if not self._marked:
+            return
+        self.log.renamed(self.path(LOG_SUFFIX, DELETED_SUFFIX))
+        while self._marked:
+            path = self._marked[-1]
             self._files.rename(path, path.removesuffix(DELETED_SUFFIX))
-        if log in paths:
-            self.log.renamed(self.path(LOG_SUFFIX))
+            self._marked.pop()
+        self.log.renamed(self.path(LOG_SUFFIX))

@@ -143,6 +143,33 @@ def test_what_a_power_failure_leaves_is_cut_off() -> None:
     assert open_again(driver, clean=False, point=0).log_end_offset == 11
 
 
+@pytest.mark.parametrize("checkpoint", ["kept", "lost"])
+def test_a_closed_segment_may_lose_its_end_to_a_power_failure_though_the_next_one_does_not(
+    checkpoint: str,
+) -> None:
+    """Within a batch, above the recovery point: nothing of it was acknowledged as durable."""
+    for slot, cut in ((2, 1), (2, 250), (1, 340)):
+        driver = written()
+        driver.files = driver.files.after_kill()
+        if checkpoint == "lost":
+            driver.files.nodes[f"{DIRECTORY}/txn-index-checkpoint"].data.clear()
+        del driver.files.nodes[logs(driver.files)[slot]].data[-cut:]
+        log = open_again(driver, clean=False, point=0)
+        assert log.log_end_offset == 3 * slot + 2
+
+
+@pytest.mark.parametrize("field", [8, 9, 10, 11])
+def test_a_length_that_was_changed_is_no_end_that_was_lost(field: int) -> None:
+    """The batch seems to go beyond the file, which is as long as it was."""
+    for slot in (1, 2):
+        driver = written()
+        driver.files = driver.files.after_kill()
+        data = driver.files.nodes[logs(driver.files)[slot]].data
+        data[len(data) * 2 // 3 + field] ^= 0x40
+        with pytest.raises(CorruptLog, match="whole batches follow"):
+            open_again(driver, clean=False, point=0)
+
+
 def test_a_sector_that_was_never_written_is_no_damage() -> None:
     data = b"h" * 1000 + bytes(512) + b"t" * 100
     assert was_written(b"x" * 2000, 0)

@@ -27,6 +27,7 @@ class MemoryStore:
         self.feed = Feed(0, kept)
         self.transactions = 0
         self.fail_next: list[OSError] = []
+        self.is_full = False
         self._leases: dict[int, set[str]] = {}
 
     async def get(self, key: str) -> Entry | None:
@@ -43,6 +44,8 @@ class MemoryStore:
         await asyncio.sleep(0)
         if self.fail_next:
             raise self.fail_next.pop()
+        if self.is_full and operations:
+            raise OSError("metadata store: the disk is full")
         if not all(map(self._holds, compare)):
             return TxnResult(False, self.feed.revision)
         return self.apply(operations)

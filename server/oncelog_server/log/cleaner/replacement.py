@@ -44,6 +44,8 @@ class Replacement:
         # Of the segment that is being written: its files by their suffixes.
         self._files: dict[str, File] = {}
         self._is_alone = False
+        # A swap is neither done nor taken back: its files are the log's to deal with.
+        self._is_half_done = False
 
     def write(self, chunk: Chunk) -> None:
         """Raises StorageError."""
@@ -90,23 +92,24 @@ class Replacement:
     ) -> None:
         """Put the segment that is finished in place of the old ones; the next may be written when
         `done` says that the names are durable. Raises SegmentsGone, and StorageError: the old ones
-        are in place as before, or, where the disk does not take them back, the log has failed."""
+        are in place as before, or, where the disk does not take them back, the log takes nothing
+        until it does."""
         log = self._log
         first = self._find(cleaned)
         sources = log.segments[first : first + len(cleaned.base_offsets)]
         due_ms = now_ms + log.config.file_delete_delay_ms
-        deleted: list[tuple[Segment, list[str]]] = []
+        deleted: list[list[str]] = []
         named: list[str] = []
         try:
             for segment in sources:
-                deleted.append((segment, segment.mark_deleted()))
+                deleted.append(segment.mark_deleted())
             for suffix in self._files:
                 self._rename(suffix, SWAP_SUFFIX, "")
                 named.append(suffix)
         except StorageError as error:
-            self._take_back(sources, deleted, named, error)
+            self._take_back(sources, named, error)
             raise
-        log.deleted += [(due_ms, paths) for _, paths in deleted]
+        log.deleted += [(due_ms, paths) for paths in deleted]
         files = list(self._files.values())
         self._take_over(first, sources, cleaned, self._files[LOG_SUFFIX])
         self._base_offset, self._files = -1, {}
@@ -114,7 +117,10 @@ class Replacement:
 
     def abandon(self) -> None:
         """The pass ends early: what it has written is given names that stand for nothing, as the
-        next one may begin before it is unlinked."""
+        next one may begin before it is unlinked. Of a swap that could not be taken back it stays,
+        for a start may need it; the next pass clears it away."""
+        if self._is_half_done:
+            return
         gone = []
         for file in self._files.values():
             file.close()
@@ -130,25 +136,23 @@ class Replacement:
         if gone:
             self._log.files.remove(gone)
 
-    def _take_back(
-        self,
-        sources: list[Segment],
-        deleted: list[tuple[Segment, list[str]]],
-        named: list[str],
-        error: StorageError,
-    ) -> None:
+    def _take_back(self, sources: list[Segment], named: list[str], error: StorageError) -> None:
         """Undo what was renamed before `error`, the last first: each state on the way is one that
-        a swap goes through, which the next start finishes."""
+        a swap goes through, which the next start finishes. Where the disk does not take that
+        either, the log does it later: nothing else may touch these files until then."""
+
+        def undo() -> None:
+            while named:
+                self._rename(named[-1], "", SWAP_SUFFIX)
+                named.pop()
+            for segment in reversed(sources):
+                segment.unmark_deleted()
+
         try:
-            for suffix in reversed(named):
-                self._rename(suffix, "", SWAP_SUFFIX)
-            for segment, paths in reversed(deleted):
-                segment.unmark_deleted(paths)
-            whole = all(map(self._log.files.exists, (one.path(LOG_SUFFIX) for one in sources)))
+            undo()
         except StorageError:
-            whole = False
-        if not whole:
-            self._log.failure = self._log.failure or error
+            self._is_half_done = True
+            self._log.interrupted(error, undo)
 
     def _log_file(self, base_offset: int) -> File:
         if self._base_offset != base_offset:

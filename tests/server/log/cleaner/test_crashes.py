@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import Any, cast
 
@@ -190,6 +191,55 @@ def test_d6_a_refused_renaming_is_taken_back_and_the_pass_is_tried_again(killed:
     raise AssertionError("the renamings do not end")
 
 
+@pytest.mark.parametrize("times", [2, 3, 100])
+@pytest.mark.parametrize("killed", ["", "before space", "after space"])
+def test_d6_a_swap_that_could_not_be_taken_back_is_so_when_there_is_space(
+    times: int, killed: str
+) -> None:
+    """Until then records are read, and nothing is appended; a start in between finds them all."""
+    expected = there(written(Compacting()))
+    halves = 0
+    for nth in range(1, 100):
+        driver = written(Compacting())
+        rename = driver.files.rename
+        told = refuse_renames(driver, nth, times)
+        try:
+            driver.compact()
+        except StorageError:
+            driver.replacement.abandon()
+        driver.files.settle()
+        log = driver.log
+        halves += log.failure is not None
+        with suppress(StorageError):
+            log.apply_retention(driver.now_ms + 1, log.log_end_offset)
+        driver.files.settle()
+        assert there(driver) == expected
+        if log.failure is not None:
+            assert log.refusals.current is not None
+            with pytest.raises(StorageError):
+                driver.put(("d", "1"))
+        if killed != "before space":
+            driver.files.rename = rename  # type: ignore[method-assign]
+            log.try_again(driver.now_ms)
+            driver.files.settle()
+            assert (log.failure, log.refusals.current) == (None, None), told
+            assert there(driver) == expected
+            for segment in log.segments:
+                assert segment.path(".log") == segment.log.path
+        if not killed:
+            driver.compact()
+            driver.files.settle()
+            assert there(driver) == expected
+            names = driver.files.list(DIRECTORY)
+            assert not [one for one in names if one.endswith((".cleaned", ".swap"))]
+        restart(driver, log.recovery_point)
+        check_restarted(driver, expected)
+        if not told:
+            assert halves > 2
+            return
+    raise AssertionError("the renamings do not end")
+
+
 def test_d6_a_swap_that_could_not_be_given_up_is_not_finished_after_a_later_pass() -> None:
     driver = written(Compacting())
     rename = driver.files.rename
@@ -241,6 +291,33 @@ def test_d6_retention_that_is_refused_halfway_leaves_no_path_that_leads_nowhere(
         driver.files.settle()
         assert not [name for name in driver.files.list(DIRECTORY) if name.endswith(".deleted")]
         assert there(driver).items() <= expected.items()
+
+
+def test_d6_what_an_earlier_pass_deleted_is_not_removed_while_a_segment_is_read_by_its_name() -> (
+    None
+):
+    driver = written(Compacting())
+    driver.configure(file_delete_delay_ms=1_000)
+    driver.compact()
+    log = driver.log
+    first = log.segments[0]
+    before = first.log.read(0, first.size)
+    assert any(f"{first.path('.log')}.deleted" in paths for _, paths in log.deleted)
+    rename = driver.files.rename
+    told = refuse_renames(driver, 2, 1_000)
+    with pytest.raises(StorageError):
+        log.delete_records_before(log.segments[1].base_offset, driver.now_ms)
+    with pytest.raises(StorageError):
+        log.apply_retention(driver.now_ms + 2_000, log.log_end_offset)
+    driver.files.settle()
+    assert told
+    assert first.log.read(0, first.size) == before
+    driver.files.rename = rename  # type: ignore[method-assign]
+    for later_ms in (3_000, 5_000):
+        log.apply_retention(driver.now_ms + later_ms, log.log_end_offset)
+        driver.files.settle()
+    assert first not in log.segments
+    assert not [name for name in driver.files.list(DIRECTORY) if name.endswith(".deleted")]
 
 
 class Later:
