@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Final
 
 import structlog
@@ -28,6 +29,7 @@ from oncelog_server.slices import Slices, Steps
 from oncelog_server.storage.checkpoint_writer import CheckpointWriter
 from oncelog_server.storage.data_directory import DataDirectory, checkpoints_of
 from oncelog_server.storage.files import Files, StorageError
+from oncelog_server.topic_partition import TopicPartition
 
 log = structlog.get_logger("oncelog.upkeep")
 
@@ -39,6 +41,8 @@ ABORTS_PER_TURN: Final = 50
 # otherwise, which leaves flush.ms of a topic without effect; here it always has one.
 FLUSH_CHECK_MS: Final = 1_000
 _CHECKPOINTS: Final = "checkpoints"
+# What space does not heal.
+_READING: Final = frozenset({"open", "read", "list"})
 
 
 class Upkeep:
@@ -144,16 +148,30 @@ class Upkeep:
         self._for_each_partition(self._apply_retention_to)
 
     def _apply_retention_to(self, partition: Partition, now_ms: int) -> None:
-        if partition.offline is not None:
+        name = partition.topic_partition
+        if partition.offline is not None or _retention_of(name) in self._refused_work:
             return
         try:
-            deleted = partition.log.apply_retention(now_ms, partition.high_watermark)
+            self._delete_expired(partition, now_ms)
         except (StorageError, CorruptLog) as error:
             # The others have theirs applied nevertheless.
-            log.error(
-                "retention failed", partition=str(partition.topic_partition), reason=str(error)
+            if isinstance(error, CorruptLog) or error.operation in _READING:
+                log.error("retention failed", partition=str(name), reason=str(error))
+                return
+            again = partial(self._delete_expired_again, name)
+            self._refused_work.add(
+                _retention_of(name), error, again, partition=str(name), work="retention"
             )
-            return
+
+    def _delete_expired_again(self, name: TopicPartition) -> None:
+        """Raises StorageError while the disk refuses it."""
+        partition = self._partitions.get(name)
+        if partition is not None and partition.offline is None:
+            self._delete_expired(partition, self._clock.now_ms())
+
+    def _delete_expired(self, partition: Partition, now_ms: int) -> None:
+        """Raises StorageError and CorruptLog; what could be deleted before is."""
+        deleted = partition.log.apply_retention(now_ms, partition.high_watermark)
         if deleted:
             log.info(
                 "segments deleted by retention",
@@ -190,6 +208,9 @@ class Upkeep:
         `forgotten`."""
         for topic in delta.topics_deleted:
             self._deleted[topic.name] = None
+            for one in topic.partitions:
+                name = TopicPartition(topic.name, one.partition)
+                self._refused_work.discard(_retention_of(name))
 
     async def forgotten(self, topics: Collection[str]) -> None:
         """Return when the checkpoints know nothing more of these topics, if they are deleted.
@@ -265,6 +286,10 @@ class Upkeep:
                 recovery_points[name] = old_points[name]
             if name in old_starts:
                 start_offsets[name] = old_starts[name]
+
+
+def _retention_of(name: TopicPartition) -> str:
+    return f"retention of {name}"
 
 
 async def _end_of(checkpoint: Deferred[StorageError | None]) -> StorageError | None:

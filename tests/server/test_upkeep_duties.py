@@ -16,6 +16,7 @@ from oncelog_protocol.records.record import NewRecord
 from oncelog_server.cluster.topics import CreatedTopic, NewTopic
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.partition.registry import Partitions
+from oncelog_server.refused_work import RETRY_MS
 from oncelog_server.settings.model import Settings
 from oncelog_server.slices import Slices
 from oncelog_server.storage.data_directory import DataDirectory, checkpoints_of
@@ -168,6 +169,38 @@ def test_retention_of_one_log_that_cannot_be_read_hinders_no_other(tmp_path: Pat
     world.timers.advance(FIRST_RETENTION_MS)
     assert world.partitions[A0].log.log_start_offset == 0
     assert world.partitions[B0].log.log_start_offset > 0
+
+
+def test_d6_retention_that_the_disk_refuses_is_applied_within_a_second_of_space(
+    tmp_path: Path,
+) -> None:
+    """Renaming is refused; between two checks, which are minutes apart."""
+    kept = Kept(tmp_path)
+    world = kept.world
+    for name in (A0, A1):
+        log = world.partitions[name].log
+        log.reconfigure(replace(log.config, segment_bytes=400, retention_bytes=500))
+        write(world, name, 20)
+    rename = world.files.rename
+
+    def refusing(source: str, target: str) -> None:
+        if source.startswith("a-1/") and (source + target).count(".deleted"):
+            raise StorageError("rename", source, "No space left on device")
+        rename(source, target)
+
+    world.files.rename = refusing  # type: ignore[method-assign]
+    with structlog.testing.capture_logs() as told:
+        world.timers.advance(FIRST_RETENTION_MS + 10_000)
+        segments = len(world.partitions[A1].log.segments)
+        assert len(world.partitions[A0].log.segments) < segments
+        world.files.rename = rename  # type: ignore[method-assign]
+        world.timers.advance(RETRY_MS)
+    assert len(world.partitions[A1].log.segments) == len(world.partitions[A0].log.segments)
+    assert [one["event"] for one in told if one.get("partition") == str(A1)] == [
+        "disk refused",
+        "segments deleted by retention",
+        "disk takes it again",
+    ]
 
 
 def test_idle_producers_are_forgotten_and_those_with_an_open_transaction_are_not(
