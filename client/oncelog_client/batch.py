@@ -84,6 +84,8 @@ class Batch(Generic[T]):
     wire: bytearray = field(default_factory=bytearray)
     # Instead of `records`, for a batch that was given whole.
     encoded: EncodedRecords | None = None
+    # Why its last attempt failed, for the error if no further one succeeds in time.
+    refusal: Exception | None = None
     # False for a half whose ticket the other half redeems.
     ends_ticket: bool = True
 
@@ -157,5 +159,6 @@ class Batch(Generic[T]):
         if self.base_sequence >= 0:
             part.base_sequence = add_to_sequence(self.base_sequence, start)
         part.attempts = self.attempts
+        part.refusal = self.refusal
         part.state = BatchState.RETRY
         return part

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -82,9 +81,7 @@ async def ask_leaders(
     for partition, timestamp in timestamps.items():
         leader = cluster.metadata.leader(partition)
         if leader is None:
-            info = cluster.metadata.topics.get(partition.topic)
-            code = (info and info.error) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            failures.append(error_for(code, str(partition)))
+            failures.append(cluster.metadata.no_leader(partition))
         else:
             by_leader.setdefault(leader, {})[partition] = timestamp
 

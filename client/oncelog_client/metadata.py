@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 
+from .errors import KafkaError, error_for
 from .values import Node, PartitionInfo, TopicPartition
 
 
@@ -46,6 +47,26 @@ class Metadata:
         if topic is None or not 0 <= partition.partition < len(topic.partitions):
             return None
         return topic.partitions[partition.partition]
+
+    def no_leader(self, partition: TopicPartition) -> KafkaError:
+        """Return the error of a partition without a known leader: LEADER_NOT_AVAILABLE where the
+        topic has the partition, else the topic's error or UNKNOWN_TOPIC_OR_PARTITION."""
+        info = self.partition(partition)
+        if info is not None:
+            reason = "no broker leads it"
+            if info.offline_replicas:
+                nodes = ", ".join(map(str, info.offline_replicas))
+                reason += (
+                    f": offline on broker {nodes} (stopped, its log damaged or its disk failed; "
+                    "the log of that broker names the cause)"
+                )
+            return error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition}: {reason}")
+        topic = self.topics.get(partition.topic)
+        if topic is not None and topic.usable:
+            reason = f"the topic has only the partitions 0 to {len(topic.partitions) - 1}"
+            return error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition}: {reason}")
+        code = (topic and topic.error) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return error_for(code, str(partition))
 
     def partition_counts(self, topics: frozenset[str]) -> dict[str, int]:
         """How many partitions each of the topics has, those unknown left out."""
@@ -95,6 +116,7 @@ def _topic_info(row: MetadataResponseTopic, name: str) -> TopicInfo:
                 partition.leader_epoch,
                 tuple(partition.replica_nodes),
                 tuple(partition.isr_nodes),
+                tuple(partition.offline_replicas),
             )
             for partition in partitions
         ),

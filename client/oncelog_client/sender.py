@@ -31,6 +31,7 @@ from .chance import fraction
 from .clock import monotonic_ms
 from .cluster import Cluster
 from .config import ProducerConfig
+from .connect_failures import described
 from .connection import Connection
 from .errors import (
     FatalError,
@@ -96,7 +97,7 @@ class Sender:
             self._awake.clear()
             now_ms = monotonic_ms()
             for batch in self._accumulator.expire(now_ms):
-                self._fail(batch, TimedOutError(f"{batch.partition}: not delivered in time"))
+                self._fail(batch, self._too_late(batch))
             if await self._has_identity():
                 # One and the same time for both: what falls due between would be in neither.
                 now_ms = monotonic_ms()
@@ -107,6 +108,31 @@ class Sender:
                     await self._awake.wait()
             except TimeoutError:
                 pass
+
+    def _too_late(self, batch: Batch[Ticket]) -> TimedOutError:
+        """Return the error of a batch older than `delivery_timeout_ms`, with what it waited for."""
+        limit = f"delivery_timeout_ms ({self._config.delivery_timeout_ms:g})"
+        message = f"{batch.partition}: not acknowledged within {limit}"
+        reason = self._obstacle(batch)
+        error = TimedOutError(f"{message}: {reason}" if reason else message)
+        error.__cause__ = batch.refusal
+        return error
+
+    def _obstacle(self, batch: Batch[Ticket]) -> str:
+        """Return why a batch is not written yet; empty where nothing is known to be wrong."""
+        if self._cluster.metadata.leader(batch.partition) is None:
+            return str(self._cluster.metadata.no_leader(batch.partition))
+        return described(self._cluster.outage) or str(batch.refusal or "")
+
+    def obstacle(self) -> str:
+        """Return why the oldest batch that is not done is not written yet, with its partition;
+        empty where nothing is known to be wrong."""
+        for batch in sorted(self._accumulator.batches(), key=lambda batch: batch.serial):
+            reason = self._obstacle(batch)
+            if reason:
+                named = str(batch.partition) in reason
+                return reason if named else f"{batch.partition}: {reason}"
+        return ""
 
     def ended(self, work: asyncio.Task[None]) -> None:
         """`run` has ended. Unless it was cancelled that is a defect: all there is fails with it."""
@@ -304,6 +330,7 @@ class Sender:
     def _refused(self, batch: Batch[Ticket], error: KafkaError) -> None:
         if isinstance(error, StaleLeaderError):
             self._cluster.refresh_soon()
+        batch.refusal = error
         code = error.code if isinstance(error.code, ErrorCode) else ErrorCode.UNKNOWN_SERVER_ERROR
         fate = self._accumulator.failed(batch, code, monotonic_ms(), fraction())
         if fate is Fate.FAILED:

@@ -289,7 +289,7 @@ class StateLog:
             await cluster.refresh()
             leader = cluster.metadata.leader(self._partition)
         if leader is None:
-            raise StaleLeaderError(f"{self._partition} has no leader")
+            raise cluster.metadata.no_leader(self._partition)
         return await cluster.call(leader, request, response, versions=versions)
 
     def _check_leader(self, code: int) -> None:

@@ -272,9 +272,10 @@ class Transactional(ABC):
             async with asyncio.timeout(self.config.max_block_ms / 1000):
                 await self._flush(sender)
         except TimeoutError:
+            obstacle = sender.obstacle()
             raise TimedOutError(
-                f"the records were not written within max_block_ms ({self.config.max_block_ms}); "
-                "call this again, or abort_transaction()"
+                f"the records were not written within max_block_ms ({self.config.max_block_ms:g})"
+                f"{obstacle and ': '}{obstacle}; call this again, or abort_transaction()"
             ) from None
         if core.error is not None:
             assert self._session is not None

@@ -76,7 +76,8 @@ class RecordMetadata(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """One partition as the metadata tell it. `leader` is None while there is none."""
+    """One partition as the metadata show it. `leader` is None while there is none;
+    `offline_replicas` are the brokers that cannot use their log of it."""
 
     topic: str
     partition: int
@@ -84,6 +85,7 @@ class PartitionInfo(NamedTuple):
     leader_epoch: int = -1
     replicas: tuple[int, ...] = ()
     in_sync_replicas: tuple[int, ...] = ()
+    offline_replicas: tuple[int, ...] = ()
 
 
 class Node(NamedTuple):

@@ -84,7 +84,7 @@ async def _counted(
         leader = cluster.metadata.leader(place)
         if leader is None:
             cluster.refresh_soon()
-            raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, str(place))
+            raise cluster.metadata.no_leader(place)
         topics = by_leader.setdefault(leader, {})
         asked = topics.setdefault(place.topic, ListOffsetsTopic(name=place.topic))
         asked.partitions.append(
@@ -107,7 +107,7 @@ async def _counted(
     except RetriableError:
         cluster.refresh_soon()
         raise
-    for missing in committed.keys() - found.keys():
+    for missing in sorted(committed.keys() - found.keys()):
         message = f"the ListOffsets response has no row for {missing}"
         raise error_for(ErrorCode.CORRUPT_MESSAGE, message)
     return found

@@ -174,7 +174,7 @@ async def delete_records(
         for partition, offset in missing.items():
             leader = cluster.metadata.leader(partition)
             if leader is None:
-                raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(partition))
+                raise cluster.metadata.no_leader(partition)
             by_leader.setdefault(leader, {})[partition] = offset
         responses = await asyncio.gather(
             *(

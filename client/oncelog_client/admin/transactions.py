@@ -113,7 +113,7 @@ def _leader(cluster: Cluster, partition: TopicPartition) -> int:
     """Raises RetriableError."""
     leader = cluster.metadata.leader(partition)
     if leader is None:
-        raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(partition))
+        raise cluster.metadata.no_leader(partition)
     return leader
 
 

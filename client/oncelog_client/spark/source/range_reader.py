@@ -29,7 +29,6 @@ from oncelog_client.errors import (
     RetriableError,
     TimedOutError,
     check,
-    error_for,
 )
 from oncelog_client.isolation import AbortedRange, marked_batches
 from oncelog_client.log_offsets import EARLIEST, list_offsets
@@ -296,7 +295,7 @@ class _Reader:
             info = cluster.metadata.partition(self._partition)
             if info is None or info.leader is None:
                 await cluster.refresh()
-                raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, str(self._partition))
+                raise cluster.metadata.no_leader(self._partition)
             address = cluster.address(info.leader)
             connection = await cluster.connection(address)
             return _Leader(address, info.leader_epoch, connection.version(FetchRequest()))

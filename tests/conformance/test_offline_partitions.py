@@ -1,0 +1,214 @@
+"""A partition whose log cannot be used: its topic is there, and every answer says so of it alone.
+On oncelog its log is damaged, on Apache Kafka its log directory is gone at the start."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oncelog_client import Admin, Consumer, KafkaError, Producer, TopicPartition
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from oncelog_protocol.records.batch import build_batch
+from tests.broker import Oncelog
+from tests.conformance.conftest import QUICK
+from tests.conformance.waiting import wait_until
+from tests.conformance.wire import Wire
+from tests.conformance.writing import produce, records
+from tests.faults.driving import create, damage, fetch, list_offset
+from tests.kafka.kafka import Kafka
+
+TOPIC = "purchases"
+PARTITIONS = 4
+RECORDS = 3
+DEADLINE_MS = 1_500
+REFUSED_BY_KAFKA = {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER}
+NO_LEADER = ErrorCode.LEADER_NOT_AVAILABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Halved:
+    """A broker that serves partition `sound` of the topic, and `offline` not."""
+
+    name: str
+    address: str
+    sound: int
+    offline: int
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(TOPIC, self.offline)
+
+
+def is_led(wire: Wire, partition: int) -> bool:
+    return list_offset(wire, TOPIC, -1, partition)[0] == ErrorCode.NONE
+
+
+def is_shown_with(wire: Wire, partition: int, code: ErrorCode) -> bool:
+    return bool(metadata(wire, 12)[partition].error_code == code)
+
+
+def fill(address: str) -> None:
+    with Wire(address) as wire:
+        create(wire, TOPIC, partitions=PARTITIONS)
+        for partition in range(PARTITIONS):
+            wait_until(partial(is_led, wire, partition), f"partition {partition} is led")
+            for _ in range(RECORDS):
+                batch = build_batch(records(1, b"v" * 400))
+                assert produce(wire, TOPIC, batch, partition=partition).error_code == ErrorCode.NONE
+
+
+@pytest.fixture(scope="module", params=["oncelog", "kafka"])
+def halved(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Halved]:
+    folder = tmp_path_factory.mktemp("halved")
+    if request.param == "kafka":
+        request.getfixturevalue("kafka_jars")
+        yield from halved_kafka(folder)
+        return
+    broker = Oncelog(folder, QUICK)
+    with broker:
+        fill(broker.address)
+    damage(broker.data / f"{TOPIC}-1" / f"{0:020}.log", 16)  # the magic of its first batch
+    with broker:
+        yield Halved(request.param, broker.address, sound=0, offline=1)
+
+
+def halved_kafka(folder: Path) -> Iterator[Halved]:
+    """The second of its two log directories is a file at its second start."""
+    second = folder / "second"
+    kafka = Kafka(folder / "kafka", {"log.dirs": f"{folder / 'kafka' / 'data'},{second}"})
+    with kafka:
+        fill(kafka.address)
+    offline = min(int(one.name.rsplit("-", 1)[1]) for one in second.glob(f"{TOPIC}-*"))
+    sound = min(int(one.name.rsplit("-", 1)[1]) for one in kafka.data.glob(f"{TOPIC}-*"))
+    second.rename(folder / "gone")
+    second.write_text("not a directory")
+    with kafka:
+        with Wire(kafka.address) as wire:
+            for partition, code in ((sound, ErrorCode.NONE), (offline, NO_LEADER)):
+                is_shown = partial(is_shown_with, wire, partition, code)
+                wait_until(is_shown, f"partition {partition} is shown with {code.name}")
+        yield Halved("kafka", kafka.address, sound, offline)
+
+
+def metadata(wire: Wire, version: int) -> dict[int, Any]:
+    """The partitions of the topic as Metadata shows them."""
+    request = MetadataRequest([MetadataRequestTopic(name=TOPIC)], False)
+    (topic,) = wire.call(request, version).topics
+    assert topic.error_code == ErrorCode.NONE
+    return {one.partition_index: one for one in topic.partitions}
+
+
+@pytest.mark.parametrize("version", [1, 12])
+def test_metadata_show_an_offline_partition_without_a_leader(halved: Halved, version: int) -> None:
+    with Wire(halved.address) as wire:
+        partitions = metadata(wire, version)
+    assert len(partitions) == PARTITIONS
+    offline, sound = partitions[halved.offline], partitions[halved.sound]
+    assert (offline.error_code, offline.leader_id) == (NO_LEADER, -1)
+    assert (sound.error_code, sound.leader_id) == (ErrorCode.NONE, 1)
+    assert offline.replica_nodes == [1]
+    if version >= 5:
+        assert (offline.offline_replicas, sound.offline_replicas) == ([1], [])
+
+
+def test_requests_for_an_offline_partition_are_refused(halved: Halved) -> None:
+    """As a client with old metadata asks; both codes make it ask for new ones. Which of them Kafka
+    answers depends on whether its controller was faster than its log manager."""
+    with Wire(halved.address) as wire:
+        delete = DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(halved.offline, 1)])
+        deleted = wire.call(DeleteRecordsRequest([delete], 10_000)).topics[0].partitions[0]
+        batch = build_batch(records(1, b"v"))
+        codes = {
+            "Produce": produce(wire, TOPIC, batch, partition=halved.offline).error_code,
+            "Fetch": fetch(wire, TOPIC, partition=halved.offline).error_code,
+            "ListOffsets": list_offset(wire, TOPIC, -1, halved.offline)[0],
+            "DeleteRecords": deleted.error_code,
+        }
+        found = {name: ErrorCode(code) for name, code in codes.items()}
+        if halved.name == "oncelog":
+            assert found == dict.fromkeys(codes, ErrorCode.KAFKA_STORAGE_ERROR)
+        else:
+            assert {*found.values()} <= REFUSED_BY_KAFKA, found
+        assert fetch(wire, TOPIC, partition=halved.sound).error_code == ErrorCode.NONE
+
+
+async def sent(halved: Halved) -> None:
+    async with Producer(
+        halved.address,
+        delivery_timeout_ms=DEADLINE_MS,
+        request_timeout_ms=1_000,
+        linger_ms=0,
+    ) as producer:
+        await (await producer.send(TOPIC, b"v", partition=halved.offline))
+
+
+async def committed(halved: Halved) -> None:
+    async with Producer(
+        halved.address, transactional_id="shop", max_block_ms=DEADLINE_MS
+    ) as producer:
+        await producer.init_transactions()
+        async with producer.transaction():
+            await producer.send(TOPIC, b"v", partition=halved.offline)
+
+
+async def asked(halved: Halved, ask: Callable[[Consumer], Awaitable[object]]) -> None:
+    consumer = Consumer(halved.address, default_api_timeout_ms=DEADLINE_MS)
+    async with consumer:
+        await consumer.assign([halved.place])
+        await ask(consumer)
+
+
+async def listed(halved: Halved, ask: Callable[[Admin], Awaitable[object]]) -> None:
+    async with Admin(halved.address, default_api_timeout_ms=DEADLINE_MS) as admin:
+        await ask(admin)
+
+
+CALLS: dict[str, Callable[[Halved], Awaitable[None]]] = {
+    "send": sent,
+    "commit": committed,
+    "position": lambda of: asked(of, lambda consumer: consumer.position(of.place)),
+    "end_offsets": lambda of: asked(of, lambda consumer: consumer.end_offsets([of.place])),
+    "seek_to_end": lambda of: asked(of, lambda consumer: consumer.seek_to_end(of.place)),
+    "lag": lambda of: asked(of, lambda consumer: consumer.lag(of.place)),
+    "list_offsets": lambda of: listed(of, lambda admin: admin.list_offsets({of.place: "latest"})),
+    "delete_records": lambda of: listed(of, lambda admin: admin.delete_records({of.place: 1})),
+    "describe_producers": lambda of: listed(of, lambda admin: admin.describe_producers([of.place])),
+}
+
+
+async def refusal(halved: Halved, name: str) -> tuple[str, float]:
+    """What the call says when it fails, and after how many seconds."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    with pytest.raises(KafkaError) as refused:
+        await CALLS[name](halved)
+    return str(refused.value), loop.time() - began
+
+
+async def test_our_client_names_the_partition_and_the_reason_at_its_deadline(
+    halved: Halved,
+) -> None:
+    """Red before: a send was "not delivered in time", the others said UNKNOWN_TOPIC_OR_PARTITION of
+    a topic that is there, or nothing of the partition."""
+    refusals = await asyncio.gather(*(refusal(halved, name) for name in CALLS))
+    for name, (said, took_s) in zip(CALLS, refusals, strict=True):
+        # Its deadline, and what a busy machine needs to connect and to close.
+        assert took_s < DEADLINE_MS / 1000 + 5, name
+        assert str(halved.place) in said, (name, said)
+        assert "LEADER_NOT_AVAILABLE" in said, (name, said)
+        assert "offline on broker 1" in said, (name, said)
+        assert "UNKNOWN_TOPIC" not in said, (name, said)
