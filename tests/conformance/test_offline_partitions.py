@@ -204,8 +204,10 @@ async def test_our_client_names_the_partition_and_the_reason_at_its_deadline(
 ) -> None:
     """Red before: a send was "not delivered in time", the others said UNKNOWN_TOPIC_OR_PARTITION of
     a topic that is there, or nothing of the partition."""
-    refusals = await asyncio.gather(*(refusal(halved, name) for name in CALLS))
-    for name, (said, took_s) in zip(CALLS, refusals, strict=True):
+    # In Kafka the coordinator's log may be in the directory that is gone, too.
+    names = [name for name in CALLS if halved.name == "oncelog" or name != "commit"]
+    refusals = await asyncio.gather(*(refusal(halved, name) for name in names))
+    for name, (said, took_s) in zip(names, refusals, strict=True):
         # Its deadline, and what a busy machine needs to connect and to close.
         assert took_s < DEADLINE_MS / 1000 + 5, name
         assert str(halved.place) in said, (name, said)
