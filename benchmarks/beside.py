@@ -1,4 +1,4 @@
-"""One message at a time, paced, in a process of its own: what others' work does to it."""
+"""Latency of one paced producer, in a separate process, while a broker has other work."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class _Paced:
 
 
 def _ask_on(pipe: Connection, address: str, request: bytes) -> None:
-    """The other process: ask at the pace, hand the samples over when told to."""
+    """Run in the other process: send requests at a fixed rate, and send the samples on request."""
     host, port = address.rsplit(":", 1)
     samples: list[Sample] = []
     with socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT_S) as broker:

@@ -154,7 +154,7 @@ class Stalls:
         self._names = [f"topic-{number:05}" for number in range(TOPICS)]
 
     def measure(self, only: Sequence[str]) -> Iterator[Measured]:
-        """A row for each load whose name holds one of `only`, all if there is none."""
+        """Yield a row for each load with one of `only` in its name; for all if `only` is empty."""
         self._create([CreatableTopic(PACED, 1, 1)])
         with Beside(self._broker.address, PACED) as beside:
             for name, must_seconds, load, is_always_run in self._loads():
@@ -371,7 +371,7 @@ def _check(codes: Any) -> None:
 
 
 def show(rows: Sequence[Measured], *, as_markdown: bool) -> None:
-    """Print the table; musts are in its heading, what misses one says so."""
+    """Print the table: limits are in the headings, missed limits in the last column."""
     headings = [
         "load", "s", "p50 ms", f"p99 ms (must {MUST_P99_MS:.0f})", "max ms",
         f"stall ms (must {MUST_STALL_MS:.0f})", "must s", "misses",

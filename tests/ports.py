@@ -18,7 +18,7 @@ LATE: Final = 64
 # Linux; the socket module has no name for it before Python 3.14.
 _IP_BIND_ADDRESS_NO_PORT: Final = 24
 
-# Ports of IPv4 that may be somebody's for IPv6 before there is one that is free for both.
+# Attempts: a free port of IPv4 may be in use for IPv6.
 TRIES: Final = 100
 
 NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
@@ -27,13 +27,13 @@ _late: deque[list[int]] = deque()
 
 
 def reserve_port(owner: object) -> int:
-    """Return a port that the system gives to nobody as long as `owner` is there.
+    """Return a port that the system gives to no other process as long as `owner` exists.
 
-    It is bound on every address but does not listen: whoever names it and sets SO_REUSEADDR, as
-    servers do, may listen there, as often as it likes; a connection is refused until then. On one
-    address alone it could be given to a client with another address of this machine, whose socket,
-    up to a minute after it was closed, would be in the way of a broker that listens on all.
-    """
+    It is bound on every address but does not listen: a server that names it and sets SO_REUSEADDR
+    may listen there, repeatedly; a connection is refused until then. If it were bound on one
+    address alone, the system could give it to a client socket on another address of this machine.
+    That socket, up to a minute after it was closed, would keep a broker from listening on all
+    addresses."""
     for _ in range(TRIES):
         held = [_bound(socket.AF_INET, "", 0)]
         port = int(held[0].getsockname()[1])

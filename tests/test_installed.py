@@ -1,5 +1,6 @@
 """From a bare wheel in a fresh environment, without the repository: a broker, a transaction, a
-read, the command line. The same with `oncelog-client`, which says where a broker is to be had."""
+read, the command line. The same with `oncelog-client`, whose message names the package with a
+broker."""
 
 from __future__ import annotations
 
@@ -143,4 +144,4 @@ def test_the_public_names_are_light_to_import(installed: dict[str, Path], name: 
     loaded = set(done.stdout.split())
     assert {"oncelog", "oncelog_client", "oncelog_protocol"} <= loaded
     assert not loaded & HEAVY
-    assert len(loaded) < 10, "modules that nobody has asked for yet"
+    assert len(loaded) < 10, "modules that are not needed yet"

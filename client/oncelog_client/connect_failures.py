@@ -1,4 +1,4 @@
-"""Why a broker's address could not be connected to, as values that a program can tell apart.
+"""Why a broker's address could not be connected to, as values that a program can compare.
 
 The errors of a client that reaches no broker carry them: `error.failures` of a RetriableError.
 """
@@ -14,7 +14,7 @@ Address = tuple[str, int]
 
 
 class ConnectCause(Enum):
-    """Why a connect failed; the value is how a message says it."""
+    """Why a connect failed; the value is its text in a message."""
 
     REFUSED = "connection refused"
     NO_SUCH_HOST = "no such host"
@@ -66,7 +66,7 @@ def described(failures: Iterable[ConnectFailure]) -> str:
 
 
 FIRST_BYTES: Final = 4
-"""How many bytes of a peer tell whether it speaks Kafka's protocol: the size of a frame."""
+"""The first bytes of a peer show whether it speaks Kafka's protocol: they are a frame's size."""
 
 _OTHERS: Final[dict[bytes, ConnectCause]] = {
     b"HTTP": ConnectCause.HTTP,

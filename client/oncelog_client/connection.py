@@ -167,7 +167,7 @@ class Connection(asyncio.Protocol):
         missing = missing_rows(api, request, answer, version)
         if missing:
             raise IncompleteResponseError(
-                f"the response of {shown(self.address)} to {api.name} says nothing of "
+                f"the response of {shown(self.address)} to {api.name} lacks "
                 f"{', '.join(missing[:_ROWS_SHOWN])}"
                 + (f" and {len(missing) - _ROWS_SHOWN} more" if missing[_ROWS_SHOWN:] else "")
             )
@@ -367,8 +367,8 @@ _CAUSES: Final[dict[int, ConnectCause]] = {
     errno.ENETUNREACH: ConnectCause.UNREACHABLE,
     errno.EADDRNOTAVAIL: ConnectCause.UNREACHABLE,
 }
-# The causes whose text already says all that the system does.
-_SAY_ALL: Final = (ConnectCause.REFUSED, ConnectCause.TIMED_OUT)
+# Causes for which the text of the system's error adds nothing.
+_COMPLETE: Final = (ConnectCause.REFUSED, ConnectCause.TIMED_OUT)
 _ERRNO: Final = re.compile(r"\[Errno (\d+)\]")
 
 
@@ -385,7 +385,7 @@ def _connect_failure(address: Address, error: Exception, timeout_s: float) -> Co
         if isinstance(error, TimeoutError) and not causes:
             detail = f"tried for {timeout_s:g} s"
             return ConnectFailure(address, ConnectCause.TIMED_OUT, detail)
-        # What a listening host says is nearer to the reason than what the way to another one does.
+        # A refusal by a host explains more than a route that is missing to another address.
         cause = next((c for c in _CAUSES.values() if c in causes), ConnectCause.FAILED)
-        return ConnectFailure(address, cause, "" if cause in _SAY_ALL else str(error))
+        return ConnectFailure(address, cause, "" if cause in _COMPLETE else str(error))
     return ConnectFailure(address, ConnectCause.BAD_ADDRESS, str(error))

@@ -1,6 +1,6 @@
 """Why a producer was fenced or its transaction timed out, as oncelog's coordinator remembers it.
 
-Apache Kafka has one error code for all of it and says no more; there the message stays plain.
+Apache Kafka has one error code for all causes and no more; its message stays as it is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SENTENCES: Final[dict[str, str]] = {
     "newer instance": "fenced by a newer instance of {id}",
     "newer generation": "fenced by a newer generation of the consumer group of {id}",
     "concurrent producer commit": "fenced by another producer that commits offsets of {id}'s group",
-    "operator": "fenced by an operator, who ended the transaction of {id}",
+    "operator": "fenced by an operator, with the transaction of {id} ended",
 }
 
 
@@ -42,7 +42,7 @@ async def fence_reason(
     transactional_id: str,
     identity: ProducerIdentity,
 ) -> str | None:
-    """Return by what, by which client and when this producer was cut off; None if that is not
+    """Return by what, by which client and when this producer was fenced; None if that is not
     known. `kind` and `key` are those of its coordinator."""
     if GROUP_TRANSACTIONS not in cluster.features:
         return None
@@ -65,8 +65,8 @@ async def fence_reason(
 def described(
     transactional_id: str, identity: ProducerIdentity, fences: Sequence[FenceData], now_ms: int
 ) -> str | None:
-    """Return a sentence for the first of `fences` that cut off this producer id and epoch; the wall
-    clock says `now_ms`."""
+    """Return a sentence for the first of `fences` that fenced this producer id and epoch; `now_ms`
+    is the wall clock."""
     for fence in fences:
         if fence.producer_id == identity[0] and fence.producer_epoch >= identity[1]:
             known = _SENTENCES.get(fence.cause, f"fenced ({fence.cause}): {{id}}")

@@ -301,7 +301,7 @@ class Sender:
     def _taken_up(self, batch: Batch[Ticket], row: PartitionProduceResponse | None) -> None:
         if row is None:
             # Perhaps it was written: as after a connection that broke before the response.
-            message = f"{batch.partition}: the response to PRODUCE says nothing of it"
+            message = f"{batch.partition}: the response to PRODUCE lacks this partition"
             self._refused(batch, IncompleteResponseError(message, ErrorCode.NETWORK_EXCEPTION))
         elif row.error_code in _WRITTEN:
             self._succeed(batch, row.base_offset, row.log_append_time_ms)

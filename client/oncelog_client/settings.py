@@ -56,10 +56,10 @@ def refuse_unknown(settings: Iterable[str], known: Iterable[str]) -> None:
 
 
 def check_types(values: dict[str, Any], types: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a value whose type its setting does not have.
+    """Raise ConfigError if a value has not the type of its setting.
 
-    `types` are the annotations as text. "5" is no number, nor is 0.5 a whole one; 20e3 is, and
-    becomes an int in `values`.
+    `types` are the annotations as text. The text "5" is no int, and neither is 0.5; the float 20e3
+    is one, and becomes an int in `values`.
     """
     for name, kind in types.items():
         value = values[name]
@@ -69,7 +69,7 @@ def check_types(values: dict[str, Any], types: Mapping[str, Any]) -> None:
         allowed, called = wanted
         if isinstance(value, float) and float not in allowed and value.is_integer():
             value = values[name] = int(value)
-        # True is an int to Python, and never meant as one.
+        # True is an int in Python, but not a number here.
         is_misplaced_bool = isinstance(value, bool) and bool not in allowed
         if is_misplaced_bool or not isinstance(value, allowed):
             raise ConfigError(f"{name}={displayed(name, value)} is not {called}")

@@ -32,7 +32,7 @@ class PatternError(ValueError):
 
 class Step(NamedTuple):
     """One step of the machine: a character of `ranges` leads to the first of `to`; without ranges
-    all of `to` are reached at once, at the start or end of the text only if `edge` says so."""
+    all of `to` are reached at once, or only at the start or end of the text if `edge` is set."""
 
     to: list[int]
     ranges: Ranges | None = None

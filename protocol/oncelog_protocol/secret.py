@@ -58,7 +58,7 @@ class Secret:
 
 
 def looks_secret(name: str) -> bool:
-    """Return whether the name of an unknown setting says that its value is secret.
+    """Return whether the name of an unknown setting suggests that its value is secret.
 
     True for names that contain password, secret, jaas, credential or token, in any case, and for
     names with a word that is one of them misspelled.

@@ -180,7 +180,7 @@ def contradictions(settings: Settings) -> list[tuple[str, str]]:
 
 
 def _client_listeners(settings: Settings) -> tuple[Listener, ...]:
-    """The listeners, none while their settings are wrong: that is a problem of its own."""
+    """Return the listeners; none if their settings are invalid, which is reported elsewhere."""
     try:
         return listeners_of(settings)
     except InvalidListeners:

@@ -216,7 +216,7 @@ def _named(
     response: Deferred[Any],
     change: Callable[[Any], Parts | Deferred[Parts]] = lambda parts: cast("Parts", parts),
 ) -> Deferred[Parts]:
-    """`change(response)`, where a failure says which request it fails."""
+    """Return `change(response)`; a failure names the request that it fails."""
     later: Deferred[Parts] = Deferred(ordered=response.ordered)
 
     def give_up(cause: Exception | None) -> None:

@@ -1,4 +1,4 @@
-"""Loads and starts the log cleaner after the start, whose time it would only lengthen."""
+"""Loads and starts the log cleaner once the broker serves, as its import takes a while."""
 
 from __future__ import annotations
 

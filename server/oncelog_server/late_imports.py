@@ -31,7 +31,7 @@ class LateImports:
         self._timers = timers
         self._left = list(reversed(MODULES))
         self._timer: Timer | None = None
-        # Whether the last import failed, and that was told.
+        # Whether the last import failed, which was logged.
         self._failed = False
 
     def start(self) -> None:

@@ -1,6 +1,5 @@
-"""What the logs of a start show that the metadata does not know: it is older than they are, from a
-backup perhaps. To go on would give producer ids twice, and elect leaders in epochs that are
-over."""
+"""Find producer ids and leader epochs in the logs that are newer than the metadata, which then
+comes from a backup. Serving would give out producer ids twice and elect leaders in used epochs."""
 
 from __future__ import annotations
 
@@ -8,15 +7,15 @@ from oncelog_server.log.log import PartitionLog
 
 
 class NewerLogs:
-    """`next_producer_id` is the first that the metadata has not given out. `found` says what was
-    seen, a sentence for each."""
+    """`next_producer_id` is the first that the metadata has not given out. `found` has one sentence
+    for each finding."""
 
     def __init__(self, next_producer_id: int) -> None:
         self._next_producer_id = next_producer_id
         self.found: list[str] = []
 
     def look_at(self, log: PartitionLog, leader_epoch: int) -> None:
-        """At a log that was just opened; `leader_epoch` is that of the metadata."""
+        """Check a log that was just opened; `leader_epoch` is that of the metadata."""
         epoch = log.leader_epochs.latest_epoch
         if epoch > leader_epoch:
             self.found.append(

@@ -1,5 +1,5 @@
-"""Work that the disk refused, most often as it is full: tried again until the disk takes it, so
-that nothing needs a restart. One event when it is refused, one when it is done."""
+"""Work that the disk refused, usually because it is full: retried until it succeeds, so that
+nothing needs a restart. One event when it is refused, one when it is done."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from oncelog_server.storage.files import StorageError
 log = structlog.get_logger("oncelog.storage")
 
 RETRY_MS: Final = 1_000
-# How long one turn of the loop may take for it.
+# How long one turn of the loop may take for retries.
 TURN_MS: Final = 10
-# After so many refusals in a row the disk is still full: the rest waits for the next time.
+# After so many refusals in a row the disk is still full: the rest waits for the next round.
 REFUSALS_OF_A_ROUND: Final = 20
 
 
@@ -28,7 +28,7 @@ class _Work(msgspec.Struct):
 
 
 class _Group(msgspec.Struct):
-    """What is told together."""
+    """Refused work with one pair of events."""
 
     labels: dict[str, str]
     path: str
@@ -54,9 +54,9 @@ class RefusedWork:
         return len(self._work)
 
     def left(self, group: str) -> int:
-        """How many of a group wait."""
-        told = self._groups.get(group)
-        return 0 if told is None else told.left
+        """Return how much work of a group waits."""
+        known = self._groups.get(group)
+        return 0 if known is None else known.left
 
     def add(
         self,
@@ -67,16 +67,16 @@ class RefusedWork:
         group: str = "",
         **labels: str,
     ) -> None:
-        """Call `again` every second until it does not raise StorageError. What has the name of
-        something that waits takes its place. Of a `group`, by default `name` alone, the first
-        refusal is told, and the end of the last."""
+        """Call `again` every second until it does not raise StorageError. Work replaces waiting
+        work of the same name. Of a `group`, by default `name` alone, the first refusal and the end
+        of the last are logged."""
         if self._stopped:
             return
         group = group or name
         self._leave(name)
-        told = self._groups.get(group)
-        if told is None:
-            told = _Group(labels, error.path, self._monotonic_ms())
+        known = self._groups.get(group)
+        if known is None:
+            known = _Group(labels, error.path, self._monotonic_ms())
             log.error(
                 "disk refused",
                 **labels,
@@ -85,14 +85,14 @@ class RefusedWork:
                 needed_bytes=error.needed_bytes,
                 reason=error.reason,
             )
-        told.left += 1
-        self._groups[group] = told
+        known.left += 1
+        self._groups[group] = known
         self._work[name] = _Work(again, group)
         if self._timer is None:
             self._timer = self._timers.call_later(RETRY_MS, self._try_all)
 
     def discard(self, name: str) -> None:
-        """It is not to be tried any more; nothing is told."""
+        """Drop the work of that name; nothing is logged."""
         if name in self._work:
             group = self._work[name].group
             if not self._leave(name).left:
@@ -103,9 +103,9 @@ class RefusedWork:
         work = self._work.pop(name, None)
         if work is None:
             return _Group({}, "", 0)
-        told = self._groups[work.group]
-        told.left -= 1
-        return told
+        known = self._groups[work.group]
+        known.left -= 1
+        return known
 
     def stop(self) -> None:
         self._stopped = True
@@ -144,12 +144,12 @@ class RefusedWork:
             return False
         except Exception:
             log.exception("refused work failed", name=name)
-        told = self._leave(name)
-        if not told.left and self._groups.pop(work.group, None) is not None:
+        known = self._leave(name)
+        if not known.left and self._groups.pop(work.group, None) is not None:
             log.info(
                 "disk takes it again",
-                **told.labels,
-                file=told.path,
-                after_ms=self._monotonic_ms() - told.since_ms,
+                **known.labels,
+                file=known.path,
+                after_ms=self._monotonic_ms() - known.since_ms,
             )
         return True

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from oncelog_server.config import Settings
     from oncelog_server.faults.faults import Faults
 
-    # Called once a broker serves; the text says why it must not, and is empty otherwise.
+    # Called once a broker serves. Returns why it must stop again; empty if it may serve.
     Announce = Callable[[Broker], Awaitable[str]]
 
 DEFAULT_HOST: Final = "localhost"
@@ -108,7 +108,7 @@ def run_process(
     try:
         return _run(settings, _faults(allow_faults), announce or _announce)
     except Exception:
-        # A defect: the log says where, as the command line shows no traceback.
+        # A defect: the command line shows no traceback, the log has it.
         import structlog
 
         structlog.get_logger("oncelog").exception("broker failed")

@@ -22,9 +22,9 @@ Steps: TypeAlias = Generator[None, None, T]
 SLICE_MS: Final = 8
 # How long one piece of work goes on while others wait for theirs in the same slice.
 SHARE_MS: Final = 2
-# How long work goes on at once, before any turn: most is at its end by then.
+# How long work runs at once, before any turn of the loop: most of it ends within that time.
 AT_ONCE_MS: Final = 2
-# As much of anything is done without slices: below a millisecond.
+# Lists up to this length are worked through without slices: that takes below a millisecond.
 SMALL: Final = 100
 # Pieces of work in rotation; more wait, so that not all hold half of an answer in memory.
 IN_ROTATION: Final = 16
@@ -32,7 +32,7 @@ IN_ROTATION: Final = 16
 
 class Slices:
     """`steps_per_slice` bounds a slice besides the clock: a simulated clock stands still while the
-    broker works. Work that fails abandons its answer, and hinders no other."""
+    broker works. Work that fails abandons its response, and stops no other."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Slices:
         return answer
 
     def stop(self) -> None:
-        """Give all work up; nobody is answered."""
+        """Drop all work; its responses are abandoned or stay open."""
         self._stopped = True
         for work in (*self._rotation, *self._waiting):
             work.steps.close()

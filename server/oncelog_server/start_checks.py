@@ -68,7 +68,7 @@ class StartChecks:
         return folders
 
     def older(self, found: list[str]) -> NeedsRecovery:
-        """Return the error for metadata that is older than the logs; `found` says by what."""
+        """Return the error for metadata that is older than the logs; `found` has the reasons."""
         shown = "; ".join(found[:SHOWN])
         more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         path = self._directory.path

@@ -98,7 +98,7 @@ def _place(
             found.checked.add(name)
         return _Place.HERE if broker_id in known.replicas else _Place.ELSEWHERE
     if topic_id is None:
-        # Its name is all that it says of itself.
+        # Only its name identifies it.
         topic_id = _deleted_id(image, partition)
         if topic_id is None:
             return _Place.UNKNOWN if _has_log(files, name) else _Place.NOTHING

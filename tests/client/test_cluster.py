@@ -1,4 +1,4 @@
-"""Who waits for a connection hears of it, whoever is opening it."""
+"""Connections, refreshes and background tasks of the cluster that a client shares."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.client.reading import DEADLINE_S
 from tests.ports import free_ports
 
 
-async def test_a_failed_opening_by_another_is_told_as_well() -> None:
-    """A sender that was not told stood still after the broker's restart."""
+async def test_a_failed_opening_by_another_call_wakes_as_well() -> None:
+    """A sender whose callback was not called stopped sending after the broker's restart."""
     (port,) = free_ports(1)
     cluster = Cluster(producer_config(f"127.0.0.1:{port}", {}), auto_create=False)
     cluster.metadata = Metadata(brokers={1: Node(1, "127.0.0.1", port)})
@@ -53,8 +53,8 @@ async def test_metadata_that_stay_wrong_are_not_asked_for_in_a_loop(
 
 
 async def test_a_closed_client_opens_nothing_more() -> None:
-    """An answer that failed while a consumer was closing had it try again for ever, without a
-    pause: each attempt was refused at once, and told so."""
+    """A response that failed while a consumer was closing made it retry without end and without a
+    pause: each attempt failed at once, and its callback began the next."""
     cluster = Cluster(producer_config("127.0.0.1:9", {}), auto_create=False)
     cluster.metadata = Metadata(brokers={1: Node(1, "127.0.0.1", 9)})
     await cluster.close()
@@ -72,8 +72,8 @@ async def test_a_closed_client_opens_nothing_more() -> None:
 
 
 async def test_what_runs_in_the_background_ends_in_the_order_of_its_starts() -> None:
-    """A set of tasks has the order of their addresses: the same seed was another course of events
-    where memory was laid out otherwise."""
+    """A set of tasks is ordered by memory addresses: one seed gave different runs in processes with
+    another memory layout."""
     cluster = Cluster(producer_config("127.0.0.1:9", {}), auto_create=False)
     ended: list[int] = []
 

@@ -39,7 +39,7 @@ LATEST = {ApiKey.METADATA: 12, ApiKey.LIST_OFFSETS: 9}
 
 
 class _Failing:
-    """A broker that fails in Metadata and ListOffsets from the moment that it is told to."""
+    """A broker whose Metadata and ListOffsets fail from a moment that the test sets."""
 
     def __init__(self, metadata: object, offsets: object) -> None:
         self.now = False

@@ -182,7 +182,7 @@ def test_a_coordinator_that_is_not_in_the_response_is_not_broker_0() -> None:
     async def scenario() -> None:
         producer = Producer(SERVER, transactional_id="x", max_block_ms=1_500, **QUICK)
         await producer.start()
-        with pytest.raises(RetriableError, match="FIND_COORDINATOR says nothing of x"):
+        with pytest.raises(RetriableError, match="FIND_COORDINATOR lacks x"):
             await producer.init_transactions()
         await producer.close()
 
@@ -298,7 +298,7 @@ def test_a_topic_that_is_not_in_the_metadata_is_not_described() -> None:
     async def scenario() -> None:
         admin = Admin(SERVER, default_api_timeout_ms=1_500, **QUICK)
         await admin.start()
-        with pytest.raises(RetriableError, match="METADATA says nothing of t"):
+        with pytest.raises(RetriableError, match="METADATA lacks t"):
             await admin.describe_topics([TOPIC])
         await admin.close()
 

@@ -178,7 +178,7 @@ LOGGERS_ARE_NO_RESOURCES = Difference(
     case="ListConfigResources of type BROKER_LOGGER",
     kafka="listed",
     oncelog="left out",
-    source="DescribeConfigs has no loggers to tell of",
+    source="DescribeConfigs has no loggers to describe",
 )
 
 # --- what is found after a restart

@@ -311,7 +311,7 @@ def test_partitions_page_by_page(wire: Wire, topic: str) -> None:
 
 
 def test_what_may_be_done_with_topics_that_do_not_exist(wire: Wire, topic: str) -> None:
-    """B7: the operations of KIP-430 are told of every topic that is named."""
+    """B7: every named topic has its authorized operations (KIP-430)."""
     missing = f"{topic}-not"
     request = MetadataRequest(
         [MetadataRequestTopic(name=topic), MetadataRequestTopic(name=missing)],

@@ -40,7 +40,7 @@ def broker_with_full_disk(directory: Path, settings: dict[str, str]) -> tuple[On
 
 
 def offline_count(broker: Oncelog) -> int:
-    """As /metrics says."""
+    """Return a value of /metrics."""
     address = metrics_address(broker)
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
         page = answer.read().decode()

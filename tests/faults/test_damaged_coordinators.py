@@ -1,5 +1,5 @@
 """Files of the internal topics that were changed while the broker was down: their coordinator
-refuses as a whole and says why; it never serves half (S14)."""
+refuses as a whole with the reason; it never serves half (S14)."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_a_coordinator_whose_files_were_changed_refuses_as_a_whole(
     if (damage is cut_the_end_at_a_batch and was_killed) or (
         damage in (flip, flip_the_offset) and not was_killed
     ):
-        # Not to be told from a power failure; found by whatever reads it (test_corruption).
+        # As after a power failure; a read of the batch finds it (test_corruption).
         return
     broker = Oncelog(tmp_path, SETTINGS)
     shutil.copytree(written.data, broker.data)

@@ -112,7 +112,8 @@ def write_until_rolled(wire: Wire, acknowledged: list[bytes], bytes_each: int = 
 def test_with_space_again_everything_goes_on_without_a_restart(
     broker: Oncelog, disk: FullFor, kind: str
 ) -> None:
-    """An abort while the disk is full, before another's commit: nobody waits for it for ever."""
+    """With an abort on the full disk before the commit of another producer, which must not wait
+    without end."""
     with Wire(broker.address) as wire:
         create(wire, "t", internal_segment_bytes=SEGMENT_BYTES)
         aborting, committing, hanging = (new_identity(wire, name) for name in "ach")
@@ -197,7 +198,7 @@ def test_a_topic_whose_folders_cannot_be_made_is_refused_and_leaves_nothing(
 def test_partitions_whose_folders_cannot_be_made_are_there_when_there_is_space(
     broker: Oncelog, disk: FullFor
 ) -> None:
-    """Their count stays, as clients may have gone by it; the answer says so."""
+    """The new count stays, as clients may have used it; the response reports that."""
     more = CreatePartitionsTopic(name="n", count=3, assignments=None)
     request = CreatePartitionsRequest(topics=[more], timeout_ms=10_000)
     with Wire(broker.address) as wire:
@@ -232,7 +233,8 @@ def test_a_new_topic_without_room_for_its_leader_epochs_is_served_and_keeps_them
 
 @pytest.mark.parametrize("pattern", [r"^__", r"^__transaction_state-0$", "partition.metadata"])
 def test_internal_topics_are_made_when_there_is_space_again(tmp_path: Path, pattern: str) -> None:
-    """Until then clients are told to try again, and not where nobody answers."""
+    """Until then FindCoordinator gets a retriable error, not a coordinator that does not
+    respond."""
     broker, disk = broker_with_full_disk(tmp_path, QUICK)
     broker.start()
     request = FindCoordinatorRequest(key_type=1, coordinator_keys=["x"])

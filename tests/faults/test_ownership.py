@@ -210,7 +210,7 @@ def test_lost_metadata_is_refused_with_the_way_out(broker: Oncelog, loss: str, h
 
 
 def test_a_store_whose_bytes_changed_is_refused(broker: Oncelog) -> None:
-    """Each record is what it was, or the start says that it is not."""
+    """Each record is unchanged, or the start is refused."""
     with Wire(broker.address) as wire:
         create(wire, "precious", retention_ms=123_456_789)
     broker.stop()
@@ -224,7 +224,7 @@ def test_a_store_whose_bytes_changed_is_refused(broker: Oncelog) -> None:
 def test_older_metadata_is_refused_before_an_id_is_given_twice(
     broker: Oncelog, tmp_path: Path
 ) -> None:
-    """The first batch of a new producer was acknowledged and not written."""
+    """Otherwise the first batch of a new producer was acknowledged and not written."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         new_identity(wire)
@@ -232,14 +232,14 @@ def test_older_metadata_is_refused_before_an_id_is_given_twice(
     save_metadata(broker, tmp_path / "saved")
     broker.start()
     with Wire(broker.address) as wire:
-        who = new_identity(wire)
-        assert produce(wire, "t", batch(who, 0)).error_code == ErrorCode.NONE
+        identity = new_identity(wire)
+        assert produce(wire, "t", batch(identity, 0)).error_code == ErrorCode.NONE
     broker.stop()
     restore_metadata(broker, tmp_path / "saved")
     for _ in range(3):
         said = refusal(broker)
         assert "older than the logs" in said
-        assert f"producer id {who.producer_id}" in said
+        assert f"producer id {identity.producer_id}" in said
         assert "leader epoch" in said
     broker.data.joinpath(COPY).unlink()
     assert "older than the logs" in refusal(broker)

@@ -142,7 +142,7 @@ def test_a_response_that_cannot_be_encoded_later_fails_alone(fails_in_handler: b
 
 @pytest.mark.parametrize("turns", [0, 3])
 def test_what_comes_later_may_be_work_for_slices(turns: int) -> None:
-    """As a Metadata request whose topics are created first: found by the fuzzer."""
+    """Such as Metadata after the creation of its topics; found by the fuzzer."""
     later: Deferred[Any] = Deferred()
     session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: later))
     timers = ManualTimers()

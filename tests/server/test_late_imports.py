@@ -18,7 +18,7 @@ DONE = {"imported after all", "the log cleaner is loaded after all"}
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
 def test_what_found_no_descriptor_is_imported_when_there_is_one(tmp_path: Path) -> None:
-    """Told once each, as an event and not as a traceback (D5, D6)."""
+    """With one event each, and no traceback (D5, D6)."""
     with Oncelog(tmp_path) as broker:
         limit = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (3, limit[1]))

@@ -16,7 +16,7 @@ def driver() -> Driver:
 
 
 @pytest.mark.parametrize(
-    ("next_producer_id", "leader_epoch", "told"),
+    ("next_producer_id", "leader_epoch", "expected"),
     [
         (2_000, 4, []),
         (3_000, 9, []),
@@ -27,15 +27,15 @@ def driver() -> Driver:
     ],
 )
 @pytest.mark.parametrize("clean", [True, False])
-def test_what_the_metadata_does_not_know_is_told(
-    driver: Driver, next_producer_id: int, leader_epoch: int, told: list[str], clean: bool
+def test_what_the_metadata_does_not_know_is_found(
+    driver: Driver, next_producer_id: int, leader_epoch: int, expected: list[str], clean: bool
 ) -> None:
     if clean:
         driver.log.close(clean=True)
     newer = NewerLogs(next_producer_id)
     newer.look_at(driver.open(clean=clean), leader_epoch)
-    assert len(newer.found) == len(told)
-    assert all(words in found for words, found in zip(told, newer.found, strict=True))
+    assert len(newer.found) == len(expected)
+    assert all(words in found for words, found in zip(expected, newer.found, strict=True))
 
 
 def test_a_marker_of_an_unknown_id_proves_nothing(driver: Driver) -> None:

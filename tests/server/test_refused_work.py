@@ -1,5 +1,4 @@
-"""What the disk refused is tried again until it is taken, in turns that hold nobody up; two events
-tell of it."""
+"""What the disk refused is retried until it succeeds, in short turns, with two events."""
 
 from __future__ import annotations
 

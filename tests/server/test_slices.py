@@ -14,7 +14,7 @@ ENDLESS = 10**9
 
 
 class Loop:
-    """A loop whose clock goes on by what its work takes."""
+    """A loop with a clock that advances by the time its work takes."""
 
     def __init__(self, steps_per_slice: int = ENDLESS) -> None:
         self.timers = ManualTimers()

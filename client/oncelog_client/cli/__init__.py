@@ -142,7 +142,7 @@ class LazyGroup(click.Group):
 
 
 def _what_to_install(missing: str) -> str:
-    """Return what a user must install who has called a command that imports `missing`."""
+    """Return what to install for a command that imports the package `missing`."""
     if missing.partition(".")[0] == BROKER:
         return (
             "this is oncelog-client, which has no broker. To get one, install oncelog in its place:"

@@ -176,8 +176,8 @@ def _row(found: Blocking) -> Sequence[Any]:
 
 
 def _by_transaction(found: Iterable[Blocking]) -> list[list[Blocking]]:
-    """The partitions of each transaction, the longest open first. What hangs is one of its own in
-    each partition."""
+    """Return the partitions of each transaction, the longest open first. A hanging transaction is a
+    separate one in each partition."""
     entries: dict[object, list[Blocking]] = {}
     for one in found:
         known = one.transaction.description

@@ -18,7 +18,7 @@ VARIABLE: Final = "_ONCELOG_COMPLETE"
 PATIENCE_S: Final = 0.7
 SHELLS: Final = ("bash", "zsh", "fish")
 DEFAULT_SERVER: Final = "localhost:9092"
-# What a shell takes as one plain word; others are not offered, as nobody could quote them rightly.
+# Names that every shell takes as one word. Others are not offered: each shell quotes differently.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._:/@%+,=-]+")
 
 
@@ -72,7 +72,7 @@ SOURCES: Final[dict[str, Names]] = {
     "transactional_id": _ids,
     "id_": _ids,
 }
-# `name` is the one thing that a verb is about.
+# The argument `name` of a verb, by the noun of its group.
 BY_NOUN: Final[dict[str, Names]] = {"topic": _topics, "group": _groups}
 
 
@@ -95,7 +95,7 @@ def _completer(
     def complete(
         context: click.Context, _: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        # Whatever goes wrong: the shell shows nothing, and the line stays as it is.
+        # After any error the shell shows no completions, and the line stays as it is.
         with suppress(Exception):
             names = _asked(context, source)
             return [

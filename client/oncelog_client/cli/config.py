@@ -59,7 +59,7 @@ _PAIR: Final = re.compile(r"[^,=\[\]]+=(?:\[[^\]]*\]|[^,]*)")
 @click.option(
     "--entity-type",
     type=click.Choice(["topics", "brokers"]),
-    help="What has the settings, where neither --topic nor --broker says it.",
+    help="Kind of the resource, unless --topic or --broker is given.",
 )
 @click.option(
     "--entity-name",

@@ -138,7 +138,9 @@ def consume(
     line: Callable[[ConsumerRecord], bytes] = _json_line if output == "json" else writer.write
     if flags["template"] is not None:
         if output == "json" or flags["properties"]:
-            raise click.UsageError("-f excludes --json and --property: each is a form of its own")
+            raise click.UsageError(
+                "-f excludes --json and --property: only one of them can format the records"
+            )
         line = RecordFormat(flags["template"]).write
 
     async def call() -> Stop:

@@ -135,7 +135,7 @@ def _distributions() -> dict[str, str]:
 
 
 def _spark() -> Iterator[Finding]:
-    """Only where PySpark is installed: then somebody means to use it."""
+    """Check Spark's requirements, if PySpark is installed."""
     from importlib.util import find_spec
 
     if find_spec("pyspark") is None:
@@ -186,7 +186,7 @@ async def _cluster(where: Target) -> list[Finding]:
 
 
 async def _brokers(admin: Admin) -> AsyncIterator[Finding]:
-    """Each check for itself: one that fails says so, and the others go on."""
+    """Run each check; one that fails is a finding, and the others still run."""
     for name, check in (
         ("advertised addresses", _addresses),
         ("settings", _settings),

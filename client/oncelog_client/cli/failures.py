@@ -37,7 +37,7 @@ class Failed(click.ClickException):
 
 
 class Interrupted(Exception):
-    """The user has ended the command; `message`, unless empty, says what was done before."""
+    """The user has ended the command; `message`, unless empty, is what was done before."""
 
     def __init__(self, message: str = "interrupted") -> None:
         self.message = message

@@ -1,4 +1,4 @@
-"""Types of arguments whose limits are the protocol's: names that fit a request, numbers that fit
+"""Types of arguments with the limits of the protocol: names that fit a request, numbers that fit
 their field."""
 
 from __future__ import annotations

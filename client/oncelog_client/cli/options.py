@@ -176,7 +176,7 @@ def _hidden(pair: str) -> str:
 
 
 def _typed(name: str, value: str, kind: str) -> Any:
-    """The value as `kind` says; raises click.UsageError for one that is not that."""
+    """Return the value as a `kind`. Raises click.UsageError for any other value."""
     if kind.startswith("Sequence"):
         return [part.strip() for part in value.split(",") if part.strip()]
     if kind == "bool":

@@ -21,8 +21,8 @@ class Reader(Protocol):
 
 
 class FixedParts:
-    """A reader whose records have `key` if it is given, and `headers` behind those of the line.
-    A `tombstone` has no value, whatever the line."""
+    """Reads lines as records, with `key` in place of the line's own unless it is None, and with
+    `headers` after those of the line. With `tombstone` a record has no value."""
 
     def __init__(
         self,

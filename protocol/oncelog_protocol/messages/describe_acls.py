@@ -1,4 +1,4 @@
-"""DescribeAcls (key 29, versions 1 to 3): tells which rights are granted.
+"""DescribeAcls (key 29, versions 1 to 3): lists ACLs.
 
 * v2: flexible
 * v3: user resources (KIP-373)

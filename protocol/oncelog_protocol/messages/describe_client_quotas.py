@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (key 48, versions 0 to 1): tells the quotas of clients (KIP-546).
+"""DescribeClientQuotas (key 48, versions 0 to 1): lists the quotas of clients (KIP-546).
 
 * v1: flexible
 """

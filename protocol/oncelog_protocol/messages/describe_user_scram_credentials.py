@@ -1,5 +1,5 @@
-"""DescribeUserScramCredentials (key 50, version 0): tells whose SCRAM credentials there are
-(KIP-554)."""
+"""DescribeUserScramCredentials (key 50, version 0): lists the users with SCRAM
+credentials (KIP-554)."""
 
 from __future__ import annotations
 

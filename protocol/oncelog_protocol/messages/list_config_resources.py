@@ -1,4 +1,5 @@
-"""ListConfigResources (key 74, versions 0 to 1): tells what has settings (KIP-714, KIP-1142).
+"""ListConfigResources (key 74, versions 0 to 1): lists resources with settings (KIP-714,
+KIP-1142).
 
 * v1: all types of resources; v0 has client metrics only
 """

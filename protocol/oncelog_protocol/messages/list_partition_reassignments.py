@@ -1,4 +1,5 @@
-"""ListPartitionReassignments (key 46, version 0): tells which partitions are moved (KIP-455)."""
+"""ListPartitionReassignments (key 46, version 0): lists partitions that are being moved
+(KIP-455)."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ _SNAPPY_MOST: Final = 22
 _FIRST_GUESS: Final = 16
 _GROWTH: Final = 8
 _SMALLEST_BUFFER: Final = 16 * 1024
-# How cramjam says that the buffer is full, for every codec but snappy.
+# The message of cramjam for a full buffer, for every codec but snappy.
 _FULL: Final = "failed to write whole buffer"
 
 

@@ -42,9 +42,9 @@ T = TypeVar("T")
 LOGS_AT_ONCE: Final = 100
 # How long a log is left alone that could not be read.
 REST_MS: Final = 300_000
-# What a full disk refuses: tried again as soon as a probe of it is taken.
+# Operations that a full disk refuses: retried as soon as the disk takes a probe.
 WRITING: Final = frozenset({"append", "create", "rename"})
-# How long a log is left alone whose pass was refused although the probe was taken.
+# The pause of a log whose pass failed although the disk took the probe.
 AFTER_PROBE_MS: Final = 3_000
 
 
@@ -63,7 +63,7 @@ class LogCleaner:
         refused_work: RefusedWork,
     ) -> None:
         self._refused_work = refused_work
-        # Logs whose pass the disk refused: why, and from when on it is asked again.
+        # Logs whose pass the disk refused: the error, and the time of the next attempt in ms.
         self._refused: dict[TopicPartition, tuple[StorageError, int]] = {}
         # Of those that may be cleaned again: how often the next log had been looked for then.
         self._probed: dict[TopicPartition, int] = {}

@@ -56,7 +56,7 @@ class GroupCoordinator:
             wall_ms=wall_ms,
             work=work,
         )
-        # Topics deleted since a load began, which shards that are being loaded have not heard of.
+        # Topics deleted since a load began: the shards that are still loading have to forget them.
         self._deleted_meanwhile: set[str] = set()
 
     # --- leadership

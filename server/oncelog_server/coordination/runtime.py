@@ -52,7 +52,7 @@ class Work(Protocol):
 
 
 class _Load:
-    """One attempt, told from others by identity."""
+    """One attempt to load, compared by identity."""
 
     __slots__ = ("epoch",)
 

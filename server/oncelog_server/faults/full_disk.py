@@ -1,5 +1,5 @@
-"""A disk that is full for some files: those whose path below the data directory matches a regular
-expression. They are in a file, one a line; while it is not there, there is room for all."""
+"""A disk that is full for the files whose path below the data directory matches a pattern.
+A control file has one regular expression a line; without that file there is room for all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oncelog_server.storage.files import StorageError
 
 
 class FullDisk:
-    """`control`: the file that says for which paths it is full now."""
+    """`control` is the path of the file with the patterns; it may change at any time."""
 
     def __init__(self, control: str) -> None:
         self._control = Path(control)

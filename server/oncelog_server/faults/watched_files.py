@@ -52,8 +52,8 @@ class WatchedFile(OsFile):
 
 
 class WatchedFiles(OsFiles):
-    """`trap` hears of every step, and may be left out. Every fsync takes `sync_delay_s` longer than
-    it does. `full` says for which files the disk is full."""
+    """`trap`, if given, is called before every step. Every fsync takes `sync_delay_s` longer.
+    `full` decides for which files the disk is full."""
 
     file_class = WatchedFile
 

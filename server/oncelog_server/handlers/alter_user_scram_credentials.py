@@ -81,7 +81,7 @@ def _of_upsertion(one: ScramCredentialUpsertion) -> Verdict:
 
 
 def _of_name_and_mechanism(name: str, mechanism: int) -> Verdict | None:
-    """What is wrong with either, as Kafka says it."""
+    """Return the error of an invalid name or mechanism, with Kafka's message."""
     if not name:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
     if mechanism not in MECHANISMS:

@@ -141,8 +141,8 @@ def _membership(node: Node, request: InitProducerIdRequest) -> Membership | None
 
 
 def _may_write_idempotently(node: Node, context: RequestContext) -> bool:
-    """Whoever may write to any topic may do so once (KIP-679), also to one that is not there yet.
-    One question, however many topics there are."""
+    """Return whether the principal may write to any topic, also to one that does not exist yet:
+    that includes idempotent writes (KIP-679). One check, not one for each topic."""
     authorizer, principal = node.authorizer, context.principal
     return authorizer.authorise(
         principal, Operation.IDEMPOTENT_WRITE, CLUSTER

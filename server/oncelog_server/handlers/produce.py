@@ -44,7 +44,7 @@ TOPIC_IDS_SINCE: Final = 13
 PART: Final = 20
 VALID_ACKS: Final = frozenset({-1, 0, 1})
 
-# Of what a log says of a batch, these come with its start, as in Kafka.
+# Errors of the log for which Kafka sends the log start offset along.
 FROM_THE_LOG: Final = frozenset(
     {
         ErrorCode.INVALID_TIMESTAMP,

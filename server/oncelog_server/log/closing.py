@@ -20,7 +20,7 @@ def roll(log: PartitionLog, now_ms: int) -> None:
         return
     log.refusals.write_owed()
     old.write_indexes()
-    # The new one is named, too: it says where the old one ends.
+    # With the new segment, whose base offset is the end of the old one.
     sizes = {one.base_offset: one.size for one in log.segments}
     log.aborted.checkpoint({**sizes, old.end_offset: 0})
     closed = old.files()

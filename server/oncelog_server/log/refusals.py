@@ -19,7 +19,8 @@ _PROBE_BYTES: Final = 1 << 20
 
 class Refusals:
     """`current` is the first refusal since the disk last took everything, None if it does.
-    `on_refused` hears of each `current` once; `try_again` is then called until it succeeds."""
+    `on_refused` is called once for each `current`; its owner then calls `try_again` until that
+    succeeds."""
 
     __slots__ = ("_owed", "_probe_bytes", "_roll", "current", "interrupted", "on_refused")
 

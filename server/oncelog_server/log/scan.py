@@ -111,7 +111,7 @@ class Scan:
 
 def find_valid_batch(data: bytes, first_offset: int) -> int | None:
     """Where in `data` the first whole batch with a right CRC begins, from `first_offset` on, or
-    None. Tells a torn tail from damage in the middle."""
+    None. This distinguishes a torn tail from damage in the middle."""
     at = data.find(MAGIC, 16)
     while at >= 0:
         start = at - 16

@@ -1,8 +1,8 @@
-"""Server sockets: bound first, listening when the broker is ready, an error for each reason that
-either fails.
+"""Server sockets: bound at the start, listening when the broker is ready. Each can fail, with an
+error that names the reason.
 
-`listen` is called here because uvloop's `start_serving` says nothing when it fails: two processes
-may bind one port as long as neither listens.
+`listen` is called here because uvloop's `start_serving` reports no failure: two processes may bind
+one port as long as neither listens.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class CannotListen(OSError):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where to listen: an empty `host` is every address, `port` 0 a free one. `setting` says where
-    that was configured, `way_out` what to do if the port is in use."""
+    """Where to listen: an empty `host` is every address, `port` 0 a free one. `setting` names the
+    setting that it comes from, `way_out` what to do if the port is in use."""
 
     host: str
     port: int

@@ -22,7 +22,7 @@ class _Turn(str):
     __slots__ = ()
 
 
-# As WORK, and the work was that of a whole slice. Told apart by identity.
+# As WORK, for the work of a whole slice. Compared by identity.
 TURN: Final = _Turn()
 
 COUNTER: Final = "counter"

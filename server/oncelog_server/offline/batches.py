@@ -42,8 +42,8 @@ class RawBatch(NamedTuple):
 class RawBatches:
     """Iterate over the batches of `file` that end within its first `max_bytes`.
 
-    At the end `position` is the first byte that belongs to no batch, and `problem` says why the
-    walk went no further; None at the end of the file.
+    At the end `position` is the first byte that belongs to no batch, and `problem` is the reason
+    that the walk ended there; None at the end of the file.
     """
 
     def __init__(self, file: File, max_bytes: int | None = None) -> None:
@@ -66,7 +66,7 @@ class RawBatches:
                 return
             size = int.from_bytes(prefix[8:LENGTH_OVERHEAD], signed=True) + LENGTH_OVERHEAD
             if size < _LEAST_LENGTH + LENGTH_OVERHEAD:
-                self.problem = f"a batch says that it has {size} bytes"
+                self.problem = f"the length of a batch is {size} bytes"
                 return
             if not HEADER_SIZE <= size <= left:
                 self.problem = f"a batch of {size} bytes where {left} are left"

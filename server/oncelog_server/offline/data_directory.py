@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 
 class NothingThere(Exception):
-    """The folder holds no log; the message says what was looked for."""
+    """The folder holds no log; the message names the files that were expected."""
 
 
 def look(files: Files, path: str) -> Place:

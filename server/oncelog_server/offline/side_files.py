@@ -29,7 +29,7 @@ class Complaint(NamedTuple):
 
 
 class MalformedFile(ValueError):
-    """The file cannot be what its name says."""
+    """The content of the file does not fit its name."""
 
 
 def offset_entries(data: bytes, base_offset: int) -> list[tuple[int, int]]:

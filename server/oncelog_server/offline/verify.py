@@ -53,7 +53,7 @@ _ALL: Final = (1 << 63) - 1
 
 
 class Facts(NamedTuple):
-    """What the data directory says of a partition. `running`: a broker uses it now; `clean`: the
+    """What the data directory records of a partition. `running`: a broker uses it now; `clean`: the
     last one stopped cleanly. `cleaned_offset` gives how far it is compacted, 0 for not at all.
     `recovery_point` and `log_start_offset` are those of the checkpoints, None without an entry."""
 

@@ -18,7 +18,7 @@ BUSY_S: Final = 10.0
 
 
 class BackupFailed(Exception):
-    """Nothing was copied that is of use; the message says why."""
+    """There is no usable copy; the message has the reason."""
 
 
 def back_up(source: Path, target: Path) -> Snapshot:

@@ -35,7 +35,7 @@ STORE_SUFFIXES: Final = ("-wal", "-shm", "-journal", "")
 
 
 class Changes:
-    """`about_to` hears of every change before it is made."""
+    """`about_to` is called with a description of every change before it is made."""
 
     def __init__(self, path: Path, about_to: Callable[[str], None] = lambda what: None) -> None:
         self._path = path
@@ -75,7 +75,7 @@ class Changes:
         self._replace(META_PROPERTIES, data)
 
     def _forget_clean_stop(self) -> None:
-        """Of the strays nobody knows how far they were on disk: all logs are looked through."""
+        """Have the next start scan all logs: how far the strays were flushed is unknown."""
         mark = self._path / CLEAN_SHUTDOWN
         if mark.exists():
             self._about_to(f"remove {CLEAN_SHUTDOWN}")

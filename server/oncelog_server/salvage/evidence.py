@@ -1,5 +1,5 @@
-"""What the folder of a partition says of itself: its topic, its id, and the newest leader epoch and
-producer id in it. Every batch is read, and what is behind damaged ones too."""
+"""What the folder of a partition proves: its topic, its id, and the newest leader epoch and
+producer id in it. Every batch is read, also those behind a damaged one."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _id_in_batch(walk: Walk, batch: WalkedBatch, topic: str) -> int:
             if record.key is not None and record.value is not None:
                 found = max(found, _id_in_state(record.key, record.value))
     except (CorruptRecords, ValueError):
-        pass  # `oncelog logs verify` says more of it
+        pass  # its ids are unknown; `oncelog logs verify` reports the batch
     return found
 
 

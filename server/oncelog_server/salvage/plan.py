@@ -32,16 +32,16 @@ from oncelog_server.salvage.evidence import NONE, FolderFacts
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.layout import partition_directory, stray_directory
 
-# Ids that were given out and never written leave no trace: so many are passed over where the
-# records that are left are not the last ones.
+# Ids that were given out and never written leave no trace: so many are skipped if the metadata that
+# is left is not the newest.
 SKIPPED_IDS: Final = 1_000_000
-# Of a topic whose settings are lost: nothing in it may be deleted before an operator has set them.
+# For a topic that has lost its settings: it keeps everything until an operator sets them.
 KEEP_EVERYTHING: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
 class Known(msgspec.Struct, frozen=True):
-    """The newest records that are left. `is_last`: they are those of the last change, as far as
-    their source can say."""
+    """The newest metadata that is left. `is_last`: as far as its source shows, it includes the last
+    change."""
 
     snapshot: Snapshot
     is_last: bool
@@ -50,7 +50,7 @@ class Known(msgspec.Struct, frozen=True):
 
 class Plan(msgspec.Struct):
     """`moves` are (old name, new name), `relabelled` folders get the topic id beside them, `told`
-    are sentences for a person, `left` folders that are not taken back, with the reason."""
+    are sentences for the operator, `left` folders that are not taken back, with the reason."""
 
     cluster_id: str
     meta: MetaProperties
@@ -164,7 +164,7 @@ class Planner:
             self._takes_strays,
         )
 
-    # --- which folders are whose
+    # --- which folders belong to which topic
 
     def _by_topic(self) -> dict[str, list[FolderFacts]]:
         names = {uuid_from_string(record.id): name for name, record in self._old.topics.items()}

@@ -19,8 +19,8 @@ from oncelog_server.storage.layout import META_PROPERTIES, METADATA_COPY, METADA
 
 
 class Found(NamedTuple):
-    """`store` is what the store itself holds, if it is whole; `known` the newest records that are
-    left, from either. `told` are sentences for a person."""
+    """`store` is what the store itself holds, if it is whole; `known` the newest metadata that is
+    left, from either. `told` are sentences for the operator."""
 
     store: Snapshot | None
     known: Known | None

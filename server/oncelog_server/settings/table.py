@@ -79,7 +79,7 @@ def parse_value(setting: Setting, text: str) -> SettingValue:
 
 
 def check_length(name: str, text: str) -> None:
-    """Raise InvalidValue for a text that DescribeConfigs could not tell in all its versions."""
+    """Raise InvalidValue for a text that not every version of DescribeConfigs can carry."""
     size = len(text.encode())
     if size > MAX_STRING:
         raise InvalidValue(

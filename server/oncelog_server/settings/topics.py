@@ -205,7 +205,7 @@ def topic_config(settings: Settings, overrides: Mapping[str, str]) -> LogConfig:
 
 
 class LogConfigs:
-    """What `topic_config` says, computed once for all topics that set the same."""
+    """Returns `topic_config`, computed once for all topics with the same own settings."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -14,9 +14,8 @@ from oncelog_server.storage.layout import TEMPORARY_SUFFIX
 
 
 class CheckpointWriter:
-    """`collect` says, in slices, what the files shall hold (path -> bytes) when their writing
-    begins. Whoever asks while they are being written shares the next time with all others who
-    do."""
+    """`collect` returns, in slices, the content of the files (path -> bytes) when a write begins.
+    Calls during a write share the next one."""
 
     def __init__(
         self, files: Files, collect: Callable[[], Steps[Mapping[str, Buffer]]], slices: Slices
@@ -29,9 +28,9 @@ class CheckpointWriter:
         self._writing: dict[str, File] | None = None
 
     def write(self) -> Deferred[StorageError | None]:
-        """Completed when what is true now is durable, or with why it could not be written: the old
-        checkpoints stay then, and the next start only has more to scan (D4). What the caller waits
-        for has taken effect: the answer is `ordered`. Each caller has a Deferred of its own, and
+        """Complete with None when the present state is durable, or with the error: the old
+        checkpoints stay then, and the next start only has more to scan (D4). The request has
+        already taken effect, so the response is `ordered`. Each caller has its own Deferred, and
         may cancel it."""
         answer: Deferred[StorageError | None] = Deferred(ordered=True)
         self._waiting.append(answer)

@@ -1,5 +1,5 @@
 """`python -m tests.faults.fuzz --frames 1000000 --seed 7`: frames drawn from the schema tables
-against a broker of its own. Exit code 1 if anything but the sender was hurt."""
+against a new broker. Exit code 1 if anything but the sender was affected."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ FILLS: Final = ("a", "é", "\0", "z")
 
 @dataclass
 class Learned:
-    """What answers have told: names of the broker's making, which later frames may use."""
+    """Names that the broker made and sent in responses: later frames may use them."""
 
     member_ids: deque[str] = field(default_factory=lambda: deque([""], maxlen=20))
     topic_ids: deque[bytes] = field(default_factory=lambda: deque([bytes(16)], maxlen=10))

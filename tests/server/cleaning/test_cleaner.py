@@ -187,7 +187,7 @@ def test_a_corrupt_log_is_left_as_it_is_and_the_others_are_cleaned() -> None:
 def test_d6_a_full_disk_stops_a_pass_and_it_is_done_when_there_is_space(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two events tell of it, and no pass is repeated while the disk is full."""
+    """With two events, and without another pass while the disk is full."""
     cleaning = Cleaning()
     files = cleaning.world.files
     one = cleaning.compact(A0)

@@ -247,7 +247,7 @@ async def test_a_lost_connection_cancels_what_it_waits_for(session: Session) -> 
     session.writer.close()
     await session.until(session.server.closed.is_set)
     assert session.server.waiting[0].cancelled
-    session.server.waiting[0].complete([b"nobody reads this"])
+    session.server.waiting[0].complete([b"never sent"])
 
 
 async def test_an_abandoned_answer_closes_the_connection(session: Session) -> None:
@@ -258,7 +258,7 @@ async def test_an_abandoned_answer_closes_the_connection(session: Session) -> No
 
 
 async def test_an_answer_that_failed_closes_its_connection_with_a_line(session: Session) -> None:
-    """A5: whoever completes it notices nothing; the line names API, version and peer."""
+    """A5: the completer is not affected; the event names API, version and peer."""
     session.send(b"later")
     await session.until(lambda: bool(session.server.waiting))
     failure = RequestFailed(api="AlterConfigs", version=1)

@@ -29,7 +29,7 @@ from oncelog_protocol.records.record import Bytes, Record
 from .header_column import HEADERS, headers_column, plain_headers
 from .record_columns import Body, Numbers, Places, Unusual, find, gather
 
-# What one batch may take when decompressed, unless the reader says otherwise: the default of
+# What one batch may take when decompressed, unless the reader sets another limit: the default of
 # fetch_max_bytes times fetch_max_decompressed_factor.
 MAX_BATCH_BYTES: Final = 200 << 20
 # An Arrow batch has these many rows or, once decompressed, bytes, and those of its last batch.

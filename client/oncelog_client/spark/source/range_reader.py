@@ -219,7 +219,7 @@ class _Reader:
                 if (topic.topic, data.partition_index) == self._partition:
                     check(data.error_code, f"{self._partition} at {offset}")
                     return data
-        raise IncompleteResponseError(f"the response to FETCH says nothing of {self._partition}")
+        raise IncompleteResponseError(f"the response to FETCH lacks {self._partition}")
 
     def _ask(self, offset: int, deadline_ms: float) -> None:
         key = os.getpid(), self._config, self._partition
