@@ -66,7 +66,7 @@ def described(failures: Iterable[ConnectFailure]) -> str:
 
 
 FIRST_BYTES: Final = 4
-"""The first bytes of a peer show whether it speaks Kafka's protocol: they are a frame's size."""
+"""Number of first bytes that show whether a peer speaks Kafka's protocol: the size of a frame."""
 
 _OTHERS: Final[dict[bytes, ConnectCause]] = {
     b"HTTP": ConnectCause.HTTP,
