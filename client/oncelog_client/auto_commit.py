@@ -9,7 +9,7 @@ from typing import Final
 
 from .clock import monotonic_ms
 from .cluster import Cluster
-from .config import ConsumerConfig
+from .consumer_config import ConsumerConfig
 from .errors import KafkaError
 from .positions import Positions
 

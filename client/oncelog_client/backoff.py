@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
@@ -13,8 +12,7 @@ _JITTER = 0.2
 _MOST_DOUBLINGS = 30
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(NamedTuple):
     """From `initial_ms`, doubling, to `max_ms`; both as the settings of that name."""
 
     initial_ms: float

@@ -22,8 +22,8 @@ from oncelog_protocol.messages.metadata import (
 
 from .backoff import Backoff
 from .chance import fraction, shuffled
+from .client_config import ClientConfig
 from .clock import monotonic_ms
-from .config import ClientConfig
 from .connect_failures import Address, ConnectFailure
 from .connection import Connection
 from .connections import COORDINATOR_LANE, Connections

@@ -12,8 +12,7 @@ import re
 import socket
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from oncelog_protocol import __version__
 from oncelog_protocol.apis import ApiKey, api_of
@@ -22,8 +21,8 @@ from oncelog_protocol.messages.api_versions import ApiVersionsRequest, ApiVersio
 from oncelog_protocol.requests import Requests
 
 from .asked_rows import missing_rows
+from .client_config import ClientConfig
 from .clock import monotonic_ms
-from .config import ClientConfig
 from .connect_failures import (
     FIRST_BYTES,
     Address,
@@ -67,8 +66,7 @@ _MAX_ANSWER_BYTES: Final = (1 << 31) - 1
 _ROWS_SHOWN: Final = 5
 
 
-@dataclass(slots=True, eq=False)
-class _Pending:
+class _Pending(NamedTuple):
     answer: asyncio.Future[Any]
     deadline_ms: float
     api_name: str

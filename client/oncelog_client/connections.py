@@ -9,8 +9,8 @@ from typing import Final
 
 from .backoff import Backoff
 from .chance import fraction
+from .client_config import ClientConfig
 from .clock import monotonic_ms
-from .config import ClientConfig
 from .connect_failures import Address, ConnectCause, ConnectFailure
 from .connection import Connection
 from .errors import ClosedError, ConnectError, KafkaError

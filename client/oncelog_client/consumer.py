@@ -12,8 +12,8 @@ from typing import Self, Unpack
 from .auto_commit import AutoCommit
 from .clock import monotonic_ms
 from .cluster import Cluster
-from .config import ConsumerConfig, ConsumerSettings, OffsetReset, consumer_config
 from .connect_failures import ConnectFailure
+from .consumer_config import ConsumerConfig, ConsumerSettings, OffsetReset, consumer_config
 from .errors import (
     ClosedError,
     IllegalStateError,

@@ -22,8 +22,8 @@ from .backoff import Pauses
 from .chance import fraction
 from .clock import monotonic_ms
 from .cluster import Cluster
-from .config import ConsumerConfig
 from .connections import FETCH_LANE
+from .consumer_config import ConsumerConfig
 from .errors import KafkaError, OffsetOutOfRangeError, RetriableError, StaleLeaderError, error_for
 from .fetched import FetchedPartition, FetchedRecords
 from .isolation import AbortedRange

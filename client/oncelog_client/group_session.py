@@ -21,8 +21,8 @@ from .assignors import ASSIGNORS
 from .chance import fraction
 from .clock import monotonic_ms
 from .cluster import Cluster, CoordinatorType
-from .config import ConsumerConfig
 from .connections import JOIN_LANE
+from .consumer_config import ConsumerConfig
 from .errors import KafkaError, RetriableError, error_for
 from .group_protocol import decode_members
 from .membership import Membership, MembershipConfig, Reaction, State

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
@@ -12,8 +13,7 @@ from .errors import KafkaError, error_for
 from .values import Node, PartitionInfo, TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class TopicInfo:
+class TopicInfo(NamedTuple):
     """One topic. `error` is not NONE when the broker could not say more."""
 
     name: str
@@ -27,14 +27,13 @@ class TopicInfo:
         return self.error == ErrorCode.NONE and bool(self.partitions)
 
 
-@dataclass(frozen=True, slots=True)
-class Metadata:
+class Metadata(NamedTuple):
     """The picture of the last answer; topics that nobody asked for again stay as they were."""
 
     cluster_id: str | None = None
     controller_id: int = -1
-    brokers: Mapping[int, Node] = field(default_factory=dict)
-    topics: Mapping[str, TopicInfo] = field(default_factory=dict)
+    brokers: Mapping[int, Node] = MappingProxyType({})
+    topics: Mapping[str, TopicInfo] = MappingProxyType({})
 
     def leader(self, partition: TopicPartition) -> int | None:
         """The node id of the leader, None while unknown or while there is none."""
@@ -86,8 +85,7 @@ class Metadata:
         for row in response.topics:
             if row.name:
                 topics[row.name] = _newer(self.topics.get(row.name), _topic_info(row, row.name))
-        return replace(
-            self,
+        return self._replace(
             cluster_id=response.cluster_id,
             controller_id=response.controller_id,
             brokers={
@@ -128,8 +126,7 @@ def _newer(known: TopicInfo | None, answered: TopicInfo) -> TopicInfo:
     if known is None or known.topic_id != answered.topic_id:
         return answered
     old = {info.partition: info for info in known.partitions}
-    return replace(
-        answered,
+    return answered._replace(
         partitions=tuple(
             old[info.partition]
             if info.partition in old and 0 <= info.leader_epoch < old[info.partition].leader_epoch

@@ -13,7 +13,7 @@ from .backoff import Pauses
 from .chance import fraction
 from .clock import monotonic_ms
 from .cluster import Cluster
-from .config import ConsumerConfig, OffsetReset
+from .consumer_config import ConsumerConfig, OffsetReset
 from .errors import (
     CommitFailedError,
     IllegalStateError,

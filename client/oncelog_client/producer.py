@@ -17,7 +17,6 @@ from .batching import Accumulator
 from .chance import below
 from .clock import monotonic_ms, wall_ms
 from .cluster import Cluster
-from .config import ProducerConfig, ProducerSettings, producer_config
 from .connect_failures import ConnectFailure
 from .errors import (
     BufferExhaustedError,
@@ -30,6 +29,7 @@ from .metadata import TopicInfo
 from .new_records import new_record, partition_number, topic_name
 from .partition_queue import BatchingConfig
 from .partitioner import Partitioner
+from .producer_config import ProducerConfig, ProducerSettings, producer_config
 from .sender import Sender, Ticket
 from .transaction_session import TransactionSession
 from .transactional import Transactional

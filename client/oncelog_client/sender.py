@@ -30,7 +30,6 @@ from .batching import Accumulator, Fate
 from .chance import fraction
 from .clock import monotonic_ms
 from .cluster import Cluster
-from .config import ProducerConfig
 from .connect_failures import described
 from .connection import Connection
 from .errors import (
@@ -43,6 +42,7 @@ from .errors import (
     check,
     error_for,
 )
+from .producer_config import ProducerConfig
 from .request_versions import ANY_VERSION
 from .transactions import ProducerTransaction
 from .values import RecordMetadata, TopicPartition

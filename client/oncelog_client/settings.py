@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Final
 
 from oncelog_protocol.secret import displayed
@@ -50,6 +49,8 @@ def refuse_unknown(settings: Iterable[str], known: Iterable[str]) -> None:
             plain = name.replace(".", "_").lower()
             if plain.startswith(_SECURITY):
                 raise ConfigError(f"{name}: {SECURITY_NOT_BUILT}")
+            from difflib import get_close_matches
+
             near = get_close_matches(plain, names, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise ConfigError(f"there is no setting {name!r}{hint}")

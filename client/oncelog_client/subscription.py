@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, runtime_checkable
 
-from .config import OffsetReset
+from .consumer_config import OffsetReset
 from .errors import IllegalStateError
 from .values import TopicPartition
 

@@ -18,7 +18,7 @@ from oncelog_protocol.messages.txn_offset_commit import (
 )
 
 from .batch import ProducerIdentity
-from .config import ProducerConfig
+from .producer_config import ProducerConfig
 from .request_versions import (
     ANY_VERSION,
     INIT_PRODUCER_ID_WITH_TWO_PHASE,

@@ -28,7 +28,6 @@ from oncelog_protocol.messages.txn_offset_commit import (
 from .batch import NO_IDENTITY, ProducerIdentity
 from .clock import monotonic_ms
 from .cluster import Cluster, CoordinatorType
-from .config import ProducerConfig
 from .coordinator_calls import Refused, Unanswered, ask, known_code
 from .errors import (
     AbortableError,
@@ -41,6 +40,7 @@ from .errors import (
 from .fence_reasons import fence_reason
 from .group_transactions import check_feature
 from .prepared import PreparedTxnState
+from .producer_config import ProducerConfig
 from .request_versions import ANY_VERSION
 from .transaction_requests import TransactionRequests
 from .transactions import Event, ProducerTransaction

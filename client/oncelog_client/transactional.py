@@ -13,7 +13,6 @@ from typing import Protocol, Self, overload, runtime_checkable
 
 from .batch import ProducerIdentity
 from .batching import Accumulator
-from .config import ProducerConfig
 from .errors import (
     CommitFailedError,
     IllegalStateError,
@@ -21,6 +20,7 @@ from .errors import (
     TransactionAbortedError,
 )
 from .prepared import PreparedTxnState
+from .producer_config import ProducerConfig
 from .sender import Sender, Ticket
 from .transaction_session import TransactionSession
 from .transactions import Event, ProducerTransaction, State

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from oncelog_protocol.apis import Api, ApiKey, api_of
 from oncelog_protocol.codecs import decode, encoder
@@ -21,8 +20,7 @@ from oncelog_protocol.types import Buffer
 _MAX_CORRELATION_ID = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(NamedTuple):
     """A request on its way that will be answered."""
 
     correlation_id: int
@@ -30,8 +28,7 @@ class Waiting:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """The response to one request: `message` is an instance of `api.response`."""
 
     correlation_id: int

@@ -7,16 +7,14 @@ Source: the message definitions of Apache Kafka, and KIP-482 for tagged fields.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, TypeVar, cast, dataclass_transform
+from typing import Any, NamedTuple, TypeVar, cast, dataclass_transform
 
 from oncelog_protocol.types import NEVER, Array, Default, FieldSpec, FieldType, Nested, Primitive
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One row of a table. Versions are inclusive; `default` is `Default` for a new empty value."""
 
     name: str
@@ -36,8 +34,7 @@ class Field:
         return version >= self.nullable_since
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(NamedTuple):
     """The table of a message (or, with no versions of its own, of a nested struct)."""
 
     cls: type

@@ -5,10 +5,7 @@ Source: the protocol guide ("Protocol Primitive Types") and KIP-482 (compact typ
 
 from __future__ import annotations
 
-import base64
-import binascii
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 NEVER: Final = 1 << 15
 """A version that no message reaches."""
@@ -36,8 +33,7 @@ class Default:
     """Stands for "the type's own zero value" where no default is given."""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSpec:
+class FieldSpec(NamedTuple):
     """One row of a message table, before it knows its name."""
 
     type: FieldType
@@ -48,8 +44,7 @@ class FieldSpec:
     default: object
 
 
-@dataclass(frozen=True, slots=True)
-class Primitive:
+class Primitive(NamedTuple):
     """A type of one value. Calling it declares a field of that type.
 
     `format` is the code of the struct module if the type has a fixed size, else "".
@@ -79,15 +74,13 @@ class Primitive:
         return FieldSpec(self, since, until, 0 if nullable else nullable_since, tag, default)
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(NamedTuple):
     """A list of elements, all of one type: a primitive or a struct class."""
 
     of: Primitive | type
 
 
-@dataclass(frozen=True, slots=True)
-class Nested:
+class Nested(NamedTuple):
     """A struct held by value: the class is a table of its own."""
 
     of: type
@@ -151,11 +144,16 @@ def cut_utf8(text: str, size: int = MAX_STRING) -> bytes:
 
 def uuid_to_string(value: bytes) -> str:
     """Kafka's form of a uuid: 22 characters of URL-safe base64 without padding."""
+    import base64
+
     return base64.urlsafe_b64encode(value).decode("ascii").rstrip("=")
 
 
 def uuid_from_string(text: str) -> bytes:
     """The 16 bytes of a uuid in Kafka's form. Raises ValueError for anything else."""
+    import base64
+    import binascii
+
     try:
         value = base64.b64decode(text + "==", altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:

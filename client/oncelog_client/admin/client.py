@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, Unpack
 
+from oncelog_client.client_config import AdminConfig, AdminSettings, IsolationLevel, admin_config
 from oncelog_client.cluster import Cluster
-from oncelog_client.config import AdminConfig, AdminSettings, IsolationLevel, admin_config
 from oncelog_client.connect_failures import ConnectFailure
 from oncelog_client.errors import IllegalStateError
-from oncelog_client.log_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
 
 # Each method imports what it needs: a command line calls one or two of them.
 if TYPE_CHECKING:
@@ -36,7 +35,8 @@ if TYPE_CHECKING:
 
 OffsetSpec = int | Literal["earliest", "latest", "max_timestamp"]
 
-_SPECS: Final = {"earliest": EARLIEST, "latest": LATEST, "max_timestamp": MAX_TIMESTAMP}
+# As timestamps of ListOffsets (KIP-79, KIP-734).
+_SPECS: Final = {"latest": -1, "earliest": -2, "max_timestamp": -3}
 
 
 class Admin:
@@ -90,19 +90,19 @@ class Admin:
         self, new_topics: Iterable[NewTopic | str], *, validate_only: bool = False
     ) -> None:
         """Create topics; a plain name takes the broker's defaults."""
-        from oncelog_client.admin import topics
+        from oncelog_client.admin import topic_changes
         from oncelog_client.admin.topic_descriptions import NewTopic
 
         rows = [NewTopic(topic) if isinstance(topic, str) else topic for topic in new_topics]
-        await topics.create_topics(
+        await topic_changes.create_topics(
             self._cluster, rows, self._timeout_ms, validate_only=validate_only
         )
 
     async def delete_topics(self, names: Iterable[str]) -> None:
         """Delete topics with all they hold."""
-        from oncelog_client.admin import topics
+        from oncelog_client.admin import topic_changes
 
-        await topics.delete_topics(self._cluster, names, self._timeout_ms)
+        await topic_changes.delete_topics(self._cluster, names, self._timeout_ms)
 
     async def list_topics(self, *, list_internal: bool = False) -> dict[str, TopicListing]:
         """The topics by name."""
@@ -122,9 +122,9 @@ class Admin:
         self, counts: Mapping[str, int], *, validate_only: bool = False
     ) -> None:
         """Give topics more partitions: topic -> how many it should have in the end."""
-        from oncelog_client.admin import topics
+        from oncelog_client.admin import topic_changes
 
-        await topics.create_partitions(
+        await topic_changes.create_partitions(
             self._cluster, counts, self._timeout_ms, validate_only=validate_only
         )
 
@@ -133,9 +133,9 @@ class Admin:
     ) -> dict[TopicPartition, int]:
         """Delete all records before an offset (-1: before the high watermark). Answers the first
         offsets that are left."""
-        from oncelog_client.admin import topics
+        from oncelog_client.admin import records
 
-        return await topics.delete_records(self._cluster, before, self._timeout_ms)
+        return await records.delete_records(self._cluster, before, self._timeout_ms)
 
     # -- settings
 

@@ -101,6 +101,9 @@ class LazyGroup(click.Group):
 
     def _get_command(self, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS:
+            from oncelog_client.cli.event_loop import import_asyncio
+
+            import_asyncio()
             return _command(f"{__name__}.{COMMANDS[cmd_name][0]}")
         if cmd_name in KNOWN_EXTENSIONS:
             return _command(KNOWN_EXTENSIONS[cmd_name][0])

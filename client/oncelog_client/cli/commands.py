@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any, Final
 
 import click
@@ -42,6 +41,8 @@ class Tool(click.Command):
             if isinstance(parameter, click.Option) and parameter.is_flag
             for option in parameter.opts
         }
+        from difflib import get_close_matches
+
         near = get_close_matches(words[0], flags, n=1)
         if not near or words[0].startswith("-"):
             return ""
@@ -93,5 +94,7 @@ class ToolGroup(Tool, click.Group):
 
 def suggestion(word: str, known: Sequence[str]) -> str:
     """Return ` Did you mean …?` for the nearest of `known` words, or an empty string."""
+    from difflib import get_close_matches
+
     near = get_close_matches(word, known, n=1)
     return f" Did you mean {near[0]!r}?" if near else ""

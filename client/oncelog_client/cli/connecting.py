@@ -18,8 +18,8 @@ from oncelog_client.admin import Admin
 from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.options import DEFAULT_SERVER, parse_servers, read_properties, run
 from oncelog_client.cli.output import note
+from oncelog_client.client_config import ClientConfig
 from oncelog_client.clock import monotonic_ms
-from oncelog_client.config import ClientConfig
 from oncelog_client.connect_failures import ConnectCause, ConnectFailure
 from oncelog_client.errors import RetriableError
 

@@ -3,7 +3,6 @@ their field."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -49,13 +48,15 @@ class FileType(click.Path):
     """An existing file to read, as a Path."""
 
     def __init__(self) -> None:
-        super().__init__(exists=True, dir_okay=False, path_type=Path)
+        super().__init__(exists=True, dir_okay=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path; raises click.BadParameter for what is no file."""
         if "\0" in str(value):
             self.fail(f"{str(value)[:40]!r} is not the name of a file", param, ctx)
-        return super().convert(value, param, ctx)
+        from pathlib import Path
+
+        return Path(str(super().convert(value, param, ctx)))
 
 
 FILE: Final = FileType()

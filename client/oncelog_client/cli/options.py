@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from oncelog_client.cli.names import FILE, SecondsType
 from oncelog_client.cli.output import output_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = [
     "connection_options",
@@ -153,7 +155,9 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
 
 def _setting_types() -> dict[str, str]:
     """Setting -> its type as the clients' settings name it."""
-    from oncelog_client.config import AdminSettings, ConsumerSettings, ProducerSettings
+    from oncelog_client.client_config import AdminSettings
+    from oncelog_client.consumer_config import ConsumerSettings
+    from oncelog_client.producer_config import ProducerSettings
 
     return {
         name: getattr(hint, "__forward_arg__", str(hint))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final, Self
 
 import click
@@ -144,6 +143,8 @@ def _known(cls: type[LineReader | LineWriter], properties: Mapping[str, str]) ->
         field = name.replace(".", "_")
         if field not in fields:
             names = [known.replace("_", ".") for known in fields]
+            from difflib import get_close_matches
+
             near = get_close_matches(name, names, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise click.UsageError(f"there is no property {name}{hint}")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from oncelog_client.cli.connecting import connected_admin
-from oncelog_client.config import AdminSettings
+from oncelog_client.client_config import AdminSettings
 from oncelog_client.values import TopicPartition
 
 

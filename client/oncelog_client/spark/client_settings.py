@@ -9,15 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, cast, get_type_hints
 
-from oncelog_client.config import (
-    AdminSettings,
-    ConsumerSettings,
-    ProducerSettings,
-    admin_config,
-    consumer_config,
-    producer_config,
-)
+from oncelog_client.client_config import AdminSettings, admin_config
+from oncelog_client.consumer_config import ConsumerSettings, consumer_config
 from oncelog_client.errors import ConfigError
+from oncelog_client.producer_config import ProducerSettings, producer_config
 from oncelog_client.settings import SECURITY_NOT_BUILT
 
 from .options import KAFKA_PREFIX, OptionError, Options, read_boolean, read_integer

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
+from oncelog_client.client_config import AdminConfig, AdminSettings, admin_config
 from oncelog_client.clock import monotonic_ms
 from oncelog_client.cluster import Cluster
-from oncelog_client.config import AdminConfig, AdminSettings, admin_config
 from oncelog_client.errors import RetriableError, check
 from oncelog_client.group_offsets import commit_offsets
 from oncelog_client.log_offsets import EARLIEST, LATEST, list_offsets

@@ -17,10 +17,11 @@ import pyarrow as pa
 
 from oncelog_client.backoff import Backoff
 from oncelog_client.chance import fraction
+from oncelog_client.client_config import client_config
 from oncelog_client.clock import monotonic_ms
 from oncelog_client.cluster import Cluster
-from oncelog_client.config import ConsumerConfig, client_config
 from oncelog_client.connect_failures import Address
+from oncelog_client.consumer_config import ConsumerConfig
 from oncelog_client.errors import (
     IncompleteResponseError,
     KafkaError,

@@ -1,0 +1,95 @@
+"""What short commands do not import: the promise of their start time that CI can keep."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pytest
+
+from tests.broker import Oncelog
+
+# Each of these takes a short command milliseconds, and none of them is needed by one.
+_HEAVY: Final = {
+    "construct",
+    "cramjam",
+    "crc32c",
+    "difflib",
+    "oncelog_client.consumer",
+    "oncelog_client.consumer_config",
+    "oncelog_client.fetcher",
+    "oncelog_client.producer",
+    "oncelog_client.producer_config",
+    "oncelog_client.sender",
+    "oncelog_client.spark",
+    "oncelog_protocol.constructs",
+    "oncelog_protocol.records",
+    "oncelog_server",
+    "pathlib",
+    "pyarrow",
+    "pyspark",
+    "rich",
+    "ssl",
+    "urllib",
+}
+_MESSAGES: Final = "oncelog_protocol.messages."
+
+_PROGRAM: Final = """
+import json, sys
+from oncelog_client.cli import oncelog
+oncelog.main(sys.argv[1:], "oncelog", standalone_mode=False)
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with Oncelog(tmp_path_factory.mktemp("imports")) as running:
+        yield running.address
+
+
+def imported(*words: str) -> set[str]:
+    """Return the modules of a process that has run a command line."""
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, *words], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("words", [("topic", "list"), ("topics", "--list")])
+def test_listing_topics_imports_what_it_needs(broker: str, words: Sequence[str]) -> None:
+    modules = imported(*words, "--bootstrap-server", broker)
+    assert not modules & _HEAVY
+    # One request of each kind: the versions, and the topics.
+    messages = {name.removeprefix(_MESSAGES) for name in modules if name.startswith(_MESSAGES)}
+    assert messages <= {"api_versions", "find_coordinator", "metadata"}
+
+
+def test_help_imports_no_command() -> None:
+    modules = imported("--help")
+    assert "asyncio" not in modules
+    # The names of the commands of other packages come by importlib.metadata, which needs these.
+    assert not modules & (_HEAVY - {"pathlib", "urllib"})
+    assert not {name for name in modules if name.startswith("oncelog_client.cli.topic")}
+
+
+def test_asyncio_keeps_tls_where_it_was_asked_for() -> None:
+    program = (
+        "import ssl; from oncelog_client.cli.event_loop import import_asyncio; import_asyncio();"
+        "import asyncio; import asyncio.sslproto as made; print(made.ssl is ssl)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "True\n", done.stderr
+
+
+def test_tls_can_be_imported_after_asyncio_without_it() -> None:
+    program = (
+        "from oncelog_client.cli.event_loop import import_asyncio; import_asyncio();"
+        "import sys; assert 'ssl' not in sys.modules; import ssl; print(ssl.SSLContext.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "SSLContext\n", done.stderr
