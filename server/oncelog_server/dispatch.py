@@ -20,7 +20,9 @@ from oncelog_protocol.codecs import (
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.headers import REQUEST_START, read_client_id
 from oncelog_server.deferred import Deferred, pass_on, then_ask
+from oncelog_server.log.results import FileRange
 from oncelog_server.network.connection import Answer, Parts, RequestFailed
+from oncelog_server.network.outbox import Part
 from oncelog_server.network.request_context import Peer, RequestContext
 from oncelog_server.node import Node
 from oncelog_server.request_limits import max_elements
@@ -253,17 +255,31 @@ def _encode(route: _Route, correlation_id: int, response: Any) -> Parts:
 
 
 def _encode_in_slices(route: _Route, correlation_id: int, response: Any) -> Steps[Parts]:
-    parts: Parts = [b""]
-    whole: Parts = parts if route.key == ApiKey.FETCH else [b""]
+    parts: Parts = []
+    whole: Parts = [b""]
     encode = sliced_encoder(APIS[route.key].response, route.version)
     for _ in encode(response, parts.append):
-        if len(parts) > _JOINED and parts is not whole:
-            whole.append(b"".join(cast("list[bytes]", parts)))
+        if len(parts) > _JOINED:
+            _join(parts, whole)
             parts.clear()
         yield
-    if parts is not whole:
-        whole += parts
+    _join(parts, whole)
     return _with_head(route, correlation_id, whole)
+
+
+def _join(parts: Parts, whole: Parts) -> None:
+    """Add the parts to `whole`: as few as may be, as file ranges stay what they are."""
+    run: list[Part] = []
+    for part in parts:
+        if isinstance(part, FileRange):
+            if run:
+                whole.append(b"".join(cast("list[bytes]", run)))
+                run = []
+            whole.append(part)
+        else:
+            run.append(part)
+    if run:
+        whole.append(b"".join(cast("list[bytes]", run)))
 
 
 def _with_head(route: _Route, correlation_id: int, parts: Parts) -> Parts:

@@ -117,10 +117,11 @@ class Slices:
             work.steps.close()
             return True
         budget.share(SHARE_MS)
+        steps, is_share_spent = work.steps, budget.is_share_spent
         try:
             while True:
-                next(work.steps)
-                if budget.is_share_spent():
+                next(steps)
+                if is_share_spent():
                     return False
         except StopIteration as ended:
             value = ended.value

@@ -42,8 +42,9 @@ class ParkedFetch:
         # Something has moved since the read that is under way began.
         self._is_stale = False
         self._is_late = False
+        poke = self._poke  # one for all of them
         for partition in partitions:
-            partition.read_waiters.add(self._poke)
+            partition.read_waiters.add(poke)
         self._timer: Timer = timers.call_later(max_wait_ms, self._time_is_up)
         self.answer.on_cancel(self._release)
 
@@ -93,5 +94,6 @@ class ParkedFetch:
 
     def _release(self) -> None:
         self._timer.cancel()
+        poke = self._poke
         for partition in self._partitions:
-            partition.read_waiters.discard(self._poke)
+            partition.read_waiters.discard(poke)

@@ -8,6 +8,7 @@ directory id. v18 high watermark of followers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from oncelog_protocol.apis import ApiKey
@@ -18,6 +19,7 @@ from oncelog_protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    FetchTopic,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
@@ -50,8 +52,35 @@ Answered = FetchResponse | Deferred[FetchResponse]
 def handle(
     node: Node, context: RequestContext, request: FetchRequest
 ) -> Answered | Steps[Answered]:
+    asked = 0
+    for topic in request.topics:
+        asked += len(topic.partitions)
+    if asked > SMALL:
+        return _asked_in_steps(node, context, request)
+    by_id = context.api_version >= TOPIC_IDS_SINCE
+    return _asked(node, context, request, _wanted(request.topics, by_id))
+
+
+def _asked_in_steps(node: Node, context: RequestContext, request: FetchRequest) -> Steps[Answered]:
+    by_id = context.api_version >= TOPIC_IDS_SINCE
+    wanted: list[FetchedPartition] = []
+    for topic in request.topics:
+        partitions = topic.partitions
+        for first in range(0, len(partitions), SMALL):
+            topic.partitions = partitions[first : first + SMALL]
+            wanted += _wanted([topic], by_id)
+            yield
+    answer = _asked(node, context, request, wanted)
+    if isinstance(answer, (FetchResponse, Deferred)):
+        return answer
+    return (yield from answer)
+
+
+def _asked(
+    node: Node, context: RequestContext, request: FetchRequest, wanted: list[FetchedPartition]
+) -> Answered | Steps[Answered]:
     try:
-        scope = _scope(node, context, request)
+        scope = _scope(node, context, request, wanted)
         isolation = Isolation(request.isolation_level)
     except Refused as refused:
         return FetchResponse(error_code=refused.code)
@@ -144,10 +173,8 @@ class _Finder:
         return node.partitions.require(name, key.partition)
 
 
-def _scope(node: Node, context: RequestContext, request: FetchRequest) -> FetchScope:
-    """Raises Refused."""
-    by_id = context.api_version >= TOPIC_IDS_SINCE
-    wanted = [
+def _wanted(topics: Sequence[FetchTopic], by_id: bool) -> list[FetchedPartition]:
+    return [
         FetchedPartition(
             PartitionKey(topic.topic_id if by_id else topic.topic, partition.partition),
             partition.fetch_offset,
@@ -155,9 +182,16 @@ def _scope(node: Node, context: RequestContext, request: FetchRequest) -> FetchS
             partition.current_leader_epoch,
             partition.last_fetched_epoch,
         )
-        for topic in request.topics
+        for topic in topics
         for partition in topic.partitions
     ]
+
+
+def _scope(
+    node: Node, context: RequestContext, request: FetchRequest, wanted: list[FetchedPartition]
+) -> FetchScope:
+    """Raises Refused."""
+    by_id = context.api_version >= TOPIC_IDS_SINCE
     forgotten = [
         PartitionKey(topic.topic_id if by_id else topic.topic, partition)
         for topic in request.forgotten_topics_data
