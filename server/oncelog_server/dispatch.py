@@ -167,11 +167,16 @@ class Dispatch:
         """Nothing of a large request holds the loop: not what it asks for, nor its answer."""
         slices = self._node.slices
 
-        def encoded(response: Any) -> Parts | Deferred[Parts]:
-            return slices.run(_encode_in_slices(route, context.correlation_id, response))
+        def worked(value: Any) -> Parts | Deferred[Parts]:
+            """Work may lead to more of it, and to an answer that comes later."""
+            if type(value) is GeneratorType:
+                return then_ask(slices.run(value), worked)
+            if isinstance(value, Deferred):
+                return then_ask(value, worked)
+            return slices.run(_encode_in_slices(route, context.correlation_id, value))
 
         response = slices.run(steps)
-        answer = then_ask(then_ask(response, _itself), encoded)
+        answer = then_ask(response, worked)
         if not isinstance(answer, Deferred):
             return answer
         later = _named(context, answer)
@@ -241,10 +246,6 @@ def _named(
     response.on_abandon(lambda: give_up(response.failure))
     later.on_cancel(response.cancel)
     return later
-
-
-def _itself(response: Any) -> Any:
-    return response
 
 
 def _encode(route: _Route, correlation_id: int, response: Any) -> Parts:

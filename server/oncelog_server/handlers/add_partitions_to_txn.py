@@ -7,6 +7,7 @@ TRANSACTION_ABORTABLE.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from oncelog_protocol.apis import ApiKey
@@ -28,6 +29,7 @@ from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
+from oncelog_server.slices import Steps, when_large
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.add_partitions import AddPartitions
 from oncelog_server.transaction.results import TransactionResult
@@ -42,11 +44,29 @@ BUMPS_EPOCH_SINCE: Final = 5
 Codes = ErrorCode | dict[TopicPartition, ErrorCode]
 
 
+Answered = AddPartitionsToTxnResponse | Steps[AddPartitionsToTxnResponse]
+Answer = Answered | Deferred[Answered]
+
+
 def handle(
     node: Node, context: RequestContext, request: AddPartitionsToTxnRequest
-) -> AddPartitionsToTxnResponse | Deferred[AddPartitionsToTxnResponse]:
-    if context.api_version >= BROKERS_SINCE:
-        return _handle_brokers(node, context, request.transactions)
+) -> Answer | Steps[Answer]:
+    if context.api_version < BROKERS_SINCE:
+        size = _size(request.v3_and_below_topics)
+        return when_large(size, _of_client(node, context, request))
+    if not node.authorizer.authorise(context.principal, Operation.CLUSTER_ACTION, CLUSTER):
+        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    size = sum(1 + _size(one.topics) for one in request.transactions)
+    return when_large(size, _of_broker(node, context, request.transactions))
+
+
+def _size(topics: Sequence[AddPartitionsToTxnTopic]) -> int:
+    return sum(1 + len(topic.partitions) for topic in topics)
+
+
+def _of_client(
+    node: Node, context: RequestContext, request: AddPartitionsToTxnRequest
+) -> Steps[Answer]:
     topics = request.v3_and_below_topics
     transactional_id = request.v3_and_below_transactional_id
     resource = Resource(ResourceType.TRANSACTIONAL_ID, transactional_id)
@@ -54,7 +74,7 @@ def handle(
     if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
         codes = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     else:
-        codes = _add(
+        codes = yield from _add(
             node,
             context,
             AddPartitions(
@@ -66,45 +86,42 @@ def handle(
                 caller=context,
             ),
         )
-    return then(
-        codes,
-        lambda codes: AddPartitionsToTxnResponse(
-            results_by_topic_v3_and_below=_topic_results(topics, codes)
-        ),
-    )
+
+    def response(codes: Codes) -> Steps[AddPartitionsToTxnResponse]:
+        results = yield from _topic_results(topics, codes)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+
+    return then(codes, lambda codes: when_large(_size(topics), response(codes)))
 
 
-def _handle_brokers(
-    node: Node, context: RequestContext, transactions: list[AddPartitionsToTxnTransaction]
-) -> AddPartitionsToTxnResponse | Deferred[AddPartitionsToTxnResponse]:
-    if not node.authorizer.authorise(context.principal, Operation.CLUSTER_ACTION, CLUSTER):
-        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+def _of_broker(
+    node: Node, context: RequestContext, transactions: Sequence[AddPartitionsToTxnTransaction]
+) -> Steps[Answer]:
     transaction_version = 2 if context.api_version >= BUMPS_EPOCH_SINCE else 0
-    answers = [
-        _add(
-            node,
-            context,
-            AddPartitions(
-                one.transactional_id,
-                one.producer_id,
-                one.producer_epoch,
-                _partitions(one.topics),
-                transaction_version,
-                one.verify_only,
-                one.transaction_group_id,
-            ),
+    answers = []
+    for one in transactions:
+        command = AddPartitions(
+            one.transactional_id,
+            one.producer_id,
+            one.producer_epoch,
+            _partitions(one.topics),
+            transaction_version,
+            one.verify_only,
+            one.transaction_group_id,
         )
-        for one in transactions
-    ]
-    return then(
-        gather(answers),
-        lambda codes: AddPartitionsToTxnResponse(
-            results_by_transaction=[
-                AddPartitionsToTxnResult(one.transactional_id, _topic_results(one.topics, of_one))
-                for one, of_one in zip(transactions, codes, strict=True)
-            ]
-        ),
-    )
+        answers.append((yield from _add(node, context, command)))
+        yield
+
+    def response(codes: Sequence[Codes]) -> Steps[AddPartitionsToTxnResponse]:
+        results = []
+        for one, of_one in zip(transactions, codes, strict=True):
+            found = yield from _topic_results(one.topics, of_one)
+            results.append(AddPartitionsToTxnResult(one.transactional_id, found))
+            yield
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+    size = sum(1 + _size(one.topics) for one in transactions)
+    return then(gather(answers), lambda codes: when_large(size, response(codes)))
 
 
 def _partitions(topics: list[AddPartitionsToTxnTopic]) -> frozenset[TopicPartition]:
@@ -113,9 +130,11 @@ def _partitions(topics: list[AddPartitionsToTxnTopic]) -> frozenset[TopicPartiti
     )
 
 
-def _add(node: Node, context: RequestContext, command: AddPartitions) -> Codes | Deferred[Codes]:
+def _add(
+    node: Node, context: RequestContext, command: AddPartitions
+) -> Steps[Codes | Deferred[Codes]]:
     partitions = command.partitions
-    refused = _refused(node, context, partitions)
+    refused = yield from _refused(node, context, partitions)
     if refused:
         # All or none (KIP-98): one that may not be added keeps the others out (R18).
         return {one: refused.get(one, ErrorCode.OPERATION_NOT_ATTEMPTED) for one in partitions}
@@ -129,7 +148,7 @@ def _add(node: Node, context: RequestContext, command: AddPartitions) -> Codes |
 
 def _refused(
     node: Node, context: RequestContext, partitions: frozenset[TopicPartition]
-) -> dict[TopicPartition, ErrorCode]:
+) -> Steps[dict[TopicPartition, ErrorCode]]:
     """Those that may not be written to, or are not there. Brokers ask for clients that have been
     allowed to write, and for offsets."""
     refused = {}
@@ -144,6 +163,7 @@ def _refused(
             refused[one] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif image.partition(topic, index) is None:
             refused[one] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        yield
     return refused
 
 
@@ -155,17 +175,16 @@ def _may_write(node: Node, context: RequestContext, topic: str) -> bool:
 
 def _topic_results(
     topics: list[AddPartitionsToTxnTopic], codes: Codes
-) -> list[AddPartitionsToTxnTopicResult]:
-    return [
-        AddPartitionsToTxnTopicResult(
-            topic.name,
-            [
-                AddPartitionsToTxnPartitionResult(
-                    index,
-                    codes[TopicPartition(topic.name, index)] if isinstance(codes, dict) else codes,
-                )
-                for index in topic.partitions
-            ],
-        )
-        for topic in topics
-    ]
+) -> Steps[list[AddPartitionsToTxnTopicResult]]:
+    results = []
+    for topic in topics:
+        rows = [
+            AddPartitionsToTxnPartitionResult(
+                index,
+                codes[TopicPartition(topic.name, index)] if isinstance(codes, dict) else codes,
+            )
+            for index in topic.partitions
+        ]
+        results.append(AddPartitionsToTxnTopicResult(topic.name, rows))
+        yield
+    return results

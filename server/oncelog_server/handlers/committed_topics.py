@@ -23,6 +23,7 @@ from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.slices import Steps
 from oncelog_server.topic_partition import TopicPartition
 
 # The topics of both APIs have the same fields.
@@ -50,9 +51,14 @@ async def _create_sinks(node: Node) -> None:
         await node.metadata.create_missing_topic(SINKS)
 
 
+def size_of(topics: Iterable[T]) -> int:
+    """How much there is to be looked at."""
+    return sum(1 + len(topic.partitions) for topic in topics)
+
+
 def refuse_unknown(
     node: Node, context: RequestContext, topics: Iterable[T], *, by_id: bool
-) -> tuple[list[T], Codes]:
+) -> Steps[tuple[list[T], Codes]]:
     """The topics with what may be committed of them, and the code of everything else. Topics that
     came by id get their names; one whose id is not known keeps an empty name, and its code is under
     that."""
@@ -76,6 +82,7 @@ def refuse_unknown(
                 refused[_key(topic, index)] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
                 known.append(partition)
+        yield
         if known:
             kept = copy(topic)
             kept.partitions = known

@@ -25,6 +25,7 @@ from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.DESCRIBE_TOPIC_PARTITIONS
 VERSIONS = range(0, 1)
@@ -34,7 +35,14 @@ Topic = DescribeTopicPartitionsResponseTopic
 
 def handle(
     node: Node, context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
+) -> DescribeTopicPartitionsResponse | Steps[DescribeTopicPartitionsResponse]:
+    size = len(request.topics) or len(node.metadata.image.topics)
+    return when_large(size, _steps(node, context, request))
+
+
+def _steps(
+    node: Node, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> Steps[DescribeTopicPartitionsResponse]:
     cursor = request.cursor
     asked_for = {topic.name for topic in request.topics}
     start, first = ("", 0) if cursor is None else (cursor.topic_name, cursor.partition_index)
@@ -49,6 +57,7 @@ def handle(
     for name in names:
         if not pages.add(name, first if name == start else 0):
             break
+        yield
     return DescribeTopicPartitionsResponse(
         topics=pages.topics_with_denied_last(), next_cursor=pages.next_cursor
     )

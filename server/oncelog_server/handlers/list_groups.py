@@ -17,14 +17,18 @@ from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation
+from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.LIST_GROUPS
 VERSIONS = range(0, 6)
 
 
+Answered = ListGroupsResponse | Steps[ListGroupsResponse]
+
+
 def handle(
     node: Node, context: RequestContext, request: ListGroupsRequest
-) -> ListGroupsResponse | Deferred[ListGroupsResponse]:
+) -> Answered | Deferred[Answered]:
     try:
         node.groups.check_loaded()
     except Refused as refused:
@@ -44,9 +48,13 @@ def handle(
             return False
         return True
 
-    return then(
-        gather(of_shards),
-        lambda lists: ListGroupsResponse(
-            groups=[group for groups in lists for group in groups if visible(group)]
-        ),
-    )
+    def steps(lists: list[list[ListedGroup]]) -> Steps[ListGroupsResponse]:
+        found = []
+        for groups in lists:
+            for group in groups:
+                if visible(group):
+                    found.append(group)
+                yield
+        return ListGroupsResponse(groups=found)
+
+    return then(gather(of_shards), lambda lists: when_large(sum(map(len, lists)), steps(lists)))

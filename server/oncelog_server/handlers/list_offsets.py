@@ -59,7 +59,7 @@ def handle(
     steps = _steps(node, context, request)
     if any(wanted.count_from >= 0 for topic in request.topics for wanted in topic.partitions):
         return steps  # counting takes long, of few partitions too
-    return when_large(sum(len(topic.partitions) for topic in request.topics), steps)
+    return when_large(sum(1 + len(topic.partitions) for topic in request.topics), steps)
 
 
 def _steps(
@@ -92,6 +92,7 @@ def _steps(
                 answers.append(_nothing(wanted, ErrorCode.KAFKA_STORAGE_ERROR))
             yield
         topics.append(ListOffsetsTopicResponse(topic.name, answers))
+        yield
     response = ListOffsetsResponse(topics=topics)
     if any(wanted.count_from >= 0 for topic in request.topics for wanted in topic.partitions):
         return (yield from _with_lags(node, request, response))

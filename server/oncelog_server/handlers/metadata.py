@@ -156,6 +156,7 @@ def _topics(
         key = topic.name, topic.topic_id
         if key not in found:
             found[key] = yield from _asked_for(node, context, topic, refused)
+        yield
     return list(found.values())
 
 

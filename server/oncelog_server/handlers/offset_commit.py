@@ -23,12 +23,14 @@ from oncelog_server.handlers.committed_topics import (
     answered,
     codes_of,
     refuse_unknown,
+    size_of,
 )
 from oncelog_server.handlers.group_access import caller, require_group
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation
+from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.OFFSET_COMMIT
 VERSIONS = range(2, 11)
@@ -36,15 +38,23 @@ VERSIONS = range(2, 11)
 TOPIC_IDS_SINCE: Final = 10
 
 
+Answered = OffsetCommitResponse | Steps[OffsetCommitResponse]
+Answer = Answered | Deferred[Answered]
+
+
 def handle(
     node: Node, context: RequestContext, request: OffsetCommitRequest
-) -> OffsetCommitResponse | Deferred[OffsetCommitResponse]:
+) -> Answer | Steps[Answer]:
+    return when_large(size_of(request.topics), _steps(node, context, request))
+
+
+def _steps(node: Node, context: RequestContext, request: OffsetCommitRequest) -> Steps[Answer]:
     by_id = context.api_version >= TOPIC_IDS_SINCE
     try:
         require_group(node, context, Operation.READ, request.group_id)
     except Refused as error:
         return _response(request, all_with(request.topics, error.code))
-    accepted, refused = refuse_unknown(node, context, request.topics, by_id=by_id)
+    accepted, refused = yield from refuse_unknown(node, context, request.topics, by_id=by_id)
     if not accepted:
         # As Kafka: the coordinator is not asked, so that it does not renew the member's session.
         return _response(request, refused)
@@ -59,17 +69,16 @@ def handle(
     return then(answer, lambda found: _response(request, answered(found.topics) | refused))
 
 
-def _response(request: OffsetCommitRequest, codes: Codes) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                topic.name,
-                topic.topic_id,
-                [
-                    OffsetCommitResponsePartition(index, code)
-                    for index, code in codes_of(topic, codes)
-                ],
-            )
-            for topic in request.topics
+def _response(request: OffsetCommitRequest, codes: Codes) -> Answered:
+    return when_large(size_of(request.topics), _response_steps(request, codes))
+
+
+def _response_steps(request: OffsetCommitRequest, codes: Codes) -> Steps[OffsetCommitResponse]:
+    topics = []
+    for topic in request.topics:
+        rows = [
+            OffsetCommitResponsePartition(index, code) for index, code in codes_of(topic, codes)
         ]
-    )
+        topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, rows))
+        yield
+    return OffsetCommitResponse(topics=topics)

@@ -27,6 +27,7 @@ from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.OFFSET_FETCH
 VERSIONS = range(1, 11)
@@ -34,15 +35,41 @@ VERSIONS = range(1, 11)
 TOPIC_IDS_SINCE: Final = 10
 
 
+Answered = OffsetFetchResponse | Steps[OffsetFetchResponse]
+Answer = Answered | Deferred[Answered]
+
+
 def handle(
     node: Node, context: RequestContext, request: OffsetFetchRequest
-) -> OffsetFetchResponse | Deferred[OffsetFetchResponse]:
+) -> Answer | Steps[Answer]:
     wanted = _without_repetitions(groups_asked_for(request, context.api_version))
-    answers = [_group(node, context, one, request.require_stable) for one in wanted]
-    return then(
-        gather(answers),
-        lambda groups: offset_fetch_response(request, context.api_version, groups),
-    )
+    return when_large(len(wanted), _steps(node, context, request, wanted))
+
+
+def _steps(
+    node: Node,
+    context: RequestContext,
+    request: OffsetFetchRequest,
+    wanted: Sequence[OffsetFetchRequestGroup],
+) -> Steps[Answer]:
+    answers = []
+    for one in wanted:
+        answers.append(_group(node, context, one, request.require_stable))
+        yield
+
+    def response(groups: Sequence[OffsetFetchResponseGroup]) -> Answered:
+        # Also of one group, of which all is asked for.
+        rows = sum(1 + len(topic.partitions) for group in groups for topic in group.topics)
+        return when_large(rows, _response(request, context.api_version, groups))
+
+    return then(gather(answers), response)
+
+
+def _response(
+    request: OffsetFetchRequest, version: int, groups: Sequence[OffsetFetchResponseGroup]
+) -> Steps[OffsetFetchResponse]:
+    yield  # what was found is put together in a turn of its own, and encoded in others
+    return offset_fetch_response(request, version, groups)
 
 
 def _without_repetitions(

@@ -18,6 +18,7 @@ from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
+from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.OFFSET_FOR_LEADER_EPOCH
 VERSIONS = range(2, 5)
@@ -25,16 +26,23 @@ VERSIONS = range(2, 5)
 
 def handle(
     node: Node, context: RequestContext, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic.topic,
-                [_partition(node, context, topic.topic, one) for one in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+) -> OffsetForLeaderEpochResponse | Steps[OffsetForLeaderEpochResponse]:
+    size = sum(1 + len(topic.partitions) for topic in request.topics)
+    return when_large(size, _steps(node, context, request))
+
+
+def _steps(
+    node: Node, context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> Steps[OffsetForLeaderEpochResponse]:
+    topics = []
+    for topic in request.topics:
+        found = []
+        for one in topic.partitions:
+            found.append(_partition(node, context, topic.topic, one))
+            yield
+        topics.append(OffsetForLeaderTopicResult(topic.topic, found))
+        yield
+    return OffsetForLeaderEpochResponse(topics=topics)
 
 
 def _partition(

@@ -8,7 +8,7 @@ topic ids.
 from __future__ import annotations
 
 from copy import copy
-from typing import Final
+from typing import Any, Final
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
@@ -30,12 +30,14 @@ from oncelog_server.handlers.committed_topics import (
     codes_of,
     created_first,
     refuse_unknown,
+    size_of,
 )
 from oncelog_server.handlers.group_access import caller, require_group
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.slices import Steps, when_large
 from oncelog_server.transaction.add_partitions import AddPartitions
 from oncelog_server.transaction.fences import FenceCause, Reason
 from oncelog_server.transaction.results import SUCCESS, TransactionResult
@@ -47,22 +49,24 @@ ADDS_GROUP_SINCE: Final = 5
 TOPIC_IDS_SINCE: Final = 6
 
 
-def handle(
-    node: Node, context: RequestContext, request: TxnOffsetCommitRequest
-) -> TxnOffsetCommitResponse | Deferred[TxnOffsetCommitResponse]:
-    created = created_first(node, context, request.topics)
-    return then_ask(created, lambda _: _handle(node, context, request))
+Answered = TxnOffsetCommitResponse | Steps[TxnOffsetCommitResponse]
+Answer = Answered | Deferred[Answered]
 
 
-def _handle(
-    node: Node, context: RequestContext, request: TxnOffsetCommitRequest
-) -> TxnOffsetCommitResponse | Deferred[TxnOffsetCommitResponse]:
+def handle(node: Node, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
+    def commit(_: None) -> Any:
+        return when_large(size_of(request.topics), _steps(node, context, request))
+
+    return then_ask(created_first(node, context, request.topics), commit)
+
+
+def _steps(node: Node, context: RequestContext, request: TxnOffsetCommitRequest) -> Steps[Answer]:
     by_id = context.api_version >= TOPIC_IDS_SINCE
     try:
         _authorise(node, context, request)
     except Refused as error:
         return _response(request, all_with(request.topics, error.code))
-    accepted, refused = refuse_unknown(node, context, request.topics, by_id=by_id)
+    accepted, refused = yield from refuse_unknown(node, context, request.topics, by_id=by_id)
     if not accepted:
         return _response(request, refused)
     if not request.group_id:
@@ -87,20 +91,21 @@ def _handle(
     return then(codes, lambda found: _response(request, found | refused))
 
 
-def _response(request: TxnOffsetCommitRequest, codes: Codes) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                topic.name,
-                topic.topic_id,
-                [
-                    TxnOffsetCommitResponsePartition(index, code)
-                    for index, code in codes_of(topic, codes)
-                ],
-            )
-            for topic in request.topics
+def _response(request: TxnOffsetCommitRequest, codes: Codes) -> Answered:
+    return when_large(size_of(request.topics), _response_steps(request, codes))
+
+
+def _response_steps(
+    request: TxnOffsetCommitRequest, codes: Codes
+) -> Steps[TxnOffsetCommitResponse]:
+    topics = []
+    for topic in request.topics:
+        rows = [
+            TxnOffsetCommitResponsePartition(index, code) for index, code in codes_of(topic, codes)
         ]
-    )
+        topics.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, rows))
+        yield
+    return TxnOffsetCommitResponse(topics=topics)
 
 
 def _authorise(node: Node, context: RequestContext, request: TxnOffsetCommitRequest) -> None:
