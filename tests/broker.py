@@ -20,7 +20,8 @@ STOP_TIMEOUT_S = 30.0
 
 _START_LINE = re.compile(
     r"^oncelog (?P<version>\S+) listening on (?P<host>\S+):(?P<port>\d+)"
-    r"(?: \(every address, without authentication\))?, data in (?P<data>.+)$",
+    r"(?: \((?:every address, without authentication)?(?:(?:; )?advertised as \S+)?\))?"
+    r", data in (?P<data>.+)$",
     re.MULTILINE,
 )
 

@@ -213,19 +213,22 @@ async def _serve(settings: object, faults: Faults | None, announce: Announce) ->
 
 async def _announce(broker: Broker) -> str:
     """Print where the broker listens; return what keeps it from serving, which is nothing."""
-    _, host, port = broker.addresses[0]
-    click.echo(
-        f"oncelog {__version__} listening on {_shown(host, port)}, data in {broker.directory.path}"
-    )
+    from oncelog_server.network.binding import EVERY_ADDRESS
+
+    listener, host, port = broker.addresses[0]
+    is_open = host in EVERY_ADDRESS
+    shown = _address(DEFAULT_HOST if is_open else host, port)
+    notes = ["every address, without authentication"] if is_open else []
+    endpoint = broker.metadata.image.brokers[broker.settings.node_id].endpoint(listener)
+    if endpoint is not None and (advertised := _address(endpoint.host, endpoint.port)) != shown:
+        # A client connects to this address after its first response.
+        notes.append(f"advertised as {advertised}")
+    note = f" ({'; '.join(notes)})" if notes else ""
+    click.echo(f"oncelog {__version__} listening on {shown}{note}, data in {broker.directory.path}")
     return ""
 
 
-def _shown(host: str, port: int) -> str:
-    """The address for a person, with a warning if every machine of the network can reach it."""
-    from oncelog_server.network.binding import EVERY_ADDRESS
-
-    if host in EVERY_ADDRESS:
-        return f"{DEFAULT_HOST}:{port} (every address, without authentication)"
+def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -51,12 +51,13 @@ def start_refused(broker: Oncelog) -> tuple[int, str]:
 def test_one_line_says_address_data_and_version(broker: Oncelog) -> None:
     with broker:
         lines = broker.output.read_text().splitlines()
+        with Wire(broker.address) as wire:
+            (node,) = wire.call(MetadataRequest(topics=[]), 12).brokers
+        advertised = "" if node.host == "localhost" else f"; advertised as {node.host}:{node.port}"
         assert lines == [
             f"oncelog {broker.version} listening on localhost:{broker.port}"
-            f" (every address, without authentication), data in {broker.data}"
+            f" (every address, without authentication{advertised}), data in {broker.data}"
         ]
-        with Wire(broker.address) as wire:
-            assert wire.call(ApiVersionsRequest(), 2).error_code == 0
 
 
 def test_a_second_process_on_the_same_data_is_refused(broker: Oncelog, tmp_path: Path) -> None:
@@ -232,6 +233,18 @@ def test_an_address_of_this_machine_alone_is_not_called_open(tmp_path: Path) -> 
     with WithListeners(tmp_path, {"listeners": "PLAINTEXT://127.0.0.1:0"}) as broker:
         line = broker.output.read_text()
         assert line.startswith(f"oncelog {broker.version} listening on 127.0.0.1:{broker.port}, ")
+
+
+def test_the_address_that_clients_get_is_in_the_first_line(tmp_path: Path) -> None:
+    """A client that cannot resolve it fails after its first response."""
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "advertised.listeners": "PLAINTEXT://kafka.example:9094",
+    }
+    with WithListeners(tmp_path, settings) as broker:
+        line = broker.output.read_text()
+        shown = f"listening on 127.0.0.1:{broker.port} (advertised as kafka.example:9094), data in"
+        assert shown in line
 
 
 @pytest.mark.parametrize(

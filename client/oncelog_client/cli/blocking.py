@@ -217,11 +217,11 @@ def _state(found: Blocking) -> str:
     if known.state != OPEN:
         return f"{known.state} since {age}, its markers are being written"
     if known.is_two_phase:
-        return f"{known.state} {age}, two-phase: its application decides, no time-out"
+        return f"{known.state} {age}, two-phase: its application decides, no timeout"
     if known.time_left_ms is None:
         return f"{known.state} {age}"
     left = duration_text(max(known.time_left_ms, 0))
-    return f"{known.state} {age}, aborted by its time-out in {left}"
+    return f"{known.state} {age}, aborted by its timeout in {left}"
 
 
 def _held(same: list[Blocking]) -> list[str]:

@@ -139,7 +139,7 @@ OLDEST_TRANSACTION: Final = Metric(
 TWO_PHASE_TRANSACTIONS: Final = Metric(
     "oncelog_two_phase_transactions",
     GAUGE,
-    "Open transactions without a time-out: participants in two-phase commit (KIP-939).",
+    "Open transactions without a timeout: participants in two-phase commit (KIP-939).",
 )
 MARKERS_PENDING: Final = Metric(
     "oncelog_markers_pending",

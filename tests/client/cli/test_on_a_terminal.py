@@ -166,7 +166,7 @@ def test_identifiers_and_headings_are_whole(screen: Screen, command: str) -> Non
 
 def test_a_transaction_is_one_entry_with_its_safe_end(screen: Screen) -> None:
     lines, _ = screen.commands["transactions blocking"]
-    assert re.fullmatch(rf"{ID}   Ongoing .+, aborted by its time-out in 9 m \d+ s", lines[0])
+    assert re.fullmatch(rf"{ID}   Ongoing .+, aborted by its timeout in 9 m \d+ s", lines[0])
     labels = [line[2:12].strip() for line in lines[1:] if line[2:12].strip()]
     assert labels == ["opened by", "holds back", "waiting", "end it"]
     assert f"{TOPIC}: 2 partitions (0-1), 2 records" in "\n".join(lines)
