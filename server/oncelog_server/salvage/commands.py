@@ -96,7 +96,8 @@ def recover(data: Path, yes: bool, verbose: bool) -> None:
 def backup(destination: Path, data: Path) -> None:
     """Copy the metadata of a broker, running or not, to a new or empty folder.
 
-    The copy is of one moment and has no records: topics, ids, settings, the next producer id.
+    The copy is of one moment: topics, ids, settings, the next producer id. It has no records of
+    topics.
     """
     try:
         snapshot = back_up(data.absolute(), destination)

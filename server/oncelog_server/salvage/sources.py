@@ -46,7 +46,9 @@ def find(path: Path) -> Found:
     if known is None:
         told.append("no records are left: all is taken from the folders of the partitions")
     else:
-        told.append(f"records are taken from {known.source}, revision {known.snapshot.revision}")
+        told.append(
+            f"the metadata is taken from {known.source}, revision {known.snapshot.revision}"
+        )
     is_last = store is not None and known is not None and store == known.snapshot
     return Found(store if is_last else None, known, _meta(path, told), told)
 
@@ -70,7 +72,7 @@ def _store(path: Path, told: list[str]) -> tuple[Snapshot | None, Snapshot | Non
             told.append(str(error).replace(str(place), METADATA_FILE))
             return None, _readable(place)
     if not snapshot.entries:
-        told.append(f"{METADATA_FILE} has no records")
+        told.append(f"{METADATA_FILE} has no entries")
         return None, None
     return snapshot, None
 
