@@ -87,6 +87,8 @@ nightly: $(READY)  ## what takes too long for every change, some 3 hours: worlds
 	$(MAKE) mutants
 	$(MAKE) mutate
 	$(MAKE) torture KILLS=200
+	ONCELOG_HOSTILE=all ONCELOG_INTERRUPTS=100 $(BIN)/python -m pytest -q \
+	    tests/client/cli/test_hostile_options.py tests/client/cli/test_interrupts.py
 
 test-connector: $(READY) $(CONNECTOR)  ## Spark's own Kafka connector against oncelog (Java 17, Maven)
 	$(BIN)/python -m pytest tests/spark/connector

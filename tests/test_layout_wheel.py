@@ -122,7 +122,7 @@ def test_the_program_and_the_licence_are_there(
     files = wheels[name].namelist()
     (entry_points,) = (file for file in files if file.endswith("entry_points.txt"))
     said = wheels[name].read(entry_points).decode()
-    assert "oncelog = oncelog_client.cli:main" in said
+    assert "oncelog = oncelog_client.program:main" in said
     assert ("oncelog_server" in said) == (name == WHOLE)
     with tarfile.open(sdists[name]) as sdist:
         packed = sdist.getnames()

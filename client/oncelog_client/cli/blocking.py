@@ -4,6 +4,7 @@ waiting, which groups wait, and how each transaction is ended safely."""
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterable, Sequence
 from shlex import quote
 from typing import Any, Final, NamedTuple
@@ -15,6 +16,7 @@ from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.hanging import OpenTransaction, open_transactions, partitions_of
+from oncelog_client.cli.layout import Cell, columns_of, wrapped
 from oncelog_client.cli.names import NAME
 from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import (
@@ -24,6 +26,7 @@ from oncelog_client.cli.output import (
     say,
     shortened,
     show,
+    terminal_width,
 )
 from oncelog_client.cli.quantities import count_text, duration_text, size_text, time_text
 from oncelog_client.cli.two_phase import EVEN_TWO_PHASE, OPEN, refuse_two_phase
@@ -31,6 +34,7 @@ from oncelog_client.clock import wall_ms
 from oncelog_client.values import TopicPartition
 
 HANGING: Final = "Hanging"
+_COMMAND: Final = "oncelog "
 COLUMNS: Final = (
     Column("Topic", "id"),
     Column("Partition", "count"),
@@ -119,7 +123,8 @@ def blocking(
         return
     found = ask(lambda admin: _found(admin, topic))
     if for_people(output) and found:
-        say("\n\n".join(_entry(same) for same in _by_transaction(found)))
+        width = terminal_width() if output == "table" and sys.stdout.isatty() else sys.maxsize
+        say("\n\n".join(_entry(same, width) for same in _by_transaction(found)))
     else:
         where = f"in {topic}" if topic else "in any topic"
         show(COLUMNS, map(_row, found), output=output, empty=f"no open transaction {where}")
@@ -186,7 +191,7 @@ def _by_transaction(found: Iterable[Blocking]) -> list[list[Blocking]]:
     return sorted(entries.values(), key=lambda same: min(one.began_ms for one in same))
 
 
-def _entry(same: list[Blocking]) -> str:
+def _entry(same: list[Blocking], width: int) -> str:
     """A transaction for people: since when, by which client, what it holds back, and its end."""
     first = same[0]
     producer = first.transaction.producer
@@ -195,18 +200,32 @@ def _entry(same: list[Blocking]) -> str:
     identity = f"producer {producer.producer_id} epoch {producer.producer_epoch}"
     client = f"{known.client_id or '-'} at {known.client_address or '-'}, " if known else ""
     began_ms = min(one.began_ms for one in same)
+    opened = f"{shortened(client)}{identity}, {time_text(began_ms, first.now_ms)}"
+    heading = f"{shortened(name)}   {_state(first)}"
     lines = [
-        f"{shortened(name)}   {_state(first)}",
-        f"  opened by   {shortened(client)}{identity}, {time_text(began_ms, first.now_ms)}",
-        *_labelled("holds back", _held(same)),
-        *_labelled("waiting", _groups(same)),
-        *_labelled("end it", _ending(first)),
+        *([heading] if columns_of(heading) <= width else [shortened(name), f"  {_state(first)}"]),
+        *_labelled("opened by", [opened], width),
+        *_labelled("holds back", _held(same), width),
+        *_labelled("waiting", _groups(same), width),
+        *_labelled("end it", _ending(first), width),
     ]
     return "\n".join(lines)
 
 
-def _labelled(label: str, texts: Sequence[str]) -> list[str]:
-    return [f"  {label if not number else '':<10}  {text}" for number, text in enumerate(texts)]
+def _labelled(label: str, texts: Sequence[str], width: int) -> list[str]:
+    """Lines of at most `width` columns: a text that is wider is continued at a word; a command
+    that is wider stands alone, so that it can be copied."""
+    lines = []
+    for number, text in enumerate(texts):
+        start = f"  {label if not number else '':<10}  "
+        if columns_of(text) <= width - len(start):
+            lines.append(start + text)
+        elif text.startswith(_COMMAND):
+            lines += [start.rstrip()] * (not number) + [f"  {text}"]
+        else:
+            first, *others = wrapped(Cell(tuple(text.split(" "))), width - len(start))
+            lines += [start + first, *(" " * len(start) + other for other in others)]
+    return lines
 
 
 def _state(found: Blocking) -> str:
@@ -236,9 +255,9 @@ def _held(same: list[Blocking]) -> list[str]:
         size = f", {size_text(sum(filter(None, sizes)))}" if None not in sizes else ""
         (ranges,) = partition_ranges(str(one.transaction.place) for one in parts)
         numbers = ranges.removeprefix(f"{topic}:")
-        some = "partition" if len(parts) == 1 else f"{len(parts)} partitions"
+        some = f"{len(parts)} partitions ({numbers})" if len(parts) > 1 else f"partition {numbers}"
         held = f"{count_text(records, 'record')}{size}"
-        lines.append(f"{shortened(topic)}: {some} ({numbers}), {held}")
+        lines.append(f"{shortened(topic)}: {some}, {held}")
     return lines
 
 
@@ -270,7 +289,7 @@ def _ending(found: Blocking) -> list[str]:
     if known.is_two_phase:
         return ["ask its application: oncelog transactions prepared"]
     return [
-        f"oncelog transactions force-terminate {name}",
+        f"{_COMMAND}txn abort {name}",
         "(by its coordinator, in all partitions)",
     ]
 

@@ -25,8 +25,8 @@ BROKER_COLUMNS: Final = (
 HEALTH_COLUMNS: Final = (
     Column("Check"),
     Column("State"),
-    Column("Count", "count"),
-    Column("What", rank=1),
+    Column("Count", "count", rank=1),
+    Column("What"),
 )
 OK: Final = "ok"
 NOTICE: Final = "notice"

@@ -96,8 +96,8 @@ def _widths(least: list[int], whole: list[int], room: int) -> list[int]:
     return widths
 
 
-def _wrapped(cell: Cell, width: int) -> list[str]:
-    """The cell in lines of at most `width`; a piece that is wider has a line of its own."""
+def wrapped(cell: Cell, width: int) -> list[str]:
+    """Return the cell in lines of at most `width`; a piece that is wider has a line of its own."""
     lines: list[str] = []
     line = ""
     for index, piece in enumerate(cell.pieces):
@@ -116,11 +116,11 @@ def _lines(
     fields: Sequence[Field], shown: list[int], widths: list[int], row: Sequence[Cell]
 ) -> list[str]:
     """One row of the table, of as many lines as its highest cell has."""
-    wrapped = [_wrapped(row[index], width) for index, width in zip(shown, widths, strict=True)]
+    in_lines = [wrapped(row[index], width) for index, width in zip(shown, widths, strict=True)]
     lines = []
-    for number in range(max(map(len, wrapped))):
+    for number in range(max(map(len, in_lines))):
         parts = []
-        for index, width, cell in zip(shown, widths, wrapped, strict=True):
+        for index, width, cell in zip(shown, widths, in_lines, strict=True):
             text = cell[number] if number < len(cell) else ""
             padding = " " * (width - columns_of(text))
             parts.append(padding + text if fields[index].is_number else text + padding)
@@ -140,9 +140,9 @@ def _blocks(fields: Sequence[Field], rows: Sequence[Sequence[Cell]], width: int)
             if _least(cell) > room:
                 # Alone on a line, where a longer one than the terminal can still be copied.
                 lines.append(field.heading)
-                lines += [_INDENT + text for text in _wrapped(cell, width - len(_INDENT))]
+                lines += [_INDENT + text for text in wrapped(cell, width - len(_INDENT))]
                 continue
-            first, *others = _wrapped(cell, room)
+            first, *others = wrapped(cell, room)
             lines.append(f"{field.heading.ljust(indent)}{GAP}{first}".rstrip())
             lines += [" " * (indent + len(GAP)) + text for text in others]
     return lines

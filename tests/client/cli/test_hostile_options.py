@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import click
 import pytest
@@ -38,6 +39,9 @@ HOSTILE = [
     "../../..",
     "%s{0}$HOME",
 ]
+# Of the values, so many for each option in `make test`.
+A_HAND = 2
+SEED = 12
 # These end nothing on the broker's side and start nothing: what is tried is this program.
 LEFT_OUT = {"completion", "doctor"}
 # What makes a command with this option go as far as it can, and end soon.
@@ -50,7 +54,7 @@ ENOUGH = {
     "transactions abort": ["--topic", "t", "--partition", "0", "--start-offset", "0"],
     "transactions find-hanging": ["--topic", "t"],
     "transactions describe-producers": ["--topic", "t", "--partition", "0"],
-    "topic trim": ["--to", "0"],
+    "topic trim": ["--before", "0"],
 }
 FOR_OPTION = {
     ("groups", "topic"): ["--reset-offsets", "--to-earliest", "--group", "g"],
@@ -97,6 +101,24 @@ def cases() -> Iterator[tuple[str, str]]:
                 yield words, parameter.name
 
 
+def dealt() -> list[tuple[str, str, list[str]]]:
+    """Each option with its values: all of them where ONCELOG_HOSTILE=all (make nightly), else
+    A_HAND of a shuffled deck, the same in every run, so that each value is dealt, too."""
+    options = list(cases())
+    if os.environ.get("ONCELOG_HOSTILE") == "all":
+        return [(words, name, HOSTILE) for words, name in options]
+    randomness = Random(SEED)
+    deck: list[str] = []
+    hands = []
+    for words, name in options:
+        hand: list[str] = []
+        while len(hand) < A_HAND:
+            deck = deck or randomness.sample(HOSTILE, len(HOSTILE))
+            hand.append(deck.pop())
+        hands.append((words, name, hand))
+    return hands
+
+
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with Oncelog(tmp_path_factory.mktemp("hostile")) as broker:
@@ -116,9 +138,16 @@ def accepted(result: Result, arguments: list[str]) -> None:
         assert line.isprintable(), (called, line[:200])
 
 
-@pytest.mark.parametrize(("words", "name"), list(cases()))
+def test_every_option_and_every_value_is_tried() -> None:
+    hands = dealt()
+    assert [(words, name) for words, name, _ in hands] == list(cases())
+    assert all(len(hand) >= A_HAND for *_, hand in hands)
+    assert {value for *_, hand in hands for value in hand} == set(HOSTILE)
+
+
+@pytest.mark.parametrize(("words", "name", "values"), dealt())
 def test_no_value_of_an_option_is_a_traceback(
-    address: str, tmp_path: Path, words: str, name: str
+    address: str, tmp_path: Path, words: str, name: str, values: list[str]
 ) -> None:
     command = dict(commands())[words]
     parameter = next(one for one in command.params if one.name == name and not is_flag(one))
@@ -128,7 +157,7 @@ def test_no_value_of_an_option_is_a_traceback(
     given = [part for part in others if option is None or part.split("=")[0] != option]
     if option in others:
         given = others[: others.index(option)] + others[others.index(option) + 2 :]
-    for value in HOSTILE:
+    for value in values:
         arguments = [*words.split(), *given, "--give-up-after", "0.5"]
         if name == "give_up_after":
             arguments = arguments[:-2]

@@ -193,3 +193,15 @@ def test_every_verb_has_examples_on_one_screen(noun: str) -> None:
         lines = command_line.text(noun, verb, "--help").splitlines()
         assert any(line.strip().startswith(f"oncelog {noun} {verb}") for line in lines), verb
         assert len(lines) <= SCREEN
+
+
+def test_trim_beyond_the_end_is_refused_and_changes_nothing(
+    command_line: CommandLine, name: str
+) -> None:
+    command_line.create(name, partitions=2)
+    command_line.text("produce", name, "-p", "0", lines="a\nb\nc\n")
+    for execute in ((), ("--execute",)):
+        said = command_line.refused("topic", "trim", name, "--before", "2", *execute)
+        assert f"OFFSET_OUT_OF_RANGE: {name}-1 ends at offset 0, 2 is beyond" in said
+    (first, _) = command_line.json("topic", "offsets", name)
+    assert first["start"] == 0
