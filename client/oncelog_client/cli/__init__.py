@@ -34,6 +34,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "doctor": ("doctor:doctor", "Find what is wrong here and in the cluster."),
     "completion": ("completion:completion", "Print a completion script for a shell."),
 }
+# Kafka's flags for what `topic`, `group`, `txn` and `topic describe` do by words.
+KAFKAS: Final = frozenset({"topics", "groups", "transactions", "config"})
 EXTENSIONS: Final = "oncelog.commands"
 BROKER: Final = "oncelog_server"
 # Set by the script of `oncelog completion`.
@@ -139,9 +141,11 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """As click's, but from the tables above: nothing is imported for a line of help."""
         texts = {name: text for name, (_, text) in (COMMANDS | KNOWN_EXTENSIONS).items()}
-        rows = [(name, texts.get(name, "")) for name in self.list_commands(ctx)]
+        names = self.list_commands(ctx)
         with formatter.section("Commands"):
-            formatter.write_dl(rows)
+            formatter.write_dl([(n, texts.get(n, "")) for n in names if n not in KAFKAS])
+        with formatter.section("The same with the flags of Kafka's tools (topics --create)"):
+            formatter.write_dl([(n, texts[n]) for n in names if n in KAFKAS])
 
 
 def _what_to_install(missing: str) -> str:

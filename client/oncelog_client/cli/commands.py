@@ -11,6 +11,8 @@ import click
 
 # The parameters of options.connection_options and output.output_option.
 SHARED: Final = frozenset({"bootstrap_server", "command_config", "give_up_after", "output"})
+# Of the columns of help, what the names of options take; longer names have their own line.
+_NAMES_WIDTH: Final = 21
 _RANGE: Final = re.compile(r"  \[[^\[\]]*x[^\[\]]*\]$")
 
 
@@ -71,10 +73,10 @@ class Tool(click.Command):
                     formatter.write(f"{' ' * formatter.current_indent}oncelog {example}\n")
         if own:
             with formatter.section("Options"):
-                formatter.write_dl(own)
+                formatter.write_dl(own, col_max=_NAMES_WIDTH)
         if shared:
             with formatter.section("Connection and output"):
-                formatter.write_dl(shared)
+                formatter.write_dl(shared, col_max=_NAMES_WIDTH)
 
 
 class ToolGroup(Tool, click.Group):
@@ -87,9 +89,27 @@ class ToolGroup(Tool, click.Group):
         self.format_commands(ctx, formatter)
         Tool.format_options(self, ctx, formatter)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The verbs, each with the whole first sentence of its help."""
+        verbs = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (n, _first_sentence(verb.help or ""))
+                    for n, verb in verbs
+                    if verb and not verb.hidden
+                ]
+            )
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click's groups do."""
         return click.Group.parse_args(self, ctx, args)
+
+
+def _first_sentence(text: str) -> str:
+    """Return the text up to the end of its first sentence or paragraph, on one line."""
+    paragraph = " ".join(text.strip().split("\n\n")[0].split())
+    return paragraph.partition(". ")[0].removesuffix(".") + "."
 
 
 def suggestion(word: str, known: Sequence[str]) -> str:

@@ -59,7 +59,8 @@ BOUNDED_POLL_MS: Final = 50
 @click.option(
     *("-o", "range"),
     metavar="FROM[:TO]",
-    help="start, end, an offset, +N, -N (last N) or @TIME (@-1h, @2026-11-22); TO ends it.",
+    help="start, end, an offset, +N, @TIME (@-1h, @2026-11-22), or -N: the last N offsets of each"
+    " partition, markers included. Not with --group.",
 )
 @click.option("-e", "exit_at_end", is_flag=True, help="End where the topic ends now.")
 @click.option("-p", "partitions", metavar="0,2-4", help="Read these partitions alone.")
@@ -71,14 +72,14 @@ BOUNDED_POLL_MS: Final = 50
 @click.option(
     "--offset",
     metavar="OFFSET",
-    help="Start of --partition: earliest, latest or a number.",
+    help="Where --partition starts: earliest, latest, a number.",
 )
 @click.option("--from-beginning", is_flag=True, help="Start at the first record, not the next.")
 @click.option(
     "--group",
     type=NAME,
     metavar="NAME",
-    help="Read as a member of this group, and commit offsets.",
+    help="Read as a member of this group; commit offsets.",
 )
 @click.option(
     *("-n", "--max-messages"),
@@ -96,14 +97,13 @@ BOUNDED_POLL_MS: Final = 50
     "--isolation-level",
     type=click.Choice(["read_uncommitted", "read_committed"]),
     default="read_uncommitted",
-    help="read_committed: without records of open and aborted transactions."
-    "  [default: read_uncommitted]",
+    help="read_committed: no open or aborted transactions.",
 )
 @click.option(
     *("--property", "--formatter-property", "properties"),
     multiple=True,
     metavar="NAME=VALUE",
-    help="What is printed: print.key=true, print.offset=true, key.separator=: and so on.",
+    help="What is printed: print.key=true, key.separator=:",
 )
 @click.option(
     *("--command-property", "--consumer-property", "settings"),
@@ -118,7 +118,7 @@ def consume(
 ) -> None:
     """Print the records of TOPIC, or of all topics that --include names, until Ctrl-C.
 
-    It begins with the next record; with -e at the first one, unless -o says where.
+    It begins with the next record, with -e at the first, or where -o says.
     """
     flags["topic"] = one_topic(flags["topic_name"], flags["topic"])
     _check(flags)

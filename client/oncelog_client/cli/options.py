@@ -51,14 +51,14 @@ def connection_options(command: F) -> F:
         type=SecondsType(LONGEST_WAIT_S),
         default=GIVE_UP_AFTER_S,
         metavar="SECONDS",
-        help=f"How long to wait for a broker that does not answer.  [default: {GIVE_UP_AFTER_S:g}]",
+        help=f"How long to wait for an answer.  [default: {GIVE_UP_AFTER_S:g}]",
     )(command)
     command = click.option(
         "--command-config",
         "command_config",
         type=FILE,
         metavar="FILE",
-        help="Client settings: lines name=value, under Kafka's names.",
+        help="Client settings, lines name=value as Kafka's.",
     )(command)
     return click.option(
         "--bootstrap-server",
@@ -68,7 +68,7 @@ def connection_options(command: F) -> F:
         envvar="ONCELOG_BOOTSTRAP_SERVER",
         metavar="HOST:PORT,…",
         callback=_servers,
-        help=f"Where the brokers are; or $ONCELOG_BOOTSTRAP_SERVER.  [default: {DEFAULT_SERVER}]",
+        help=f"Also $ONCELOG_BOOTSTRAP_SERVER.  [{DEFAULT_SERVER}]",
     )(command)
 
 

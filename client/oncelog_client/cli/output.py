@@ -64,7 +64,7 @@ def output_option(command: F) -> F:
         "output",
         type=click.Choice(FORMS),
         default="table",
-        help="The form of the result; wide: every column.  [default: table]",
+        help="wide: every column.  [default: table]",
     )(command)
 
 
