@@ -213,15 +213,24 @@ class Segment:
             return
         position = last[1] if last is not None else 0
         scan = Scan(self.log, position, next_offset=self.base_offset)
+        latest, latest_offset = NO_TIMESTAMP, self.base_offset
         for position, header in scan:
             if not position:
                 self.first_timestamp = header.max_timestamp
+            if header.max_timestamp > latest:
+                latest, latest_offset = header.max_timestamp, header.last_offset
             self._recent_offsets.append(header.base_offset)
             self._recent_positions.append(position)
         self.end_offset = max(scan.next_offset, self.base_offset)
         self._raise_if_corrupt(scan)
         self._bytes_since_entry = self.log.size - (last[1] if last is not None else 0)
-        self.latest_timestamp()
+        if last is None:
+            # Every header has been read: the file of the time index could add nothing.
+            self._time_index = TimeIndex()
+            self._index_bytes = -1
+            self.max_timestamp, self.max_timestamp_offset = latest, latest_offset
+        else:
+            self.latest_timestamp()
         if self.first_timestamp is None:
             for _, header in Scan(self.log, chunk_size=WALK_CHUNK):
                 self.first_timestamp = header.max_timestamp
