@@ -51,6 +51,12 @@ from oncelog_protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from oncelog_protocol.messages.metadata import MetadataRequest
+from oncelog_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from oncelog_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from oncelog_protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -69,9 +75,12 @@ WIDE: Final = 10_000
 TOPICS_OF_A_REQUEST: Final = 500
 DELETED: Final = 5_000
 IN_TRANSACTION: Final = 5_000
+COMMITTED: Final = 5_000
 GROUPS: Final = 2_000
+RECORDS: Final = 5
 PACED: Final = "paced"
 TRANSACTIONAL_ID: Final = "stalls"
+OFFSETS_GROUP: Final = "stalls-offsets"
 
 # What a produce beside any of these must not exceed, and the loop's longest stall.
 MUST_P99_MS: Final = 50.0
@@ -202,6 +211,16 @@ class Stalls:
             False,
         )
         yield f"a transaction over {IN_TRANSACTION} partitions", None, self._transaction, False
+        yield f"OffsetCommit of {COMMITTED} partitions", None, self._commit_offsets, True
+        offsets = [OffsetFetchRequestTopic(one, [0, 1]) for one in self._committed]
+        yield (
+            f"OffsetFetch of {COMMITTED} partitions",
+            None,
+            self._asking(OffsetFetchRequest(OFFSETS_GROUP, topics=offsets), 7, 3),
+            False,
+        )
+        all_offsets = OffsetFetchRequest(OFFSETS_GROUP, topics=None)
+        yield "OffsetFetch of all that the group has", None, self._asking(all_offsets, 7, 3), False
         yield f"{GROUPS} groups join and sync", None, self._join, True
         groups = DescribeGroupsRequest(groups=[f"group-{one}" for one in range(GROUPS)])
         yield f"DescribeGroups of {GROUPS}", None, self._asking(groups, 5, 1), False
@@ -310,6 +329,22 @@ class Stalls:
         end = EndTxnRequest(TRANSACTIONAL_ID, who.producer_id, who.producer_epoch, True)
         _check([self._call(end, 3).error_code])
 
+    @property
+    def _committed(self) -> list[str]:
+        return self._names[: COMMITTED // PARTITIONS_OF_A_TOPIC]
+
+    def _commit_offsets(self) -> None:
+        with Wire(self._broker.address) as wire:
+            find_coordinator(wire, OFFSETS_GROUP, 0)
+        places = [
+            OffsetCommitRequestPartition(number, 1, committed_metadata="")
+            for number in range(PARTITIONS_OF_A_TOPIC)
+        ]
+        topics = [OffsetCommitRequestTopic(name, partitions=places) for name in self._committed]
+        request = OffsetCommitRequest(OFFSETS_GROUP, member_id="", topics=topics)
+        answer = self._call(request, 8)
+        _check(one.error_code for topic in answer.topics for one in topic.partitions)
+
     def _join(self) -> None:
         """Each group has one member, and an assignment."""
         with Wire(self._broker.address) as wire:
@@ -325,9 +360,18 @@ class Stalls:
 
     def _stop_and_start(self) -> Iterator[Measured]:
         self._create_missing()
+        names = self._names
+        for _ in range(RECORDS):
+            for first in range(0, TOPICS, IN_TRANSACTION // PARTITIONS_OF_A_TOPIC):
+                self._names = names[first:]
+                self._produce(Identity(-1, -1))
+        self._names = names
+        self._say(f"{RECORDS} records in each partition")
         began = time.monotonic()
         self._broker.stop(60)
-        yield Measured("a clean stop", time.monotonic() - began, MUST_STOP_S)
+        count = TOPICS * PARTITIONS_OF_A_TOPIC
+        stop = f"a clean stop of {count} partitions with {RECORDS} records and more"
+        yield Measured(stop, time.monotonic() - began, MUST_STOP_S)
         began = time.monotonic()
         self._broker.start()
         self._call(MetadataRequest(topics=[]), 12)
