@@ -6,17 +6,19 @@ of the consumer protocol (KIP-848). v10 topic ids.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import Final
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from oncelog_server.deferred import Deferred, then
+from oncelog_server.deferred import Deferred, gather, then
 from oncelog_server.handlers.committed_topics import (
     Codes,
     all_with,
@@ -36,6 +38,8 @@ API = ApiKey.OFFSET_COMMIT
 VERSIONS = range(2, 11)
 
 TOPIC_IDS_SINCE: Final = 10
+# Partitions whose offsets are written at once: some 10 ms of them.
+PART: Final = 500
 
 
 Answered = OffsetCommitResponse | Steps[OffsetCommitResponse]
@@ -58,15 +62,53 @@ def _steps(node: Node, context: RequestContext, request: OffsetCommitRequest) ->
     if not accepted:
         # As Kafka: the coordinator is not asked, so that it does not renew the member's session.
         return _response(request, refused)
+    answers: list[Codes | Deferred[Codes]] = []
+    for part in _parts(accepted):
+        answers.append(_commit(node, context, request, part))
+        yield
+    return then(gather(answers), lambda codes: _response(request, _united(codes) | refused))
+
+
+def _parts(topics: Sequence[OffsetCommitRequestTopic]) -> Iterator[list[OffsetCommitRequestTopic]]:
+    """The topics in lists of up to PART partitions: no promise is made about several partitions of
+    a commit together, and each record takes 20 microseconds."""
+    part: list[OffsetCommitRequestTopic] = []
+    left = PART
+    for topic in topics:
+        rest = topic.partitions
+        while rest:
+            piece = copy(topic)
+            piece.partitions, rest = rest[:left], rest[left:]
+            part.append(piece)
+            left -= len(piece.partitions)
+            if not left:
+                yield part
+                part, left = [], PART
+    if part:
+        yield part
+
+
+def _commit(
+    node: Node,
+    context: RequestContext,
+    request: OffsetCommitRequest,
+    part: list[OffsetCommitRequestTopic],
+) -> Codes | Deferred[Codes]:
     wanted = copy(request)
-    wanted.topics = accepted
+    wanted.topics = part
     try:
         answer = node.groups.run(
             request.group_id, lambda shard: shard.offset_commit(wanted, caller(node, context))
         )
     except Refused as error:
-        return _response(request, all_with(accepted, error.code) | refused)
-    return then(answer, lambda found: _response(request, answered(found.topics) | refused))
+        return all_with(part, error.code)
+    return then(answer, lambda found: answered(found.topics))
+
+
+def _united(codes: Sequence[Codes]) -> Codes:
+    if len(codes) == 1:
+        return codes[0]
+    return {key: code for some in codes for key, code in some.items()}
 
 
 def _response(request: OffsetCommitRequest, codes: Codes) -> Answered:

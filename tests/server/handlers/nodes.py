@@ -117,7 +117,7 @@ async def ask(
     api = APIS[handler.API]
     arrived = decode(api.request, version, encode(request, version))
     response = handler.handle(node, context(handler.API, version, listener), arrived)
-    if isinstance(response, GeneratorType):
+    while isinstance(response, GeneratorType):
         response = node.slices.run(response)
     if isinstance(response, Deferred):
         ready = asyncio.Event()

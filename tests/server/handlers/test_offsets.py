@@ -13,6 +13,7 @@ from oncelog_protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetCommitResponsePartition,
 )
 from oncelog_protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -31,6 +32,7 @@ from oncelog_server.handlers import (
     offset_delete,
     offset_fetch,
 )
+from oncelog_server.handlers.offset_commit import PART
 from oncelog_server.node import Node
 from oncelog_server.security.authorizer import AllowAll, Operation
 from tests.server.coordination.world import World
@@ -79,6 +81,37 @@ async def fetched(node: Node, topics: list[str] | None, version: int) -> dict[st
         )
         for topic in group.topics
     }
+
+
+async def test_offsets_of_very_many_partitions_are_committed_in_parts_and_all_answered() -> None:
+    world = World()
+    async with broker() as bare:
+        sizes = {"wide": PART + 7, "b": PART, "c": 1}
+        await bare.metadata.create_topics([NewTopic(name, size) for name, size in sizes.items()])
+        clock: Any = Clock(world)
+        node = replace(bare, groups=world.groups, clock=clock)
+        topics = [
+            OffsetCommitRequestTopic(
+                name,
+                partitions=[OffsetCommitRequestPartition(one, 7 + one) for one in range(size + 1)],
+            )
+            for name, size in sizes.items()
+        ]
+        request = OffsetCommitRequest("group", -1, topics=topics)
+        answer = await ask(offset_commit, node, request, BY_NAME)
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert {topic.name: topic.partitions for topic in answer.topics} == {
+            name: [
+                *(OffsetCommitResponsePartition(one, ErrorCode.NONE) for one in range(size)),
+                OffsetCommitResponsePartition(size, missing),
+            ]
+            for name, size in sizes.items()
+        }
+        everything = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("group", topics=None)])
+        (group,) = (await ask(offset_fetch, node, everything, BY_NAME)).groups
+        assert {
+            topic.name: [one.committed_offset for one in topic.partitions] for topic in group.topics
+        } == {name: [7 + one for one in range(size)] for name, size in sizes.items()}
 
 
 async def test_offsets_of_a_topic_that_may_not_be_seen_are_not_told() -> None:
