@@ -331,18 +331,27 @@ class Cluster:
         versions: range = ANY_VERSION,
     ) -> R:
         """One attempt at the coordinator; it is looked up again after a broken connection."""
-        node_id = await self.coordinator(kind, key)
+        connection = await self.coordinator_connection(kind, key, lane)
         try:
-            return await self.call(
-                node_id,
-                request,
-                response,
-                lane=lane,
-                timeout_ms=timeout_ms,
-                versions=versions,
+            return await connection.call(
+                request, response, timeout_ms=timeout_ms, versions=versions
             )
         except RetriableError:
             self.forget_coordinator(kind, key)
+            raise
+
+    async def coordinator_connection(
+        self, kind: CoordinatorType, key: str, lane: str = COORDINATOR_LANE
+    ) -> Connection:
+        """Return an open connection to the coordinator; one attempt, as `call_coordinator`."""
+        node_id = await self.coordinator(kind, key)
+        try:
+            return await self.connection(self.address(node_id), lane)
+        except RetriableError as error:
+            self.forget_coordinator(kind, key)
+            if isinstance(error, ConnectError):
+                # It may be somewhere else by now; any broker tells, a bootstrap server too.
+                self.refresh_soon()
             raise
 
     async def ask_coordinator(

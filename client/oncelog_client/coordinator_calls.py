@@ -14,6 +14,7 @@ from .backoff import Backoff
 from .chance import fraction
 from .clock import monotonic_ms
 from .cluster import Cluster, CoordinatorType
+from .connect_failures import described
 from .errors import DisconnectedError, KafkaError, RetriableError
 from .request_versions import ANY_VERSION
 from .verdicts import Verdict, verdict
@@ -70,8 +71,8 @@ async def ask(
     transaction is one of transaction version 2, where brokers add to it by themselves and its end
     brings a new epoch; otherwise the epoch stays as it is.
 
-    Raises Unanswered at the deadline, and Refused for an answer that is neither success nor a
-    reason to ask again.
+    Raises Unanswered at `deadline_ms`, also where an attempt is under way then, and Refused for an
+    answer that is neither success nor a reason to ask again.
     """
     api = api_of(type(request)).key
     if not implicit and api in _BEFORE_VERSION_2:
@@ -81,7 +82,7 @@ async def ask(
     while True:
         backoff = cluster.backoff
         try:
-            answer = await cluster.call_coordinator(kind, key, request, response, versions=versions)
+            answer = await _attempt(cluster, kind, key, request, response, versions, deadline_ms)
         except RetriableError as error:
             reason = str(error)
             unsent = isinstance(error, DisconnectedError) and not error.sent
@@ -108,6 +109,33 @@ async def ask(
         if monotonic_ms() + delay_ms >= deadline_ms:
             raise Unanswered(f"{api.name}: {reason}", maybe_done=maybe_done)
         await asyncio.sleep(delay_ms / 1000)
+
+
+async def _attempt(
+    cluster: Cluster,
+    kind: CoordinatorType,
+    key: str,
+    request: object,
+    response: type[R],
+    versions: range,
+    deadline_ms: float,
+) -> R:
+    """One attempt that ends at `deadline_ms`. Raises RetriableError: a DisconnectedError with
+    `sent` False where the request has not left, TimedOutError where its response has not come."""
+    try:
+        async with asyncio.timeout(max(deadline_ms - monotonic_ms(), 0) / 1000):
+            connection = await cluster.coordinator_connection(kind, key)
+    except TimeoutError:
+        failures = cluster.failures
+        reason = described(failures) if failures else f"the coordinator of {key} was not found"
+        raise DisconnectedError(f"{reason} in time", sent=False) from None
+    left_ms = max(deadline_ms - monotonic_ms(), 0)
+    timeout_ms = min(left_ms, cluster.config.request_timeout_ms)
+    try:
+        return await connection.call(request, response, timeout_ms=timeout_ms, versions=versions)
+    except RetriableError:
+        cluster.forget_coordinator(kind, key)
+        raise
 
 
 def _refusal(request: object, code: int, what: str) -> str:

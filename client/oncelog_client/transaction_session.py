@@ -90,26 +90,26 @@ class TransactionSession:
 
     # -- the calls
 
-    async def init(self, *, keep_prepared: bool = False) -> None:
+    async def init(self, deadline_ms: float, *, keep_prepared: bool = False) -> None:
         """InitProducerId: fence every older producer of this id, and end the transaction that
         it left open, or keep it if it is prepared.
 
-        Raises TimedOutError (call again), or a FatalError.
+        Raises TimedOutError at `deadline_ms` (call again), or a FatalError.
         """
         self._core.apply(Event.INIT)
-        await self._take(keep_prepared=keep_prepared)
+        await self._take(deadline_ms, keep_prepared=keep_prepared)
 
-    async def rejoin(self, *, keep_prepared: bool = False) -> None:
+    async def rejoin(self, deadline_ms: float, *, keep_prepared: bool = False) -> None:
         """InitProducerId of a producer in its group's generation (`core.rejoin` before): producers
         that own one of its input partitions are fenced, and their open transactions aborted.
 
         Raises FencedInGroupError if the group has a newer generation, TimedOutError (call again),
         or a FatalError.
         """
-        await self._take(keep_prepared=keep_prepared)
+        await self._take(deadline_ms, keep_prepared=keep_prepared)
 
-    async def _take(self, *, keep_prepared: bool) -> None:
-        response = await self._initialize(keep_prepared=keep_prepared)
+    async def _take(self, deadline_ms: float, *, keep_prepared: bool) -> None:
+        response = await self._initialize(deadline_ms, keep_prepared=keep_prepared)
         identity = ProducerIdentity(response.producer_id, response.producer_epoch)
         if not keep_prepared:
             self._core.initialized(identity)
@@ -119,10 +119,12 @@ class TransactionSession:
         )
         self._core.kept(identity, ongoing, self.cluster_version)
 
-    async def _initialize(self, *, keep_prepared: bool) -> InitProducerIdResponse:
+    async def _initialize(
+        self, deadline_ms: float, *, keep_prepared: bool
+    ) -> InitProducerIdResponse:
         try:
             return await self._ask_for_producer_id(
-                NO_IDENTITY, self._deadline(), keep_prepared=keep_prepared
+                NO_IDENTITY, deadline_ms, keep_prepared=keep_prepared
             )
         except Unanswered as error:
             self._core.apply(Event.INIT_FAILED)
@@ -136,6 +138,7 @@ class TransactionSession:
     async def add_partitions(self) -> None:
         """AddPartitionsToTxn for the partitions sent to so far; the outcome goes to the core."""
         partitions = self._core.partitions_to_add()
+        deadline_ms = self._deadline()
 
         def codes(response: AddPartitionsToTxnResponse) -> Iterable[int]:
             return [
@@ -149,12 +152,12 @@ class TransactionSession:
                 self._requests.add_partitions(partitions),
                 AddPartitionsToTxnResponse,
                 codes,
-                self._deadline(),
+                deadline_ms,
             )
         except Unanswered as error:
             self._core.fail_abortable(TimedOutError(f"adding partitions: {error.message}"))
         except Refused as refused:
-            await self._refused(refused)
+            await self._refused(refused, deadline_ms)
         else:
             self._core.partitions_added(partitions)
 
@@ -194,12 +197,12 @@ class TransactionSession:
             timed_out = TimedOutError(f"sending offsets: {error.message}")
             raise self._core.fail_abortable(timed_out) from None
         except Refused as refused:
-            raise await self._refused(refused) from None
+            raise await self._refused(refused, deadline_ms) from None
 
-    async def commit(self) -> None:
+    async def commit(self, deadline_ms: float) -> None:
         """EndTxn(commit), after all records have been written.
 
-        Raises CommitOutcomeUnknown at the deadline, AbortableError if the coordinator has not
+        Raises CommitOutcomeUnknown at `deadline_ms`, AbortableError if the coordinator has not
         committed, FatalError otherwise.
         """
         core = self._core
@@ -208,7 +211,7 @@ class TransactionSession:
             core.ended(Event.COMMITTED, None)
             return
         try:
-            identity = await self._end(committed=True, deadline_ms=self._deadline())
+            identity = await self._end(committed=True, deadline_ms=deadline_ms)
         except Unanswered as error:
             core.maybe_committed = core.maybe_committed or error.maybe_done
             core.apply(Event.OUTCOME_UNKNOWN)
@@ -227,18 +230,17 @@ class TransactionSession:
                     core.fenced_in_group(unknown)
                     raise unknown from None
                 raise core.fail_fatal(unknown) from None
-            raise await self._refused(refused) from None
+            raise await self._refused(refused, deadline_ms) from None
         except BaseException:
             core.maybe_committed = True
             core.apply(Event.OUTCOME_UNKNOWN)
             raise
         core.ended(Event.COMMITTED, identity)
 
-    async def abort(self, *, bump: bool) -> None:
+    async def abort(self, deadline_ms: float, *, bump: bool) -> None:
         """EndTxn(abort) when nothing is in flight, and InitProducerId if the sequences have to
-        restart at 0. Raises TimedOutError (call again) or FatalError."""
+        restart at 0. Raises TimedOutError at `deadline_ms` (call again) or FatalError."""
         core = self._core
-        deadline_ms = self._deadline()
         bump = bump or core.bump_needed
         identity: ProducerIdentity | None = None
         try:
@@ -332,7 +334,7 @@ class TransactionSession:
 
     # -- refusals
 
-    async def _refused(self, refused: Refused) -> KafkaError:
+    async def _refused(self, refused: Refused, deadline_ms: float) -> KafkaError:
         """Apply a refusal to the core, and return the error to raise. For a fenced epoch,
         InitProducerId first: if the coordinator has timed the transaction out, this producer may
         go on with a new epoch."""
@@ -340,7 +342,7 @@ class TransactionSession:
         if refused.verdict is not Verdict.FENCED or self._core.is_fence(refused.code):
             return await self._explained_refusal(self._applied(refused), before)
         try:
-            identity = await self._init_producer_id(before, self._deadline())
+            identity = await self._init_producer_id(before, deadline_ms)
         except Unanswered as error:
             return self._core.fail_abortable(TimedOutError(error.message), bump=True)
         except Refused as final:

@@ -13,6 +13,7 @@ from typing import Protocol, Self, overload, runtime_checkable
 
 from .batch import ProducerIdentity
 from .batching import Accumulator
+from .clock import monotonic_ms
 from .errors import (
     CommitFailedError,
     IllegalStateError,
@@ -57,6 +58,10 @@ class Transactional(ABC):
 
     @abstractmethod
     async def _flush(self, sender: Sender) -> None: ...
+
+    def _deadline(self) -> float:
+        """Return when a call that begins now has to end: it takes `max_block_ms` as a whole."""
+        return monotonic_ms() + self.config.max_block_ms
 
     def _transactional(self) -> tuple[ProducerTransaction, TransactionSession]:
         self._open()
@@ -109,8 +114,9 @@ class Transactional(ABC):
         Raises TimedOutError after `max_block_ms` (call again), or a FatalError.
         """
         core, session = self._transactional()
+        deadline_ms = self._deadline()
         if partitions is None or isinstance(partitions, GroupConsumer):
-            await session.init(keep_prepared=keep_prepared_txn)
+            await session.init(deadline_ms, keep_prepared=keep_prepared_txn)
             self._consumer = partitions
         elif group_id is None or generation_id is None:
             raise IllegalStateError(
@@ -119,18 +125,20 @@ class Transactional(ABC):
         else:
             session.check_group_transactions()
             group = TransactionGroup(group_id, generation_id, frozenset(partitions))
-            await self._rejoin(group, keep_prepared=keep_prepared_txn)
+            await self._rejoin(group, deadline_ms, keep_prepared=keep_prepared_txn)
         self._accumulator.adopt(core.identity)
 
-    async def _rejoin(self, group: TransactionGroup, *, keep_prepared: bool) -> None:
+    async def _rejoin(
+        self, group: TransactionGroup, deadline_ms: float, *, keep_prepared: bool
+    ) -> None:
         core, session = self._transactional()
         core.rejoin(group)
         try:
-            await self._drop_all(self._open())
+            await self._drop_all(self._open(), deadline_ms)
         except BaseException:
             core.apply(Event.INIT_FAILED)
             raise
-        await session.rejoin(keep_prepared=keep_prepared)
+        await session.rejoin(deadline_ms, keep_prepared=keep_prepared)
 
     async def adopt_transactions(
         self, member: TransactionMember, group: TransactionGroup | None = None
@@ -160,7 +168,7 @@ class Transactional(ABC):
         core, _ = self._transactional()
         sender = self._open()
         core.apply(Event.PREPARE)
-        await self._write_all(core, sender)
+        await self._write_all(core, sender, self._deadline())
         identity, started = core.handed_over()
         assert self.config.transactional_id is not None
         return TransactionMember(self.config.transactional_id, *identity) if started else None
@@ -233,7 +241,7 @@ class Transactional(ABC):
                 "prepare_transaction needs transaction_two_phase_commit_enable=True"
             )
         core.apply(Event.PREPARE)
-        await self._write_all(core, sender)
+        await self._write_all(core, sender, self._deadline())
         return core.flushed()
 
     async def complete_transaction(self, state: PreparedTxnState) -> None:
@@ -254,22 +262,25 @@ class Transactional(ABC):
             await self.abort_transaction()
 
     async def commit_transaction(self) -> None:
-        """Write what is buffered, then commit.
+        """Write what is buffered, then commit: both within `max_block_ms`.
 
         Raises AbortableError (abort, and do the work again), FatalError (close), or
         CommitOutcomeUnknown: then only calling this again is allowed, it asks on.
         """
         core, session = self._transactional()
         sender = self._open()
+        deadline_ms = self._deadline()
         core.apply(Event.PREPARE_COMMIT)
         if core.state is State.PREPARING_COMMIT:
-            await self._write_all(core, sender)
-        await session.commit()
+            await self._write_all(core, sender, deadline_ms)
+        await session.commit(deadline_ms)
         self._accumulator.adopt(core.identity)
 
-    async def _write_all(self, core: ProducerTransaction, sender: Sender) -> None:
+    async def _write_all(
+        self, core: ProducerTransaction, sender: Sender, deadline_ms: float
+    ) -> None:
         try:
-            async with asyncio.timeout(self.config.max_block_ms / 1000):
+            async with asyncio.timeout(max(deadline_ms - monotonic_ms(), 0) / 1000):
                 await self._flush(sender)
         except TimeoutError:
             obstacle = sender.obstacle()
@@ -287,28 +298,29 @@ class Transactional(ABC):
         core, _ = self._transactional()
         if core.state is State.FENCED_IN_GROUP:
             # It is aborted at the coordinator: what follows is init_transactions.
-            await self._drop_all(self._open())
+            await self._drop_all(self._open(), self._deadline())
         else:
             await self._abort(self._open())
 
     async def _abort(self, sender: Sender) -> None:
         assert self._core is not None
         assert self._session is not None
+        deadline_ms = self._deadline()
         self._core.apply(Event.ABORT)
-        await self._drop_all(sender)
-        await self._session.abort(bump=self._accumulator.in_doubt)
+        await self._drop_all(sender, deadline_ms)
+        await self._session.abort(deadline_ms, bump=self._accumulator.in_doubt)
         self._accumulator.adopt(self._core.identity)
 
-    async def _drop_all(self, sender: Sender) -> None:
+    async def _drop_all(self, sender: Sender, deadline_ms: float) -> None:
         """Forget what has not left, and wait for what has. Raises TimedOutError (call again)."""
         self._accumulator.aborting = True
         try:
             for batch in self._accumulator.drop_unsent():
                 sender.fail_tickets(batch, TransactionAbortedError("the transaction is aborted"))
-            if self._adding is not None:
-                await asyncio.wait({self._adding})
             try:
-                async with asyncio.timeout(self.config.max_block_ms / 1000):
+                async with asyncio.timeout(max(deadline_ms - monotonic_ms(), 0) / 1000):
+                    if self._adding is not None:
+                        await asyncio.wait({self._adding})
                     await self._flush(sender)
             except TimeoutError:
                 raise TimedOutError(

@@ -1,0 +1,135 @@
+"""A call of a transactional producer takes `max_block_ms` as a whole, however many waits it has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from oncelog_client import (
+    AbortableError,
+    CommitOutcomeUnknown,
+    KafkaError,
+    OffsetAndMetadata,
+    Producer,
+    TimedOutError,
+    TopicPartition,
+)
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from tests.client.scripted_broker import DROP, TOPIC, Script, ScriptedBroker, simulated
+
+SERVER = "broker:9092"
+PLACE = TopicPartition(TOPIC, 0)
+MAX_BLOCK_MS = 3_000
+# Of max_block_ms, what the first half of a call takes.
+WRITTEN_AT_S = 2.5
+
+
+async def offsets(producer: Producer) -> None:
+    await producer.send_offsets_to_transaction({PLACE: OffsetAndMetadata(1)}, "g")
+
+
+# What is never answered, the call, and how it fails.
+CALLS: dict[str, tuple[ApiKey, Callable[[Producer], Awaitable[object]], type[KafkaError]]] = {
+    "commit": (ApiKey.END_TXN, Producer.commit_transaction, CommitOutcomeUnknown),
+    "abort": (ApiKey.END_TXN, Producer.abort_transaction, TimedOutError),
+    "offsets": (ApiKey.TXN_OFFSET_COMMIT, offsets, AbortableError),
+    "hand over": (ApiKey.PRODUCE, Producer.hand_over_transaction, TimedOutError),
+    "coordinator": (ApiKey.FIND_COORDINATOR, offsets, AbortableError),
+}
+
+
+async def took_ms(call: Awaitable[object]) -> tuple[float, KafkaError]:
+    """How long the call took until it failed, and with which error."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    with pytest.raises(KafkaError) as failed:
+        await call
+    return (loop.time() - began) * 1000, failed.value
+
+
+def in_a_transaction(
+    broker: ScriptedBroker, unanswered: Script, call: Callable[[Producer], Awaitable[object]]
+) -> tuple[float, KafkaError]:
+    """The outcome of `call` in a transaction that has a record, once `unanswered` is the script."""
+
+    async def scenario() -> tuple[float, KafkaError]:
+        producer = Producer(
+            SERVER,
+            transactional_id="x",
+            linger_ms=0,
+            retry_backoff_max_ms=100,
+            max_block_ms=MAX_BLOCK_MS,
+            request_timeout_ms=10_000,
+            delivery_timeout_ms=30_000,
+        )
+        await producer.start()
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        broker.script = unanswered
+        await producer.send(TOPIC, b"v")
+        await asyncio.sleep(0.01)
+        outcome = await took_ms(call(producer))
+        await producer.close(timeout_ms=0)
+        return outcome
+
+    return simulated(broker, scenario)
+
+
+def slow_at(broker: ScriptedBroker, lost: ApiKey) -> Script:
+    """Produce is refused for a time, as by a partition with too few replicas; `lost` is dropped."""
+
+    def script(api: ApiKey, request: Any) -> Any:
+        if api is lost:
+            return DROP
+        if api is ApiKey.PRODUCE and asyncio.get_running_loop().time() < WRITTEN_AT_S:
+            return broker.respond(api, 12, request, ErrorCode.NOT_ENOUGH_REPLICAS)
+        return None
+
+    return script
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_takes_max_block_ms_as_a_whole(name: str) -> None:
+    """Red before: a commit took max_block_ms for its records, the same again for EndTxn, and there
+    as long as a request may take beyond it."""
+    lost, call, kind = CALLS[name]
+    broker = ScriptedBroker()
+    took, error = in_a_transaction(broker, slow_at(broker, lost), call)
+    assert took <= MAX_BLOCK_MS + 1
+    assert type(error) is kind, error
+
+
+def test_initialisation_takes_max_block_ms() -> None:
+    broker = ScriptedBroker(lambda api, _: DROP if api is ApiKey.INIT_PRODUCER_ID else None)
+
+    async def scenario() -> float:
+        producer = Producer(
+            SERVER, transactional_id="x", max_block_ms=MAX_BLOCK_MS, request_timeout_ms=10_000
+        )
+        await producer.start()
+        took, error = await took_ms(producer.init_transactions())
+        assert isinstance(error, TimedOutError)
+        await producer.close(timeout_ms=0)
+        return took
+
+    assert simulated(broker, scenario) <= MAX_BLOCK_MS + 1
+
+
+def test_a_commit_whose_end_was_never_sent_is_asked_for_again() -> None:
+    """Its outcome is unknown only in name: the same call commits it."""
+    broker = ScriptedBroker()
+    lost = slow_at(broker, ApiKey.END_TXN)
+
+    async def twice(producer: Producer) -> None:
+        with pytest.raises(CommitOutcomeUnknown):
+            await producer.commit_transaction()
+        broker.script = lambda api, request: None
+        await producer.commit_transaction()
+        raise KafkaError("committed")
+
+    _, error = in_a_transaction(broker, lost, twice)
+    assert error.message == "committed"
