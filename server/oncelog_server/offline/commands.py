@@ -17,7 +17,7 @@ from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.internal.versions import UnknownRecordVersion
 from oncelog_server.offline.batches import RawBatch, RawBatches
 from oncelog_server.offline.data_directory import NothingThere, PartitionFolder, look, verify
-from oncelog_server.offline.dump import DumpOptions, dump_log
+from oncelog_server.offline.dump import DEFAULT_MAX_BATCH_BYTES, DumpOptions, dump_log
 from oncelog_server.offline.findings import Finding, Totals
 from oncelog_server.offline.outcomes import Outcomes
 from oncelog_server.offline.read_only_files import ReadOnlyFiles, is_in_use
@@ -79,6 +79,13 @@ def logs() -> None:
 @click.option("--offsets-decoder", is_flag=True, help="Decode as __consumer_offsets.")
 @click.option("--skip-record-metadata", is_flag=True, help="Print keys and values alone.")
 @click.option("--max-bytes", type=click.IntRange(min=0), help="Read so many bytes of each log.")
+@click.option(
+    "--max-batch-bytes",
+    type=click.IntRange(min=1),
+    default=DEFAULT_MAX_BATCH_BYTES,
+    show_default=True,
+    help="Print no records of a batch that takes more when decompressed.",
+)
 @click.option("--side-files", is_flag=True, help="With DIR: indexes and snapshots as well.")
 @click.option("--verify-index-only", is_flag=True, help="Compare indexes, do not print them.")
 @click.option("--index-sanity-check", is_flag=True, help="Check what a start of Kafka checks.")
@@ -219,10 +226,16 @@ class Dumper:
             contents=contents,
             skip_record_metadata=self._flags["skip_record_metadata"],
             max_bytes=self._flags["max_bytes"],
+            max_batch_bytes=self._flags["max_batch_bytes"],
+            unread=self._unread,
             decoder=decoder,
             outcomes=None if self._as_kafka else self._outcomes_from(directory, offset),
             escape=str if self._as_kafka else escaped,
         )
+
+    def _unread(self, line: str) -> None:
+        self._failed = True
+        click.echo(escaped(line), err=True)
 
     def _decoder(self, directory: str) -> Decoder:
         own = not self._as_kafka

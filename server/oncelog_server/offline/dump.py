@@ -12,27 +12,35 @@ from oncelog_protocol.records.batch import (
     read_records,
 )
 from oncelog_protocol.records.compression import Compression
-from oncelog_protocol.records.errors import CorruptRecords
+from oncelog_protocol.records.errors import CorruptRecords, DecompressedTooLarge
 from oncelog_protocol.records.record import Record
 from oncelog_server.offline.batches import RawBatch, RawBatches
 from oncelog_server.offline.outcomes import Outcomes, marker_of
 from oncelog_server.offline.record_json import Decoder, decode_text
 from oncelog_server.storage.files import File
 
-# What a compressed batch may grow to: Kafka's largest batch there can be.
-MAX_DECOMPRESSED_BYTES: Final = 1 << 30
+# Of one batch: more than brokers and readers with their own defaults take.
+DEFAULT_MAX_BATCH_BYTES: Final = 256 << 20
 _CONTROL_TYPES: Final = {2: "LEADER_CHANGE", 3: "SNAPSHOT_HEADER", 4: "SNAPSHOT_FOOTER",
                          5: "KRAFT_VERSION", 6: "KRAFT_VOTERS"}  # fmt: skip
 
 
+def _nobody_hears(_: str) -> None:
+    return None
+
+
 class DumpOptions(NamedTuple):
     """How much is printed of a log. `outcomes` marks each batch of a transaction; `escape` makes a
-    key or a value one line without control characters."""
+    key or a value one line without control characters. The records of a batch that takes more than
+    `max_batch_bytes` when decompressed, or cannot be decompressed, are not printed: `unread` is
+    called with a line about them."""
 
     deep: bool = False
     contents: bool = False
     skip_record_metadata: bool = False
     max_bytes: int | None = None
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    unread: Callable[[str], None] = _nobody_hears
     decoder: Decoder = decode_text
     outcomes: Outcomes | None = None
     escape: Callable[[str], str] = str
@@ -45,7 +53,7 @@ def dump_log(file: File, base_offset: int, options: DumpOptions) -> Iterator[str
     for batch in batches:
         yield _batch_line(batch, options.outcomes)
         if options.deep:
-            yield from _records(batch, options)
+            yield from _records(file.path, batch, options)
     left = file.size - batches.position
     if left and options.max_bytes is None:
         yield f"Found {left} invalid bytes at the end of {file.path.rpartition('/')[2]}"
@@ -78,11 +86,15 @@ def _time_type(batch: RawBatch) -> str:
     return "LogAppendTime" if is_append else "CreateTime"
 
 
-def _records(batch: RawBatch, options: DumpOptions) -> Iterator[str]:
+def _records(path: str, batch: RawBatch, options: DumpOptions) -> Iterator[str]:
     try:
-        records = read_records(batch.data, max_bytes=MAX_DECOMPRESSED_BYTES, check_crc=False)
+        records = read_records(batch.data, max_bytes=options.max_batch_bytes, check_crc=False)
     except (CorruptRecords, ValueError) as error:
         yield f"| records cannot be read: {error}"
+        place = f"{path}, byte {batch.position}, offset {batch.header.base_offset}"
+        is_large = isinstance(error, DecompressedTooLarge)
+        more = "; a larger --max-batch-bytes reads it" if is_large else ""
+        options.unread(f"{place}: the records of the batch cannot be read: {error}{more}")
         return
     for record in records:
         line = "" if options.skip_record_metadata else _metadata(batch, record)

@@ -1,0 +1,70 @@
+"""`oncelog logs dump` of batches whose records cannot be printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.compression import Compression
+from oncelog_protocol.records.record import NewRecord
+from oncelog_server.offline.commands import logs
+
+LARGE = 4 << 20
+NOW_MS = 1_700_000_000_000
+
+
+def log_with_a_large_batch(folder: Path) -> Path:
+    """A segment: one small record, four MiB of zeros in a few hundred bytes, one small record."""
+    path = folder / f"{0:020}.log"
+    data = b""
+    for offset, (value, compression) in enumerate(
+        [
+            (b"first", Compression.NONE),
+            (bytes(LARGE), Compression.ZSTD),
+            (b"last", Compression.NONE),
+        ]
+    ):
+        batch = build_batch([NewRecord(NOW_MS, None, value)], compression=compression)
+        batch[0:8] = offset.to_bytes(8)
+        data += batch
+    path.write_bytes(data)
+    assert len(data) < LARGE // 100
+    return path
+
+
+def dumped(path: Path, *options: str) -> Result:
+    return CliRunner().invoke(logs, ["dump", "--print-data-log", *options, str(path)])
+
+
+def test_a_batch_larger_than_allowed_is_named_and_passed_over(tmp_path: Path) -> None:
+    """Red before: whatever a file holds was decompressed, up to a GiB."""
+    path = log_with_a_large_batch(tmp_path)
+    result = dumped(path, "--max-batch-bytes", "100000")
+    assert result.exit_code == 1
+    assert f"{path}, byte " in result.stderr
+    assert "offset 1: the records of the batch cannot be read" in result.stderr
+    assert "more than 100000 bytes" in result.stderr
+    assert "--max-batch-bytes" in result.stderr
+    assert "payload: first" in result.stdout
+    assert "payload: last" in result.stdout
+
+
+def test_a_batch_within_the_bound_is_printed_whole(tmp_path: Path) -> None:
+    path = log_with_a_large_batch(tmp_path)
+    result = dumped(path)
+    assert result.exit_code == 0, result.stderr
+    assert f"valueSize: {LARGE}" in result.stdout
+
+
+def test_records_that_are_no_records_are_named(tmp_path: Path) -> None:
+    """Red before: a line among the others, and exit code 0."""
+    path = log_with_a_large_batch(tmp_path)
+    data = bytearray(path.read_bytes())
+    data[61] = 0x7F  # the length of the first record
+    path.write_bytes(data)
+    result = dumped(path)
+    assert result.exit_code == 1
+    assert f"{path}, byte 0, offset 0: the records of the batch cannot be read" in result.stderr
+    assert "payload: last" in result.stdout
