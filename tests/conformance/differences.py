@@ -181,6 +181,13 @@ LOGGERS_ARE_NO_RESOURCES = Difference(
     source="DescribeConfigs has no loggers to describe",
 )
 
+ONE_RESOURCE_OF_NO_TYPE = Difference(
+    case="DescribeConfigs of a topic, beside a resource whose type is no number that is known",
+    kafka=ErrorCode.INVALID_REQUEST,
+    oncelog=ErrorCode.NONE,
+    source="as AlterConfigs and IncrementalAlterConfigs in Kafka, which refuse that resource alone",
+)
+
 # --- what is found after a restart
 
 DAMAGED_COORDINATOR = Difference(

@@ -37,6 +37,7 @@ from oncelog_protocol.messages.incremental_alter_configs import (
 from oncelog_protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.conformance.conftest import Target
+from tests.conformance.differences import ONE_RESOURCE_OF_NO_TYPE
 from tests.conformance.waiting import wait_until
 from tests.conformance.wire import Wire
 
@@ -342,3 +343,14 @@ def test_settings_of_a_resource_of_no_type(wire: Wire, topic: str, kind: int) ->
             f"Unknown resource type {kind}",
         )
         assert right.error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("kind", [0, 3, 64])
+def test_describing_a_resource_of_no_type(
+    target: Target, wire: Wire, topic: str, kind: int
+) -> None:
+    """INVALID_REQUEST for that one; in Kafka for all that are beside it."""
+    resources = [DescribeConfigsResource(kind, "x", None), DescribeConfigsResource(2, topic, None)]
+    wrong, right = wire.call(DescribeConfigsRequest(resources)).results
+    assert wrong.error_code == ErrorCode.INVALID_REQUEST
+    assert ErrorCode(right.error_code).name == ONE_RESOURCE_OF_NO_TYPE.expected(target.name)
