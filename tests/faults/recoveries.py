@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import click
 from click.testing import CliRunner, Result
 
 from oncelog_protocol.errors import ErrorCode
@@ -284,7 +285,7 @@ def main() -> None:
     for seed in range(asked.first, asked.first + asked.folders):
         with tempfile.TemporaryDirectory(prefix="recoveries-") as folder:
             random_folder(Path(folder), seed)
-        print(f"folder {seed}: as it was", flush=True)  # noqa: T201
+        click.echo(f"folder {seed}: as it was")
 
 
 if __name__ == "__main__":
