@@ -14,6 +14,10 @@ from oncelog_client.request_versions import (
 from oncelog_client.transaction_requests import TransactionRequests, assigned_topics
 from oncelog_client.transactions import ProducerTransaction
 from oncelog_client.values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from oncelog_protocol.codecs import decode, encode
+from oncelog_protocol.errors import ProtocolError
+from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
+from oncelog_protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 IDENTITY = ProducerIdentity(7, 3)
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -90,6 +94,32 @@ def test_two_phase_commit_is_asked_for_where_a_version_can_carry_it(
     assert used == versions
     assert (request.enable_2pc, request.keep_prepared_txn) == (two_phase, keep_prepared)
     assert (request.producer_id, request.producer_epoch) == NO_IDENTITY
+
+
+def test_the_first_version_with_a_member_carries_it_and_the_one_before_does_not() -> None:
+    group = ConsumerGroupMetadata("g", 5, "member")
+    request, versions = requests().txn_offset_commit({A0: OffsetAndMetadata(1)}, group, IDENTITY)
+    first = versions[0]
+    read = decode(TxnOffsetCommitRequest, first, encode(request, first))
+    assert (read.generation_id_or_member_epoch, read.member_id) == (5, "member")
+    assert not _carries(request, first - 1)
+
+
+def test_the_first_version_with_two_phase_commit_carries_it_and_the_one_before_does_not() -> None:
+    request, versions = requests(two_phase=True).init_producer_id(NO_IDENTITY, keep_prepared=True)
+    first = versions[0]
+    read = decode(InitProducerIdRequest, first, encode(request, first))
+    assert read.enable_2pc
+    assert read.keep_prepared_txn
+    assert not _carries(request, first - 1)
+
+
+def _carries(request: object, version: int) -> bool:
+    """Return whether the whole request can be sent in a version."""
+    try:
+        return decode(type(request), version, encode(request, version)) == request
+    except ProtocolError:
+        return False
 
 
 @pytest.mark.parametrize("committed", [True, False])

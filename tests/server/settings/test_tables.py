@@ -26,6 +26,7 @@ from oncelog_server.settings.table import (
     Kind,
     Setting,
     at_least,
+    check_length,
     format_value,
     parse_value,
 )
@@ -241,3 +242,11 @@ def test_each_setting_is_declared_in_one_part() -> None:
     parts = (BrokerSettings, LogSettings, CleanerSettings, CoordinatorSettings)
     declared = [one.name for part in parts for one in fields(part)]
     assert len(declared) == len(set(declared)) == len(HONOURED)
+
+
+@pytest.mark.parametrize("text", ["x" * 32_767, "x" + "\N{EURO SIGN}" * 10_922])
+def test_a_value_may_be_as_long_as_a_string_of_the_protocol(text: str) -> None:
+    """DescribeConfigs before v4 has an INT16 for the length in bytes."""
+    check_length("a.setting", text)
+    with pytest.raises(InvalidValue, match=r"a\.setting: 32768 bytes, 32767 fit"):
+        check_length("a.setting", text + "x")
