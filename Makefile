@@ -89,6 +89,7 @@ nightly: $(READY)  ## what takes too long for every change, some 3 hours: worlds
 	$(MAKE) torture KILLS=200
 	ONCELOG_HOSTILE=all ONCELOG_INTERRUPTS=100 $(BIN)/python -m pytest -q \
 	    tests/client/cli/test_hostile_options.py tests/client/cli/test_interrupts.py
+	$(BIN)/python -m tests.faults.recoveries --from-torture --folders 50
 
 test-connector: $(READY) $(CONNECTOR)  ## Spark's own Kafka connector against oncelog (Java 17, Maven)
 	$(BIN)/python -m pytest tests/spark/connector

@@ -1,6 +1,7 @@
 """Random data directories whose metadata is lost, recovered, and compared with what they were.
 
-`python -m tests.faults.recoveries --folders 50` does it for so many seeds.
+`python -m tests.faults.recoveries --folders 50` does it for so many seeds; with `--from-torture`
+the directories are those that kills of the broker leave in the torture.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import argparse
 import random
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,9 +49,13 @@ from tests.conformance.writing import (
     produce,
 )
 from tests.faults.driving import QUICK, create, end_offset, last_stable_offset, values
-from tests.faults.folders import fingerprint, lose_store
+from tests.faults.folders import fingerprint, lose_store, restore_metadata, save_metadata
+from tests.faults.losses import DAMAGES, LOSSES
+from tests.torture.copier import GROUP
+from tests.torture.photographs import photographs
 
 GROUPS = ("readers", "writers")
+AGED = "the metadata is older than the logs"
 
 
 def run(*arguments: str) -> Result:
@@ -89,11 +94,11 @@ class State:
     transactions: dict[str, tuple[str, int, int]] = field(default_factory=dict)
 
 
-def state_of(broker: Oncelog) -> State:
+def state_of(broker: Oncelog, groups: Sequence[str] = GROUPS) -> State:
     state = State()
     with Wire(broker.address) as wire:
         find_coordinator(wire, "any")
-        for group in GROUPS:
+        for group in groups:
             find_coordinator(wire, group, 0)
         image = ClusterImage.of(recorded(broker))
         for name, topic in image.topics.items():
@@ -107,7 +112,7 @@ def state_of(broker: Oncelog) -> State:
                     end_offset(wire, name, number),
                     last_stable_offset(wire, name, number),
                 )
-        for group in GROUPS:
+        for group in groups:
             state.offsets |= _offsets(wire, group)
         state.transactions = _transactions(wire)
     return state
@@ -269,6 +274,57 @@ def random_folder(directory: Path, seed: int) -> str:
         broker.kill()
 
 
+# Nothing happens by itself between two looks at a broker.
+STILL: Mapping[str, str] = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000",
+    "log.cleaner.enable": "false",
+}
+
+
+def folder_of_the_torture(directory: Path, older: Path, lost: str, *, killed: bool) -> None:
+    """One that a kill left: what the broker says of it, a loss of its metadata, the recovery, and
+    the same once more. `older`: metadata from before."""
+    broker = Oncelog(directory, STILL)
+    try:
+        broker.start()
+        before = state_of(broker, (GROUP,))
+        assert before.offsets
+        assert before.transactions
+        broker.kill() if killed else broker.stop()
+        if lost == AGED:
+            restore_metadata(broker, older)
+            if "Nothing to do" not in run("recover", "--data", str(broker.data)).output:
+                recover(broker)
+        else:
+            (LOSSES | DAMAGES)[lost](broker)
+            recover(broker)
+        broker.start()
+        after = state_of(broker, (GROUP,))
+        if "all metadata" in lost or "and its copy" in lost:
+            _check_kept_settings(before, after)
+        assert after == before, lost
+        with Wire(broker.address) as wire:
+            given = new_identity(wire).producer_id
+        assert given > max(one[1] for one in before.transactions.values())
+    finally:
+        broker.kill()
+
+
+def folders_of_the_torture(
+    directory: Path, count: int, seed: int, tell: Callable[[str], None]
+) -> Iterator[str]:
+    """What was lost, of each of `count` folders that came back as they were."""
+    rng = random.Random(seed)
+    aged = directory / "aged"
+    for number, place in enumerate(photographs(directory, count, seed, tell)):
+        broker = Oncelog(place)
+        if number == 0:
+            save_metadata(broker, aged)
+        lost = rng.choice([*LOSSES, *DAMAGES, AGED])
+        folder_of_the_torture(place, aged, lost, killed=rng.random() < 0.5)
+        yield lost
+
+
 def _check_kept_settings(before: State, after: State) -> None:
     """Settings that are lost are such that nothing is deleted; then they are no difference."""
     for name, settings in after.settings.items():
@@ -281,7 +337,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folders", type=int, default=50)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--from-torture", action="store_true")
     asked = parser.parse_args()
+    if asked.from_torture:
+        with tempfile.TemporaryDirectory(prefix="recoveries-") as folder:
+            lost = folders_of_the_torture(Path(folder), asked.folders, asked.first, print)
+            for number, one in enumerate(lost):
+                print(f"folder {number}, {one}: as it was", flush=True)  # noqa: T201
+        return
     for seed in range(asked.first, asked.first + asked.folders):
         with tempfile.TemporaryDirectory(prefix="recoveries-") as folder:
             random_folder(Path(folder), seed)

@@ -16,7 +16,6 @@ import pytest
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from oncelog_server.cluster.image import ClusterImage
-from oncelog_server.cluster.store import Delete
 from oncelog_server.cluster.topics import delete_topics
 from oncelog_server.log.checkpoints import encode_partition_metadata
 from oncelog_server.metadata.sqlite_store import SqliteStore
@@ -32,7 +31,7 @@ from tests.conformance.writing import (
     new_identity,
     produce,
 )
-from tests.faults.driving import QUICK, create, damage, events, refusal, values
+from tests.faults.driving import QUICK, create, events, refusal, values
 from tests.faults.folders import (
     COPY,
     STORE,
@@ -43,6 +42,7 @@ from tests.faults.folders import (
     strays,
 )
 from tests.faults.logs import write
+from tests.faults.losses import DAMAGES, LOSSES, empty_store
 
 KAFKA_PROPERTIES = (
     "#\n#Sun Nov 22 10:00:00 UTC 2026\ncluster.id=b25jZWxvZy1jb250cm9sLQ\n"
@@ -123,21 +123,9 @@ def test_a_first_start_that_was_cut_short_is_begun_anew(new: Oncelog, left: str)
         with Oncelog(new.directory / "other", QUICK) as other:
             pass
         shutil.copy2(other.data / STORE, new.data)
-        _empty(new.data / STORE, keep=("cluster", "features"))
+        empty_store(new.data / STORE, keep=("cluster", "features"))
     with new:
         pass
-
-
-def _empty(store: Path, keep: tuple[str, ...]) -> None:
-    """Delete all records but some, as a transaction of the broker does."""
-
-    async def empty() -> None:
-        opened = await SqliteStore.open(store)
-        keys = [entry.key for entry in (await opened.range("")).entries]
-        await opened.txn((), [Delete(key) for key in keys if key not in keep])
-        await opened.close()
-
-    asyncio.run(empty())
 
 
 def _filled(broker: Oncelog) -> None:
@@ -145,39 +133,6 @@ def _filled(broker: Oncelog) -> None:
         create(wire, "orders", "payments")
         for topic in ("orders", "payments"):
             write(wire, topic, 3)
-
-
-def _truncate(path: Path) -> None:
-    data = path.read_bytes()
-    path.write_bytes(data[: len(data) // 2])
-
-
-def _lose_all(broker: Oncelog) -> None:
-    lose_store(broker, copy=True)
-    (broker.data / "meta.properties").unlink()
-
-
-def _clear(name: str) -> Callable[[Oncelog], None]:
-    def clear(broker: Oncelog) -> None:
-        (broker.data / name).write_bytes(b"")
-
-    return clear
-
-
-LOSSES: dict[str, Callable[[Oncelog], None]] = {
-    "the store is gone": lose_store,
-    "the store and its copy are gone": lambda broker: lose_store(broker, copy=True),
-    "the store has no records": lambda broker: _empty(broker.data / STORE, ()),
-    "meta.properties is gone": lambda broker: (broker.data / "meta.properties").unlink(),
-    "meta.properties is empty": _clear("meta.properties"),
-    "all metadata is gone": _lose_all,
-}
-# After a kill all pages are in sqlite's log, too.
-DAMAGES: dict[str, Callable[[Oncelog], None]] = {
-    "the store is empty": _clear(STORE),
-    "the store is cut off": lambda broker: _truncate(broker.data / STORE),
-    "the store is no database": lambda broker: damage(broker.data / STORE, 3),
-}
 
 
 @pytest.mark.parametrize("damage_of", DAMAGES)

@@ -32,8 +32,9 @@ from tests.faults.folders import (
     strays,
 )
 from tests.faults.logs import write
+from tests.faults.losses import LOSSES
 from tests.faults.recoveries import random_folder, recorded, recover, run, state_of
-from tests.faults.test_ownership import FOREIGN, LOSSES
+from tests.faults.test_ownership import FOREIGN
 
 LONG = "long-" * 49
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.broker import Oncelog
 from tests.torture.audit import Verdict
+from tests.torture.photographs import Photographed
 from tests.torture.power import PowerLoss
 from tests.torture.run import BROKER_SETTINGS, torture
 
@@ -46,11 +47,13 @@ class Round:
     seed: int
     # At least so many, and one of every kind.
     faults: int = 0
+    # Of the data directory after so many kills.
+    photographs: int = 0
 
     def run(self, records: int, tell: Callable[[str], None]) -> Verdict:
         settings = {**BROKER_SETTINGS, **self.settings}
         if not self.loses_power:
-            with Oncelog(self.directory / "oncelog", settings) as broker:
+            with Photographed(self.directory / "oncelog", settings, self.photographs) as broker:
                 return torture(
                     broker, records, self.seed, self.directory, tell, faults_wanted=self.faults
                 )

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker import Oncelog
+from tests.faults.folders import save_metadata
+from tests.faults.recoveries import AGED, folder_of_the_torture
 from tests.torture.faults import KINDS, POWER_LOSS
 from tests.torture.platter import Platter
 from tests.torture.power import PowerLoss
@@ -26,7 +29,8 @@ def test_g1_nothing_is_doubled_lost_or_stuck(tmp_path: Path, loses_power: bool) 
     kind of fault has struck."""
     said: list[str] = []
     settings = SYNCED if loses_power else {}
-    verdict = Round(tmp_path, settings, loses_power, SEED, FAULTS).run(RECORDS, said.append)
+    round_ = Round(tmp_path, settings, loses_power, SEED, FAULTS, photographs=2)
+    verdict = round_.run(RECORDS, said.append)
     assert verdict.is_clean, (verdict, said)
     assert verdict.records >= RECORDS
     assert verdict.faults >= FAULTS
@@ -34,6 +38,19 @@ def test_g1_nothing_is_doubled_lost_or_stuck(tmp_path: Path, loses_power: bool) 
     # Once by itself, and twice where it recovers.
     assert verdict.kills >= 3
     assert (verdict.dropped > 0) == (verdict.forgotten > 0) == loses_power, verdict
+    if not loses_power:
+        _check_recoveries(tmp_path)
+
+
+def _check_recoveries(directory: Path) -> None:
+    """Two folders that kills left lose their metadata, and come back. More of them: `python -m
+    tests.faults.recoveries --from-torture`."""
+    folders = sorted(directory.glob("oncelog/photograph-*"))
+    assert len(folders) == 2
+    older = directory / "older"
+    save_metadata(Oncelog(folders[0]), older)
+    for folder, lost in zip(folders, (AGED, "the store and its copy are gone"), strict=True):
+        folder_of_the_torture(folder, older, lost, killed=True)
 
 
 # --- what a power loss leaves

@@ -68,8 +68,9 @@ class MemoryStore:
         return MemoryLease(self, lease_id)
 
     async def end_lease(self, lease_id: int) -> None:
-        keys = self._leases.pop(lease_id, set())
+        keys = self._leases.get(lease_id, set())
         await self.txn((), [Delete(key) for key in sorted(keys)])
+        self._leases.pop(lease_id, None)
 
     def end_all_leases(self) -> None:
         """As a store does that opens after its holder has died."""
