@@ -3,7 +3,7 @@ producer id in it. Every batch is read, also those behind a damaged one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -16,17 +16,24 @@ from oncelog_protocol.internal.versions import UnknownRecordVersion
 from oncelog_protocol.records.batch import read_records
 from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
-from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_partition_metadata
+from oncelog_server.log.checkpoints import (
+    MalformedCheckpoint,
+    decode_offsets,
+    decode_partition_metadata,
+)
 from oncelog_server.log.leader_epochs import LeaderEpochs
 from oncelog_server.log.producer_snapshot import decode as decode_snapshot
 from oncelog_server.log.whole_files import read_whole
 from oncelog_server.offline.walk import Walk, WalkedBatch
 from oncelog_server.storage.files import Files
 from oncelog_server.storage.layout import (
+    CLEANED_SUFFIX,
+    CLEANER_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
     PARTITION_METADATA,
     SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
     parse_partition_directory,
     parse_segment_file,
     parse_stray_directory,
@@ -49,19 +56,32 @@ class FolderFacts(msgspec.Struct, frozen=True):
     leader_epoch: int
     producer_id: int
     is_partition: bool = True
+    # Compaction has been at it: the cleaner's checkpoint has it, or records of its log are gone.
+    is_compacted: bool = False
 
 
 def facts_of_all(files: Files, root: str, folders: Iterable[str]) -> Iterator[FolderFacts]:
     """Of every partition among the folders of a data directory, those put aside too. Raises
     StorageError."""
+    cleaned = _cleaned(files, root)
     for name in folders:
         place, is_stray = parse_partition_directory(name), False
         if place is None:
             place, is_stray = parse_stray_directory(name), True
         if place is not None:
             facts = _facts(files, f"{root}/{name}", name, place.topic, place.partition, is_stray)
+            if (place.topic, place.partition) in cleaned and not is_stray:
+                facts = msgspec.structs.replace(facts, is_compacted=True)
             if facts.is_partition:
                 yield facts
+
+
+def _cleaned(files: Files, root: str) -> Collection[tuple[str, int]]:
+    """Partitions that the cleaner has passed over."""
+    try:
+        return decode_offsets(read_whole(files, f"{root}/{CLEANER_CHECKPOINT}") or b"")
+    except MalformedCheckpoint:
+        return ()
 
 
 def _facts(
@@ -69,10 +89,11 @@ def _facts(
 ) -> FolderFacts:
     names = files.list(path)
     epoch, producer_id, log_bytes = _epoch_in_checkpoint(files, path), NONE, 0
-    logs = 0
+    logs, next_offset, has_gaps = 0, NONE, False
     for one in names:
         parsed = parse_segment_file(one)
         if parsed is None or parsed.state:
+            has_gaps = has_gaps or one.endswith((CLEANED_SUFFIX, SWAP_SUFFIX))
             continue
         if parsed.suffix == SNAPSHOT_SUFFIX:
             producer_id = max(producer_id, _id_in_snapshot(files, f"{path}/{one}"))
@@ -83,8 +104,14 @@ def _facts(
             walk = Walk(file, parsed.offset)
             for batch in walk:
                 if isinstance(batch, WalkedBatch):
-                    epoch = max(epoch, batch.header.partition_leader_epoch)
+                    header = batch.header
+                    has_gaps = has_gaps or header.base_offset > next_offset > NONE
+                    has_gaps = has_gaps or header.records_count <= header.last_offset_delta
+                    next_offset = header.next_offset
+                    epoch = max(epoch, header.partition_leader_epoch)
                     producer_id = max(producer_id, _id_in_batch(walk, batch, topic))
+                else:
+                    next_offset = NONE  # what is missing there was not compacted away
             file.close()
     data = read_whole(files, f"{path}/{PARTITION_METADATA}")
     return FolderFacts(
@@ -97,6 +124,7 @@ def _facts(
         epoch,
         producer_id,
         data is not None or logs > 0,
+        has_gaps,
     )
 
 

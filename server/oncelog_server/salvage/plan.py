@@ -294,6 +294,12 @@ class Planner:
             f"topic {name}: its settings are lost, so nothing in it is deleted "
             "(retention.ms=-1, retention.bytes=-1) until others are set"
         )
+        _, folders = self._topics[name]
+        if any(one.is_compacted for one in folders.values()):
+            self._told.append(
+                f"topic {name}: was compacted, and is not any more until cleanup.policy=compact "
+                "is set again; all else that it had set is as by default, too"
+            )
         return dict(KEEP_EVERYTHING)
 
     def _epoch(self, before: PartitionRecord | None, facts: FolderFacts | None) -> int:

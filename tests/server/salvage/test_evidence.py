@@ -1,0 +1,76 @@
+"""What a recovery says of topics whose settings are lost, before it does anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from oncelog_server.log.checkpoints import encode_offsets
+from oncelog_server.offline.read_only_files import ReadOnlyFiles
+from oncelog_server.salvage.evidence import FolderFacts, facts_of_all
+from oncelog_server.salvage.plan import Planner
+from oncelog_server.settings.model import Settings
+from tests.server.log.cleaner.compacting import Compacting
+from tests.server.log.driver import DIRECTORY
+
+COMPACTED = "cleanup.policy=compact"
+LOST = "its settings are lost"
+
+
+def folder(path: Path, driver: Compacting) -> None:
+    (path / DIRECTORY).mkdir()
+    for name, node in driver.files.nodes.items():
+        (path / name).write_bytes(node.data)
+
+
+def written() -> Compacting:
+    driver = Compacting()
+    for turn in range(3):
+        driver.put(("a", f"{turn}"), ("b", f"{turn}"))
+        driver.put((f"only{turn}", "here"))
+        driver.put(("a", f"{turn} again"))
+        driver.roll()
+    return driver
+
+
+def facts_of(path: Path) -> list[FolderFacts]:
+    return list(facts_of_all(ReadOnlyFiles(), str(path), [DIRECTORY]))
+
+
+def told(facts: list[FolderFacts]) -> list[str]:
+    """Without any records of the metadata."""
+    planner = Planner(
+        facts, None, None, features={}, new_uuid=lambda: bytes(16), settings=Settings()
+    )
+    return planner.plan().told
+
+
+@pytest.mark.parametrize("sign", ["gaps", "checkpoint", "cleaned", "none"])
+def test_a_topic_that_was_compacted_is_named_where_its_settings_are_lost(
+    tmp_path: Path, sign: str
+) -> None:
+    driver = written()
+    if sign == "gaps":
+        driver.compact()
+    folder(tmp_path, driver)
+    if sign == "checkpoint":
+        cleaned = encode_offsets({("topic", 0): 3})
+        (tmp_path / "cleaner-offset-checkpoint").write_bytes(cleaned)
+    elif sign == "cleaned":
+        (tmp_path / DIRECTORY / f"{0:020}.log.cleaned").touch()
+    said = told(facts_of(tmp_path))
+    assert any(LOST in one for one in said)
+    assert any(COMPACTED in one for one in said) == (sign != "none")
+
+
+def test_damage_is_not_taken_for_compaction(tmp_path: Path) -> None:
+    driver = written()
+    folder(tmp_path, driver)
+    path = tmp_path / DIRECTORY / f"{0:020}.log"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    said = told(facts_of(tmp_path))
+    assert any(LOST in one for one in said)
+    assert not any(COMPACTED in one for one in said)
