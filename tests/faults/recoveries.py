@@ -321,7 +321,9 @@ def folders_of_the_torture(
         if number == 0:
             save_metadata(broker, aged)
         lost = rng.choice([*LOSSES, *DAMAGES, AGED])
-        folder_of_the_torture(place, aged, lost, killed=rng.random() < 0.5)
+        # After a kill sqlite's log has all pages that the damage takes.
+        killed = lost not in DAMAGES and rng.random() < 0.5
+        folder_of_the_torture(place, aged, lost, killed=killed)
         yield lost
 
 

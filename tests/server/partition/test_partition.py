@@ -98,6 +98,19 @@ def test_a_failed_append_moves_nothing() -> None:
     assert one.high_watermark == 1
 
 
+def test_d6_a_leader_epoch_that_the_disk_refuses_is_owed_and_the_append_taken() -> None:
+    """It is in the batch, too: `tests/server/log/test_refused_files.py` has all files."""
+    files = MemoryFiles()
+    one = partition(files)
+    files.fail_append(match="leader-epoch-checkpoint")
+    one.append(batch(), now_ms=NOW_MS)
+    assert one.high_watermark == 1
+    assert one.log.refusals.current is not None
+    one.log.try_again(NOW_MS)
+    assert one.log.refusals.current is None
+    assert files.exists("topic-0/leader-epoch-checkpoint")
+
+
 def test_S16_a_failed_flush_takes_the_partition_offline_and_no_later_one_brings_it_back() -> None:
     files = MemoryFiles()
     one = partition(files, flush_on_ack=True)

@@ -1,0 +1,160 @@
+"""A disk that is full for one kind of the files that an append touches: the append is refused and
+has moved nothing, or it is there and what is beside it is owed; a crash at any moment in between,
+or space, brings back what the bytes of the log say (D6)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from oncelog_protocol.records.batch import split_batches
+from oncelog_server.log.log import PartitionLog
+from oncelog_server.storage.files import StorageError
+from tests.server.log.driver import (
+    DIRECTORY,
+    Driver,
+    busy,
+    check_invariants,
+    logs_in,
+    oracle_of,
+    producers_of,
+)
+from tests.server.storage.memory_files import NO_SPACE, MemoryFiles
+
+# The files of one append: of the epoch, of the segment that it begins, of the one that it ends.
+KINDS = {
+    "leader epochs": r"leader-epoch-checkpoint",
+    "log": r"\.log$",
+    "index": r"\.index$",
+    "timeindex": r"\.timeindex$",
+    "txnindex": r"\.txnindex$",
+    "snapshot": r"\.snapshot",
+    "sizes": r"txn-index-checkpoint",
+    "all": r"",
+}
+# What such a disk still takes: nothing is asked of these files until a segment is rolled, or only a
+# start is faster with them.
+TAKES_APPENDS = ("leader epochs", "txnindex", "snapshot")
+
+
+class Full:
+    """The disk is full for files that match, after `room` more changes of them."""
+
+    def __init__(self, files: MemoryFiles, pattern: str, room: int) -> None:
+        self._files, self._step = files, files.step
+        self._pattern, self._room = pattern, room
+        self.refused = 0
+        files.step = self._check  # type: ignore[method-assign]
+
+    def _check(self, operation: str, path: str) -> None:
+        if operation in ("create", "append", "rename") and re.search(self._pattern, path):
+            self._room -= 1
+            if self._room < 0:
+                self.refused += 1
+                raise StorageError(operation, path, NO_SPACE)
+        self._step(operation, path)
+
+    def free(self) -> None:
+        self._files.step = self._step  # type: ignore[method-assign]
+
+
+def epochs_in_bytes(files: MemoryFiles) -> list[tuple[int, int]]:
+    found: dict[int, int] = {}
+    for path in logs_in(files):
+        for _, header in split_batches(bytes(files.nodes[path].data)):
+            found.setdefault(header.partition_leader_epoch, header.base_offset)
+    return sorted(found.items())
+
+
+def epochs_of(log: PartitionLog) -> list[tuple[int, int]]:
+    """Those with records."""
+    return [(one[0], one[1]) for one in log.leader_epochs if one[1] < log.log_end_offset]
+
+
+def state_of(driver: Driver) -> object:
+    log = driver.log
+    return (
+        log.log_end_offset,
+        producers_of(log),
+        log.aborted_transactions(0, 1 << 40),
+        log.first_unstable_offset(1 << 40),
+        oracle_of(driver.files),
+    )
+
+
+def check(driver: Driver) -> None:
+    check_invariants(driver.log, driver.files)
+    assert epochs_of(driver.log) == epochs_in_bytes(driver.files)
+
+
+def work(driver: Driver) -> list[Callable[[], object]]:
+    """A new epoch's first batch, aborts and commits, and enough for several segments."""
+    steps: list[Callable[[], object]] = []
+    for turn in range(4):
+        steps += [
+            lambda: driver.plain(2, size=200),
+            lambda turn=turn: driver.send(20 + turn, 0, 2, transactional=True),  # type: ignore[misc]
+            lambda turn=turn: driver.mark(20 + turn, committed=turn == 2),  # type: ignore[misc]
+            lambda: driver.plain(2, size=500),
+        ]
+    return steps
+
+
+def refuse(kind: str, room: int) -> tuple[Driver, Full, int]:
+    """A log at which all of `work` was tried; how many steps were refused."""
+    driver = busy()
+    driver.leader_epoch += 1
+    full = Full(driver.files, KINDS[kind], room)
+    refusals = 0
+    for number, step in enumerate(work(driver)):
+        before = state_of(driver)
+        try:
+            step()
+        except StorageError:
+            refusals += 1
+            assert state_of(driver) == before
+        check(driver)
+        if number == 9:
+            driver.leader_epoch += 1
+        if number % 5 == 4:
+            driver.files.settle()
+    assert full.refused
+    return driver, full, refusals
+
+
+@pytest.mark.parametrize("room", [0, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_d6_what_is_refused_moves_nothing_and_a_crash_finds_what_is_in_the_log(
+    kind: str, room: int
+) -> None:
+    driver, full, refusals = refuse(kind, room)
+    assert refusals or kind in TAKES_APPENDS
+    full.free()
+    driver.kill()
+    check(driver)
+    driver.plain()
+    driver.restart()
+    check(driver)
+
+
+@pytest.mark.parametrize("room", [0, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_d6_with_space_what_is_owed_is_written_before_a_stop_is_clean(kind: str, room: int) -> None:
+    driver, full, _ = refuse(kind, room)
+    try:
+        driver.stop()
+    except StorageError:
+        pass
+    else:
+        assert kind in ("snapshot", "log"), "nothing is owed that a start would believe"
+        assert driver.log.refusals.current is not None
+    full.free()
+    driver.log.try_again(driver.now_ms)
+    assert driver.log.refusals.current is None
+    for step in work(driver)[:2]:
+        step()
+    driver.restart()
+    check(driver)
+    assert not [name for name in driver.files.list(DIRECTORY) if name.endswith(".tmp")]
