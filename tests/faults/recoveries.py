@@ -288,8 +288,7 @@ def folder_of_the_torture(directory: Path, older: Path, lost: str, *, killed: bo
     try:
         broker.start()
         before = state_of(broker, (GROUP,))
-        assert before.offsets
-        assert before.transactions
+        assert before.offsets  # the first kill may come before any transaction
         broker.kill() if killed else broker.stop()
         if lost == AGED:
             restore_metadata(broker, older)
@@ -305,7 +304,7 @@ def folder_of_the_torture(directory: Path, older: Path, lost: str, *, killed: bo
         assert after == before, lost
         with Wire(broker.address) as wire:
             given = new_identity(wire).producer_id
-        assert given > max(one[1] for one in before.transactions.values())
+        assert given > max((one[1] for one in before.transactions.values()), default=-1)
     finally:
         broker.kill()
 

@@ -15,12 +15,15 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from oncelog_server.broker import Broker
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.topics import delete_topics
 from oncelog_server.log.checkpoints import encode_partition_metadata
+from oncelog_server.machine import OsMachine
 from oncelog_server.metadata.sqlite_store import SqliteStore
 from oncelog_server.metadata.text_copy import decode_copy
 from oncelog_server.settings.model import Settings
+from oncelog_server.storage.ownership import NeedsRecovery
 from tests.broker import Oncelog
 from tests.conformance.waiting import wait_until
 from tests.conformance.wire import Wire
@@ -135,27 +138,83 @@ def _filled(broker: Oncelog) -> None:
             write(wire, topic, 3)
 
 
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Data directories of one broker, by how it ended."""
+    found = {}
+    directory = tmp_path_factory.mktemp("filled")
+    with Oncelog(directory, QUICK) as broker:
+        _filled(broker)
+        for how in ("kill", "clean stop"):
+            broker.stop() if how == "clean stop" else broker.kill()
+            found[how] = directory / how
+            shutil.copytree(broker.data, found[how])
+            if how == "kill":
+                broker.start()
+    return found
+
+
+@pytest.fixture
+def filled(filled_once: dict[str, Path], tmp_path: Path) -> Callable[[str], Oncelog]:
+    """A broker that does not run, after such an end."""
+
+    def make(how: str) -> Oncelog:
+        broker = Oncelog(tmp_path, QUICK)
+        shutil.copytree(filled_once[how], broker.data)
+        return broker
+
+    return make
+
+
+def refused_start(broker: Oncelog) -> str:
+    """As `refusal`, in this process; for starts that end before they listen."""
+    settings = Settings(log_dirs=(str(broker.data),), listeners=("PLAINTEXT://127.0.0.1:0",))
+
+    async def start() -> None:
+        machine = OsMachine(settings.data_directory)
+        try:
+            await Broker(settings, machine).start()
+        finally:
+            machine.close()
+
+    with pytest.raises(NeedsRecovery) as refused:
+        asyncio.run(start())
+    return str(refused.value)
+
+
 @pytest.mark.parametrize("damage_of", DAMAGES)
-def test_a_damaged_store_is_refused_with_the_way_out(broker: Oncelog, damage_of: str) -> None:
-    _filled(broker)
-    broker.stop()
+def test_a_damaged_store_is_refused_with_the_way_out(
+    filled: Callable[[str], Oncelog], damage_of: str
+) -> None:
+    broker = filled("clean stop")
     DAMAGES[damage_of](broker)
     for _ in range(2):
-        assert f"oncelog storage recover --data {broker.data}" in refusal(broker)
+        assert f"oncelog storage recover --data {broker.data}" in refused_start(broker)
     assert strays(broker) == []
+
+
+def test_a_process_that_needs_a_recovery_ends_with_the_way_out(
+    filled: Callable[[str], Oncelog],
+) -> None:
+    """What the others look at in this process: one line, exit code 1."""
+    broker = filled("clean stop")
+    lose_store(broker)
+    for _ in range(2):
+        assert f"oncelog storage recover --data {broker.data}" in refusal(broker)
 
 
 @pytest.mark.parametrize(
     ("loss", "how"),
     [*((loss, "clean stop") for loss in LOSSES), ("the store is gone", "kill")],
 )
-def test_lost_metadata_is_refused_with_the_way_out(broker: Oncelog, loss: str, how: str) -> None:
-    _filled(broker)
-    broker.stop() if how == "clean stop" else broker.kill()
+def test_lost_metadata_is_refused_with_the_way_out(
+    filled: Callable[[str], Oncelog], loss: str, how: str
+) -> None:
+    broker = filled(how)
     LOSSES[loss](broker)
     partitions = {name: of for name, of in fingerprint(broker.data).items() if "-0" in name}
     for _ in range(2):
-        said = refusal(broker)
+        said = refused_start(broker)
         assert f"oncelog storage recover --data {broker.data}" in said, said
     after = fingerprint(broker.data)
     assert {name: of for name, of in after.items() if "-0" in name} == partitions
@@ -173,7 +232,7 @@ def test_a_store_whose_bytes_changed_is_refused(broker: Oncelog) -> None:
     data = path.read_bytes()
     assert b"123456789" in data
     path.write_bytes(data.replace(b"123456789", b"123456788"))
-    assert "do not match their checksum" in refusal(broker)
+    assert "do not match their checksum" in refused_start(broker)
 
 
 def test_older_metadata_is_refused_before_an_id_is_given_twice(
@@ -191,7 +250,7 @@ def test_older_metadata_is_refused_before_an_id_is_given_twice(
         assert produce(wire, "t", batch(identity, 0)).error_code == ErrorCode.NONE
     broker.stop()
     restore_metadata(broker, tmp_path / "saved")
-    for _ in range(3):
+    for _ in range(2):
         said = refusal(broker)
         assert "older than the logs" in said
         assert f"producer id {identity.producer_id}" in said
