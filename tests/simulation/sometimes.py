@@ -85,7 +85,6 @@ STATES: Final = (
     "disk full at: metadata store",
     "healed of a full disk without a restart",
     "partition offline until the disk takes it",
-    "swap interrupted by a full disk",
     "log compacted",
     "log not compacted",
     "log compaction refused by the disk",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -95,8 +96,8 @@ def work(driver: Driver) -> list[Callable[[], object]]:
     for turn in range(4):
         steps += [
             lambda: driver.plain(2, size=200),
-            lambda turn=turn: driver.send(20 + turn, 0, 2, transactional=True),  # type: ignore[misc]
-            lambda turn=turn: driver.mark(20 + turn, committed=turn == 2),  # type: ignore[misc]
+            partial(driver.send, 20 + turn, 0, 2, transactional=True),
+            partial(driver.mark, 20 + turn, committed=turn == 2),
             lambda: driver.plain(2, size=500),
         ]
     return steps
