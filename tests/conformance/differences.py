@@ -65,6 +65,12 @@ FORGED_PRODUCER_ID = Difference(
     oncelog=ErrorCode.UNKNOWN_PRODUCER_ID,
     source="it will be given to another producer, whose first batch would be a repeated one",
 )
+BUMP_TO_THE_LAST_EPOCH = Difference(
+    case="InitProducerId of a producer whose transaction timed out at epoch 32765",
+    kafka=ErrorCode.UNKNOWN_SERVER_ERROR,
+    oncelog=ErrorCode.NONE,
+    source="Kafka has moved the epoch to the last one for the abort, and fails to go on from there",
+)
 RETRY_AT_THE_LAST_EPOCH = Difference(
     case="InitProducerId again by a producer whose transaction timed out at epoch 32766",
     kafka=ErrorCode.PRODUCER_FENCED,

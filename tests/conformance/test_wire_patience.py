@@ -14,6 +14,7 @@ from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.broker import Oncelog
 from tests.conformance.conftest import QUICK, Target
 from tests.conformance.differences import (
+    BUMP_TO_THE_LAST_EPOCH,
     CLOSED,
     COMMIT_AFTER_ABORT,
     RETRY_AT_THE_LAST_EPOCH,
@@ -63,29 +64,30 @@ def standing(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield ours, theirs
 
 
-def worn_out(wire: Wire, transactional_id: str) -> Identity:
-    """The producer after as many instances as its id has epochs."""
+def worn_out(wire: Wire, transactional_id: str, last: int = LAST) -> Identity:
+    """The producer after as many instances as its id has epochs, or as far as `last`."""
     who = new_identity(wire, transactional_id, timeout_ms=TIMEOUT_MS)
     request = InitProducerIdRequest(
         transactional_id=transactional_id, transaction_timeout_ms=TIMEOUT_MS
     )
     epoch = who.producer_epoch
-    while epoch < LAST:
-        window = min(WINDOW, LAST - epoch)
+    while epoch < last:
+        window = min(WINDOW, last - epoch)
         for _ in range(window):
             wire.send(request, 5)
         # Where they meet on Kafka, one is told to come again.
         epochs = [wire.answer().producer_epoch for _ in range(window)]
         epoch = max(epoch, *epochs)
-    return who.aged(LAST - who.producer_epoch)
+    return who.aged(last - who.producer_epoch)
 
 
-def timed_out(wire: Wire, who: Identity, topic: str, version: int) -> None:
+def timed_out(wire: Wire, who: Identity, topic: str, version: int, end: int = 2) -> None:
+    """A transaction of one record that its time-out aborts; the log ends at `end` then."""
     if version < 12:
         assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
     written = produce(wire, topic, batch(who, 0), who=who, version=version)
     assert written.error_code == ErrorCode.NONE
-    wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the abort marker")
+    wait_until(lambda: last_stable_offset(wire, topic) == (end, end), "the abort marker")
 
 
 def test_e6_e7_of_a_client_with_an_epoch_for_each_transaction(
@@ -114,9 +116,19 @@ def test_e6_e7_of_a_client_with_an_epoch_for_each_transaction(
 
 
 def test_e6_e7_of_a_client_that_keeps_its_epoch(target: Target, wire: Wire, topic: str) -> None:
-    """It asks for its next id by itself; Kafka does not know a retry of that."""
-    who = worn_out(wire, topic)
-    timed_out(wire, who, topic, 11)
+    """It asks for its next epoch and id by itself. A retry of that gets the same at the last epoch
+    but one (B10) and at the last one: Kafka fails at the first, and does not know
+    the second."""
+    before = worn_out(wire, topic, LAST - 1)
+    timed_out(wire, before, topic, 11)
+    for _ in range(2):
+        bumped = init_producer_id(wire, topic, current=before, timeout_ms=TIMEOUT_MS)
+        assert code(bumped.error_code) == BUMP_TO_THE_LAST_EPOCH.expected(target.name)
+        if target.name == "oncelog":
+            assert (bumped.producer_id, bumped.producer_epoch) == (before.producer_id, LAST)
+    who = before.aged(1) if target.name == "oncelog" else worn_out(wire, topic)
+    assert who.producer_epoch == LAST
+    timed_out(wire, who, topic, 11, end=4)
     for one in (who, who.aged(1)):
         for commit in (True, False):
             told = end_transaction(wire, one, commit=commit, version=3)
