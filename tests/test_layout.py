@@ -52,6 +52,7 @@ EDGES = {
     "oncelog_client.peer_probe": "owns a socket",
     "oncelog_client.positions": "waits for answers",
     "oncelog_client.producer": "waits for answers",
+    "oncelog_client.program": "a process",
     "oncelog_client.retrying": "waits before it tries again",
     "oncelog_client.sender": "waits for answers",
     "oncelog_client.shared_transactions": "waits for answers",

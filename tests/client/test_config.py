@@ -9,20 +9,17 @@ from typing import Any, cast, get_type_hints
 
 import pytest
 
-from oncelog_client.config import (
+from oncelog_client import config
+from oncelog_client.client_config import (
     AdminConfig,
     AdminSettings,
     ClientConfig,
     ClientSettings,
-    ConsumerConfig,
-    ConsumerSettings,
-    ProducerConfig,
-    ProducerSettings,
     admin_config,
-    consumer_config,
-    producer_config,
 )
+from oncelog_client.consumer_config import ConsumerConfig, ConsumerSettings, consumer_config
 from oncelog_client.errors import ConfigError, SettingsWarning
+from oncelog_client.producer_config import ProducerConfig, ProducerSettings, producer_config
 from oncelog_protocol.records.compression import Compression
 
 
@@ -170,3 +167,13 @@ def test_every_setting_is_described_with_its_type_and_default(settings: Any, con
         assert described, f"{name} is not described"
         default = str(defaults[name]) if isinstance(defaults[name], str) else repr(defaults[name])
         assert described[1].replace('"', "").replace("'", "") == default.replace("'", ""), name
+
+
+def test_the_module_of_all_settings_has_the_names_of_each() -> None:
+    assert config.AdminConfig is AdminConfig
+    assert config.ConsumerConfig is ConsumerConfig
+    assert config.producer_config is producer_config
+    assert dir(config) == sorted(config.__all__)
+    assert all(hasattr(config, name) for name in config.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = config.nothing
