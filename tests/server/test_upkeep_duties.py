@@ -165,7 +165,7 @@ def test_retention_of_one_log_that_cannot_be_read_hinders_no_other(tmp_path: Pat
         log.reconfigure(replace(log.config, segment_bytes=400, retention_bytes=500))
         write(world, name, 20)
     world.partitions[A0].fail("fsync")
-    world.files.fail_append(match="a-1/")
+    world.files.fail_append(match="a-1/0")
     world.timers.advance(FIRST_RETENTION_MS)
     assert world.partitions[A0].log.log_start_offset == 0
     assert world.partitions[B0].log.log_start_offset > 0

@@ -200,7 +200,7 @@ def test_power_lost_at_any_change_of_the_disk_or_fsync(committed: bool, bumps_ep
 def test_CF_a_crash_loop_in_the_middle_of_the_markers_ends_with_one_effective_marker_each() -> None:
     world = World()
     client = Client(True, True)
-    world.files.fail_append(match="a-1/")
+    world.files.fail_append(match="a-1/0")
     producer = world.producer()
     for partition in (A0, B0):
         world.produce(producer, partition, 0, b"first")

@@ -22,7 +22,7 @@ from tests.server.transaction.group_driver import IN0
 def test_CJ_Z7_a_partition_that_fails_holds_back_no_other_and_is_tried_again() -> None:
     world = World()
     producer = opened(world, A0, A1, B0)
-    world.files.fail_append(match="a-1/")
+    world.files.fail_append(match="a-1/0")
     answer = world.end(producer, True)
     assert value_of(answer).code is ErrorCode.NONE  # decided: nothing can change it
     assert state(world) is State.PREPARE_COMMIT
