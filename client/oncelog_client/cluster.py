@@ -36,7 +36,7 @@ from .errors import (
     check,
     error_for,
 )
-from .metadata import Metadata, TopicInfo
+from .metadata import Metadata, TopicInfo, refusal_of
 from .request_versions import ANY_VERSION
 from .retrying import never, retry
 
@@ -283,7 +283,7 @@ class Cluster:
             info = self.metadata.topics.get(name)
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if info is None else info.error
             if error in _HOPELESS_TOPIC_ERRORS:
-                raise error_for(error, name)
+                raise error_for(error, refusal_of(name, error))
             if info is None or not info.usable:
                 raise error_for(error or ErrorCode.LEADER_NOT_AVAILABLE, name)
             return info

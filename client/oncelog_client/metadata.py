@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 
 from .errors import KafkaError, error_for
 from .values import Node, PartitionInfo, TopicPartition
+
+# A Metadata response has no message: this is the rule by which Kafka refuses a name.
+_RULE: Final = (
+    "the broker refuses the name. A topic has 1 to 249 characters out of a-z, A-Z, 0-9, '.', '_' "
+    "and '-', and is not '.' or '..'"
+)
+
+
+def refusal_of(topic: str, code: int) -> str:
+    """Return the topic, with the rule where the broker refuses its name."""
+    return f"{topic}: {_RULE}" if code == ErrorCode.INVALID_TOPIC_EXCEPTION else topic
 
 
 class TopicInfo(NamedTuple):

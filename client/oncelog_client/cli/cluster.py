@@ -46,6 +46,7 @@ class Row(NamedTuple):
 
 @click.group(cls=ToolGroup, examples=["cluster info", "cluster health"])
 @connection_options
+@output_option
 def cluster(**_: object) -> None:
     """Show the brokers of a cluster and its health."""
 

@@ -4,10 +4,11 @@ share at the end, and a suggestion for a mistyped word."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 # The parameters of options.connection_options and output.output_option.
 SHARED: Final = frozenset({"bootstrap_server", "command_config", "give_up_after", "output"})
@@ -80,9 +81,15 @@ class Tool(click.Command):
 
 
 class ToolGroup(Tool, click.Group):
-    """A command with verbs."""
+    """A command with verbs. `elsewhere`: words that are no verbs of it, and what does that work."""
 
     command_class = Tool
+
+    def __init__(
+        self, *args: Any, elsewhere: Mapping[str, str] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.elsewhere = dict(elsewhere or {})
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The verbs before what all commands have."""
@@ -102,8 +109,25 @@ class ToolGroup(Tool, click.Group):
             )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click's groups do."""
-        return click.Group.parse_args(self, ctx, args)
+        """As click's groups do; an `--output` before the verb is the default of the verb's own."""
+        rest = click.Group.parse_args(self, ctx, args)
+        if ctx.get_parameter_source("output") is ParameterSource.COMMANDLINE:
+            before = {"output": ctx.params["output"]}
+            ctx.default_map = dict.fromkeys(self.list_commands(ctx), before)
+        return rest
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Raise click.UsageError that names what does the work of a verb that is not here."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            instead = self.elsewhere.get(args[0])
+            if instead is None:
+                raise
+            message = f"No such command {args[0]!r}. Use `oncelog {instead}`"
+            raise click.UsageError(message, ctx) from error
 
 
 def _first_sentence(text: str) -> str:

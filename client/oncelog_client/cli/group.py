@@ -36,8 +36,13 @@ groups_argument = click.argument("groups", metavar="GROUP...", nargs=-1, require
 @click.group(
     cls=ToolGroup,
     examples=["group list", "group describe billing", "group seek billing --to @-1h"],
+    elsewhere={
+        **dict.fromkeys(("reset", "move", "reset-offsets"), "group seek GROUP --to start"),
+        **dict.fromkeys(("lag", "offsets", "show"), "group describe GROUP"),
+    },
 )
 @connection_options
+@output_option
 def group(**_: object) -> None:
     """Show consumer groups and their lag, move their offsets, delete them."""
 

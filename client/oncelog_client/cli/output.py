@@ -35,12 +35,14 @@ class Column(NamedTuple):
     """A column of a result. `heading` in snake case is its name in JSON and CSV.
 
     A higher `rank` is dropped first where a terminal is too narrow; rank 0 never is. Headings of
-    durations and times end with ` ms`, which people do not see.
+    durations and times end with ` ms`, which people do not see. A terminal shows `label`, if there
+    is one, for a heading of many words.
     """
 
     heading: str
     kind: Kind = "text"
     rank: int = 0
+    label: str = ""
 
     @property
     def name(self) -> str:
@@ -51,7 +53,7 @@ class Column(NamedTuple):
     def title(self) -> str:
         """The heading for people."""
         in_ms = self.kind in {"duration", "time"}
-        return self.heading.removesuffix(" ms") if in_ms else self.heading
+        return self.label or (self.heading.removesuffix(" ms") if in_ms else self.heading)
 
 
 def output_option(command: F) -> F:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -18,6 +19,8 @@ from oncelog_client.cli.output import Column, for_people, note, show
 from oncelog_client.cli.partitions import parse_partitions
 from oncelog_client.clock import wall_ms
 from oncelog_client.values import PartitionInfo, TopicPartition
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 TOPIC: Final = Column("Topic", "id")
 PARTITION: Final = Column("Partition", "count")
@@ -50,16 +53,29 @@ TRIM_COLUMNS: Final = (
 )
 
 names_argument = click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=NAME)
-partitions_option = click.option(
-    "-p", "--partitions", metavar="0,2-4", help="Only these partitions."
-)
+# `--partitions` is a number in `topic create`; it was the name of this option, too.
+_FORMER_NAME: Final = click.option("--partitions", "partitions", hidden=True)
+
+
+def partitions_option(command: F) -> F:
+    """Add `--only-partitions 0,2-4`; the parameter is `partitions`."""
+    return click.option(
+        *("-p", "--only-partitions", "partitions"),
+        metavar="0,2-4",
+        help="Only these partitions.",
+    )(_FORMER_NAME(command))
 
 
 @click.group(
     cls=ToolGroup,
     examples=["topic create orders -p 6", "topic describe orders", "topic offsets orders"],
+    elsewhere={
+        **dict.fromkeys(("config", "configs", "settings"), "config --describe --topic NAME"),
+        **dict.fromkeys(("alter", "set"), "config --alter --topic NAME --add-config NAME=VALUE"),
+    },
 )
 @connection_options
+@output_option
 def topic(**_: object) -> None:
     """Create, show and delete topics; see their offsets; delete old records."""
 

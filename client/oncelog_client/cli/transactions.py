@@ -61,10 +61,10 @@ FENCE_COLUMNS: Final = (
 PRODUCER_COLUMNS: Final = (
     Column("Producer id", "count"),
     Column("Producer epoch", "count"),
-    Column("Latest coordinator epoch", "count", rank=2),
+    Column("Latest coordinator epoch", "count", rank=2, label="Coordinator epoch"),
     Column("Last sequence", "count", rank=1),
     Column("Last timestamp", "time"),
-    Column("Current transaction start offset", "offset"),
+    Column("Current transaction start offset", "offset", label="Open from"),
     Column("Held records", "count"),
     Column("Held bytes", "size"),
 )
@@ -84,6 +84,7 @@ RESULT_COLUMNS: Final = (Column("Transactional id", "id"), Column("Result"))
     ],
 )
 @connection_options
+@output_option
 def transactions(**_: object) -> None:
     """List, describe and abort transactions. Options stand before or after the verb."""
 

@@ -25,6 +25,7 @@ OPEN_STATES: Final = frozenset({"Ongoing"})
     examples=["txn list --state Ongoing", "txn blocking orders", "txn abort billing-7"],
 )
 @connection_options
+@output_option
 def txn(**_: object) -> None:
     """Find transactions, see what they hold back, abort them safely."""
 

@@ -73,3 +73,18 @@ def test_a_mistyped_call_is_answered_with_the_right_one(
     result = CliRunner().invoke(oncelog, arguments, prog_name="oncelog")
     assert result.exit_code == 2
     assert suggestion in result.output
+
+
+@pytest.mark.parametrize(
+    ("guess", "instead"),
+    [
+        ("topic config orders", "oncelog config --describe --topic"),
+        ("topic alter orders", "oncelog config --alter --topic"),
+        ("group reset billing", "oncelog group seek"),
+        ("group lag billing", "oncelog group describe"),
+    ],
+)
+def test_a_verb_that_is_elsewhere_is_named(guess: str, instead: str) -> None:
+    result = CliRunner().invoke(oncelog, guess.split())
+    assert result.exit_code == 2
+    assert instead in result.output

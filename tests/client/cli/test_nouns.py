@@ -205,3 +205,38 @@ def test_trim_beyond_the_end_is_refused_and_changes_nothing(
         assert f"OFFSET_OUT_OF_RANGE: {name}-1 ends at offset 0, 2 is beyond" in said
     (first, _) = command_line.json("topic", "offsets", name)
     assert first["start"] == 0
+
+
+@pytest.mark.parametrize("noun", ["topic", "group", "txn", "transactions"])
+def test_an_output_before_the_verb_is_as_behind_it(command_line: CommandLine, noun: str) -> None:
+    def names(*arguments: str) -> list[set[str]]:
+        return [set(row) for row in json.loads(command_line.text(noun, *arguments))]
+
+    behind = command_line.text(noun, "list", "--output", "csv").splitlines()
+    assert command_line.text(noun, "--output", "csv", "list").splitlines()[0] == behind[0]
+    assert names("--output", "json", "list") == names("list", "--output", "json")
+    assert isinstance(json.loads(command_line.text(noun, "--json", "list")), list)
+    # The nearest to the verb's own counts.
+    json.loads(command_line.text(noun, "--output", "csv", "list", "--json"))
+
+
+def test_partitions_are_chosen_by_a_name_of_their_own(command_line: CommandLine, name: str) -> None:
+    command_line.create(name, partitions=3)
+    wanted = command_line.json("topic", "offsets", name, "--only-partitions", "0,2")
+    assert [row["partition"] for row in wanted] == [0, 2]
+    for former in ("-p", "--partitions"):
+        assert command_line.json("topic", "offsets", name, former, "0,2") == wanted
+    shown = command_line.text("topic", "offsets", "--help")
+    assert "--only-partitions" in shown
+    assert "--partitions" not in shown
+
+
+@pytest.mark.parametrize("name_of_topic", ["bad name", "..", "x" * 250])
+def test_a_refused_name_of_a_topic_comes_with_the_rule(
+    command_line: CommandLine, name_of_topic: str
+) -> None:
+    said = command_line.call("produce", name_of_topic, lines="a\n")
+    assert said.exit_code == 1
+    assert "INVALID_TOPIC_EXCEPTION" in said.output
+    assert name_of_topic in said.output
+    assert "249" in said.output

@@ -68,7 +68,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         f"oncelog txn abort {ID}",
     ),
     f"transactions blocking {TOPIC}": (ID, GROUP),
-    f"transactions describe-producers --topic {TOPIC} --partition 0": ("Producer", "epoch"),
+    f"transactions describe-producers --topic {TOPIC} --partition 0": ("Open", "Producer", "epoch"),
     "transactions prepared": ("no prepared transactions",),
     f"transactions find-hanging --topic {TOPIC}": ("no hanging transactions",),
     "txn list": (ID,),
@@ -177,3 +177,9 @@ def test_a_transaction_is_one_entry_with_its_safe_end(screen: Screen) -> None:
     assert f"{TOPIC}: 2 partitions (0-1), 2 records" in text
     assert f"{GROUP} (2 partitions)" in text
     assert any(line.strip().endswith(f"oncelog txn abort {ID}") for line in lines), "to be copied"
+
+
+def test_a_heading_takes_two_lines_at_most(screen: Screen) -> None:
+    lines, _ = screen.commands[f"transactions describe-producers --topic {TOPIC} --partition 0"]
+    rule = next(number for number, line in enumerate(lines) if line.startswith("─"))
+    assert rule <= 2, lines
