@@ -106,21 +106,35 @@ def dump(paths: tuple[str, ...], file_list: str | None, **flags: Any) -> None:
 
 @logs.command("verify", epilog=VERIFY_EXAMPLES, short_help="Check the files of logs for damage.")
 @click.argument("directory", metavar="DIR")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for scripts.")
-def verify_(directory: str, *, as_json: bool) -> None:
+@click.option("--json", "output", flag_value="json", help="The same as --output json.")
+@click.option(
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    help="json: one object a line, for scripts.  [default: table]",
+)
+def verify_(directory: str, *, output: str) -> None:
     """Check a data directory, or the folder of one partition.
 
     Looks for gaps between segments, empty and orphaned files, wrong CRCs and offsets, valid batches
     behind a cut, and compares indexes, aborted transactions, producer snapshots and leader epochs
-    with the log. Exit code 0: nothing is wrong; 1: something is, and each line says what to do.
+    with the log. Exit code 0: nothing is wrong; 1: something is. What to do is said once for
+    each kind, below the first finding; in JSON with each.
     """
     files, totals = ReadOnlyFiles(), Totals()
+    as_json, advised = output == "json", set[str]()
     with _reported():
         place = look(files, directory)
         running = place.root is not None and is_in_use(place.root)
         for finding in verify(files, place, running=running, totals=totals):
             totals.count(finding)
-            click.echo(_finding_json(finding) if as_json else _finding_text(finding))
+            if as_json:
+                click.echo(_finding_json(finding))
+                continue
+            click.echo(_finding_text(finding))
+            if finding.to_do not in advised:
+                click.echo(f"    {finding.to_do}")
+            advised.add(finding.to_do)
     if as_json:
         click.echo(_json({"checked": vars(totals), "running": running}))
     else:
@@ -289,7 +303,7 @@ def _finding_text(finding: Finding) -> str:
         place += f", byte {finding.position}"
     if finding.offset is not None:
         place += f", offset {finding.offset}"
-    return escaped(f"{finding.severity}: {place}: {finding.what}") + f"\n    {finding.to_do}"
+    return escaped(f"{finding.severity}: {place}: {finding.what}")
 
 
 def _finding_json(finding: Finding) -> str:

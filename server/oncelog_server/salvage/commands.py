@@ -9,7 +9,6 @@ from typing import Final, NoReturn
 import click
 
 from oncelog_server.cluster import records
-from oncelog_server.log.checkpoints import MetaProperties
 from oncelog_server.metadata.founding import SUPPORTED_FEATURES, random_uuid
 from oncelog_server.offline.read_only_files import ReadOnlyFiles, is_in_use
 from oncelog_server.salvage.backup import BackupFailed, back_up
@@ -73,10 +72,10 @@ def recover(data: Path, yes: bool, verbose: bool) -> None:
         plan = _plan(found, facts)
         is_right = found.store == plan.snapshot
         if is_right and not plan.moves and not plan.relabelled and found.meta is not None:
-            _show(found, plan, facts, verbose)
+            _show(found, plan, facts, verbose, is_done=False)
             click.echo("Nothing to do: the metadata is whole and agrees with the folders.")
             return
-        _show(found, plan, facts, verbose)
+        _show(found, plan, facts, verbose, is_done=yes)
         if not yes:
             click.echo(
                 f"\nNothing was changed. To do this: oncelog storage recover --data {data} --yes"
@@ -135,19 +134,29 @@ def _plan(found: Found, facts: list[FolderFacts]) -> Plan:
     return planner.plan()
 
 
-def _show(found: Found, plan: Plan, facts: list[FolderFacts], verbose: bool) -> None:
+def _show(
+    found: Found, plan: Plan, facts: list[FolderFacts], verbose: bool, *, is_done: bool
+) -> None:
     topics = sum(entry.key.startswith(records.TOPICS) for entry in plan.snapshot.entries)
     partitions = sum(entry.key.startswith(records.PARTITIONS) for entry in plan.snapshot.entries)
-    _lines("Found", [*found.told, f"{len(facts)} folders of partitions"], verbose)
-    plans = [f"{topics} topics with {partitions} partitions", *plan.told]
+    _lines("Found", [*found.told, f"{_count(len(facts), 'folder')} of partitions"], verbose)
+    plans = [f"{_count(topics, 'topic')} with {_count(partitions, 'partition')}", *plan.told]
     if found.meta is None:
-        plans.append(f"meta.properties is written: {_shown(plan.meta)}")
+        plans.append(f"meta.properties is written: {_shown(plan, is_done=is_done)}")
     _lines("Plan", plans, verbose)
     _lines("Left as it is", [f"{name}: {why}" for name, why in plan.left], verbose)
 
 
-def _shown(meta: MetaProperties) -> str:
-    return f"node {meta.node_id} of cluster {meta.cluster_id}"
+def _shown(plan: Plan, *, is_done: bool) -> str:
+    """Return the node and its cluster; an id that a later run draws anew is not shown."""
+    node = f"node {plan.meta.node_id}"
+    if plan.draws_cluster_id and not is_done:
+        return f"{node} of a cluster with a new id, as none is left"
+    return f"{node} of cluster {plan.cluster_id}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _lines(title: str, lines: list[str], verbose: bool) -> None:

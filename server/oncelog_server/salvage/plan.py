@@ -50,7 +50,8 @@ class Known(msgspec.Struct, frozen=True):
 
 class Plan(msgspec.Struct):
     """`moves` are (old name, new name), `relabelled` folders get the topic id beside them, `told`
-    are sentences for the operator, `left` folders that are not taken back, with the reason."""
+    are sentences for the operator, `left` folders that are not taken back, with the reason.
+    `draws_cluster_id`: no source has the cluster's id, so that each plan has another."""
 
     cluster_id: str
     meta: MetaProperties
@@ -60,6 +61,7 @@ class Plan(msgspec.Struct):
     told: list[str]
     left: list[tuple[str, str]]
     takes_strays: bool = False
+    draws_cluster_id: bool = False
 
 
 class _Records:
@@ -130,6 +132,7 @@ class Planner:
         self._is_last = known is not None and known.is_last
 
     def plan(self) -> Plan:
+        draws_cluster_id = self._meta is None and self._old.cluster_id is None
         for name, folders in self._by_topic().items():
             self._choose(name, folders)
         self._note_age()
@@ -162,6 +165,7 @@ class Planner:
             self._told,
             self._left,
             self._takes_strays,
+            draws_cluster_id,
         )
 
     # --- which folders belong to which topic
@@ -272,7 +276,11 @@ class Planner:
         settings = dict(old.settings) if old is not None else self._settings_of(name)
         values[records.topic_key(name)] = TopicRecord(id_text, count, settings)
         if old is None:
-            self._told.append(f"topic {name} with {count} partitions: not in the metadata")
+            plural = "" if count == 1 else "s"
+            self._told.append(
+                f"topic {name} with {count} partition{plural}: found by its folders, "
+                "as no metadata has it"
+            )
         elif not same:
             self._told.append(f"topic {name} gets the id of its folders, {id_text}")
         elif count > old.partitions:

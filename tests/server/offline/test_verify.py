@@ -327,3 +327,23 @@ def test_a_path_that_is_not_there_is_not_passed_over(tmp_path: Path) -> None:
     found = CliRunner().invoke(logs, ["dump", str(tmp_path / "nosuch-0")])
     assert found.exit_code == 1
     assert "nosuch-0: no such file or folder" in found.output
+
+
+def test_people_read_an_advice_once_and_scripts_with_each_finding(data: Path) -> None:
+    for log in segments(data):
+        log.with_suffix(".timeindex").unlink()
+    found = verify(data).problems
+    same = [one["to_do"] for one in found]
+    assert len(same) > len(set(same))
+    shown = CliRunner().invoke(logs, ["verify", str(data)])
+    assert shown.exit_code == 1
+    for one in found:
+        assert one["what"] in shown.stdout
+        assert shown.stdout.count(one["to_do"]) == 1
+
+
+def test_json_is_asked_for_as_everywhere(data: Path) -> None:
+    asked = [["--json"], ["--output", "json"]]
+    first, second = (CliRunner().invoke(logs, ["verify", *flags, str(data)]) for flags in asked)
+    assert first.stdout == second.stdout
+    assert json.loads(second.stdout.splitlines()[-1])["checked"]["partitions"] > 0
