@@ -4,6 +4,7 @@ On oncelog its log is damaged, on Apache Kafka its log directory is gone at the 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -11,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from oncelog_client import Admin, Consumer, KafkaError, Producer, TopicPartition
+from oncelog_client.cli import oncelog
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -214,3 +217,24 @@ async def test_our_client_names_the_partition_and_the_reason_at_its_deadline(
         assert "LEADER_NOT_AVAILABLE" in said, (name, said)
         assert "offline on broker 1" in said, (name, said)
         assert "UNKNOWN_TOPIC" not in said, (name, said)
+
+
+@pytest.mark.parametrize("flags", [["-e"], ["-o", "-2", "-e"], ["-o", "@-1h"]])
+def test_a_bounded_read_ends_in_time_and_names_the_partition(
+    halved: Halved, flags: list[str]
+) -> None:
+    call = ["consume", TOPIC, *flags, "--bootstrap-server", halved.address]
+    patience_s = DEADLINE_MS / 1000
+    started = time.monotonic()
+    result = CliRunner().invoke(oncelog, [*call, "--give-up-after", f"{patience_s}"])
+    assert result.exit_code == 1, result.output
+    assert time.monotonic() - started < 2 * patience_s
+    assert str(halved.place) in result.stderr
+    assert "no broker leads it: offline on broker" in result.stderr
+
+
+def test_a_bounded_read_of_the_partitions_that_are_led_is_whole(halved: Halved) -> None:
+    call = ["consume", TOPIC, "-e", "-p", f"{halved.sound}", "--bootstrap-server", halved.address]
+    result = CliRunner().invoke(oncelog, call)
+    assert result.exit_code == 0, result.output
+    assert f"{RECORDS} records" in result.stderr

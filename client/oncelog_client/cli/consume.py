@@ -130,6 +130,7 @@ def consume(
         "auto_offset_reset": "earliest" if flags["from_beginning"] else "latest",
         "allow_auto_create_topics": False,
         **_membership(flags),
+        **_patience(selection, give_up_after),
         **given,
         **parse_settings(flags["settings"]),
     }
@@ -203,6 +204,14 @@ def _membership(flags: dict[str, Any]) -> dict[str, Any]:
     if flags["include"]:
         return {"group_id": f"console-consumer-{token_hex(4)}", "enable_auto_commit": False}
     return {}
+
+
+def _patience(selection: Selection, give_up_after: float) -> dict[str, Any]:
+    """Where partitions start and end is asked for as long as a broker is waited for at the start,
+    not for the minute that a program has."""
+    if not selection.is_given:
+        return {}
+    return {"default_api_timeout_ms": max(round(give_up_after * 1000), 1)}
 
 
 async def _point(
