@@ -126,9 +126,7 @@ def consume(
     bootstrap_server, given, give_up_after = target()
     patience_s = patience_when_lost()
     settings: dict[str, Any] = {
-        "isolation_level": flags["isolation_level"],
-        "auto_offset_reset": "earliest" if flags["from_beginning"] else "latest",
-        "allow_auto_create_topics": False,
+        **_reading(flags),
         **_membership(flags),
         **_patience(selection, give_up_after),
         **given,
@@ -195,6 +193,15 @@ def _check(flags: dict[str, Any]) -> None:
 def _is_offset(text: str) -> bool:
     longest = len(str(INT64_MAX))
     return text.isdecimal() and len(text) <= longest and int(text) <= INT64_MAX
+
+
+def _reading(flags: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of what is read, and from where."""
+    return {
+        "isolation_level": flags["isolation_level"],
+        "auto_offset_reset": "earliest" if flags["from_beginning"] else "latest",
+        "allow_auto_create_topics": False,
+    }
 
 
 def _membership(flags: dict[str, Any]) -> dict[str, Any]:
