@@ -73,6 +73,8 @@ def test_the_end_of_committed_records_is_before_what_is_open(
 def test_markers_at_the_end_are_no_reason_to_wait(command_line: CommandLine, name: str) -> None:
     command_line.create(name)
     command_line.text("produce", name, "--transactional-id", name, lines="a\nb\n")
+    # Kafka answers EndTxn before the markers are written.
+    command_line.settled(lambda rows: rows[0]["stable"] == rows[0]["end"], "topic", "offsets", name)
     began = time.monotonic()
     assert read(command_line, name, "-e", "--isolation-level", "read_committed") == ["a", "b"]
     # It ends by its own, not by a time-out of the test.
