@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from oncelog_protocol.records.batch import BatchHeader
+from oncelog_protocol.records.batch import HEADER_SIZE, BatchHeader
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.log.aborted import AbortedTransactions
 from oncelog_server.log.checkpoints import (
@@ -245,10 +245,31 @@ def _load_leader_epochs(loaded: LoadedLog, names: Collection[str]) -> None:
         with suppress(MalformedCheckpoint):
             loaded.leader_epochs = LeaderEpochs.decode(data or b"")
     loaded.epochs_in_file = list(loaded.leader_epochs)
-    if len(loaded.leader_epochs) or not any(segment.size for segment in loaded.segments):
+    if len(loaded.leader_epochs):
+        if not loaded.report.clean_shutdown:
+            _note_later_epochs(loaded)
         return
-    loaded.report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
-    for segment in loaded.segments:
+    if any(segment.size for segment in loaded.segments):
+        loaded.report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
+        _note_epochs_from(loaded, 0)
+
+
+def _note_later_epochs(loaded: LoadedLog) -> None:
+    """Note the epochs that began after the file was written. The file is not synced before the
+    recovery point moves, so a power failure may leave an older one; the first batch of a later
+    segment shows that."""
+    for slot, segment in enumerate(loaded.segments):
+        scan = Scan(segment.log, next_offset=segment.base_offset, chunk_size=HEADER_SIZE)
+        _, first = next(iter(scan), (0, None))
+        if first and first.partition_leader_epoch > loaded.leader_epochs.latest_epoch:
+            loaded.report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
+            # An epoch may begin in the middle of the segment before.
+            _note_epochs_from(loaded, max(slot - 1, 0))
+            return
+
+
+def _note_epochs_from(loaded: LoadedLog, slot: int) -> None:
+    for segment in loaded.segments[slot:]:
         for _, header in Scan(segment.log, next_offset=segment.base_offset):
             _note_epoch(loaded.leader_epochs, header)
 

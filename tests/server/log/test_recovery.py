@@ -393,3 +393,28 @@ def test_leader_epochs_that_a_power_loss_took_are_written_again_by_the_start() -
     log.assign_leader_epoch(2)  # and it appends nothing
     log = driver.restart()
     assert [tuple(one) for one in log.leader_epochs] == [(0, 0), (1, 1)]
+
+
+@pytest.mark.parametrize("at_segment_start", [True, False])
+def test_leader_epochs_that_a_power_loss_took_are_found_before_the_recovery_point(
+    at_segment_start: bool,
+) -> None:
+    """Their segments are not scanned: all of them are below the recovery point."""
+    driver = Driver()
+    path = f"{DIRECTORY}/leader-epoch-checkpoint"
+    driver.plain()
+    before = bytes(driver.files.nodes[path].data)
+    if at_segment_start:
+        driver.log.roll(driver.now_ms)
+    for epoch in (1, 2):
+        driver.leader_epoch = epoch
+        driver.plain()
+        driver.log.roll(driver.now_ms)
+        driver.plain()
+    driver.files.settle()
+    written = list(driver.log.leader_epochs)
+    assert driver.log.recovery_point == driver.log.active.base_offset
+    driver.files.nodes[path] = Node(bytearray(before))
+    log = driver.kill()
+    assert list(log.leader_epochs) == written
+    assert list(driver.restart().leader_epochs) == written
