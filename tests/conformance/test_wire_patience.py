@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.describe_transactions import DescribeTransactionsRequest
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.broker import Oncelog
 from tests.conformance.conftest import QUICK, Target
@@ -36,6 +37,7 @@ from tests.kafka.kafka import Kafka
 
 LAST = 32_766
 TIMEOUT_MS = 3_000
+ENDED = {"CompleteAbort", "Empty"}
 # Requests on their way at a time.
 WINDOW = 64
 # A frame may stand still for 30 s, and is looked at every few seconds.
@@ -82,12 +84,19 @@ def worn_out(wire: Wire, transactional_id: str, last: int = LAST) -> Identity:
 
 
 def timed_out(wire: Wire, who: Identity, topic: str, version: int, end: int = 2) -> None:
-    """A transaction of one record that its time-out aborts; the log ends at `end` then."""
+    """A transaction of one record that its timeout aborts; the log ends at `end` then, and the
+    coordinator has completed it: on Kafka the marker comes first. The id is `topic`."""
     if version < 12:
         assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
     written = produce(wire, topic, batch(who, 0), who=who, version=version)
     assert written.error_code == ErrorCode.NONE
     wait_until(lambda: last_stable_offset(wire, topic) == (end, end), "the abort marker")
+    wait_until(lambda: state(wire, topic) in ENDED, "the end of the transaction")
+
+
+def state(wire: Wire, transactional_id: str) -> str:
+    (found,) = wire.call(DescribeTransactionsRequest([transactional_id]), 0).transaction_states
+    return str(found.transaction_state)
 
 
 def test_e6_e7_of_a_client_with_an_epoch_for_each_transaction(
