@@ -23,7 +23,6 @@ from tests.conformance.wire import Wire
 from tests.conformance.writing import find_coordinator
 from tests.deep_dive.on_disk import OUTPUTS, Place
 
-
 # Of a list: all of it, or a coordinator that reads its log, or is not elected yet.
 _WHILE_LOADING = {
     ErrorCode.NONE,
