@@ -9,6 +9,7 @@ that `--help` is quick.
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 from importlib import import_module
@@ -36,7 +37,6 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 }
 # Kafka's flags for what `topic`, `group`, `txn` and `topic describe` do by words.
 KAFKAS: Final = frozenset({"topics", "groups", "transactions", "config"})
-EXTENSIONS: Final = "oncelog.commands"
 BROKER: Final = "oncelog_server"
 # Set by the script of `oncelog completion`.
 COMPLETION_VARIABLE: Final = "_ONCELOG_COMPLETE"
@@ -86,6 +86,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command; while a shell completes a line, its names come from the broker."""
         command = self._get_command(cmd_name)
+        collect_from_now()
         if command is not None and COMPLETION_VARIABLE in os.environ:
             from oncelog_client.cli.completion import attach
 
@@ -160,9 +161,17 @@ def _what_to_install(missing: str) -> str:
 
 def _extensions() -> dict[str, str]:
     """Commands of other installed packages: name -> `module:attribute`."""
-    from importlib.metadata import entry_points
+    from oncelog_client.cli.extensions import extensions
 
-    return {point.name: point.value for point in entry_points(group=EXTENSIONS)}
+    return extensions(KNOWN_EXTENSIONS)
+
+
+def collect_from_now() -> None:
+    """Turn the garbage collector on if the program has turned it off. What is there by now, nearly
+    all of it modules, stays for as long as the process: no collection looks at it."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def _command(place: str) -> click.Command:

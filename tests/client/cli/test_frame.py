@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from importlib.metadata import EntryPoint, entry_points
+import zipfile
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import click
@@ -13,6 +15,7 @@ from click.testing import CliRunner
 
 from oncelog_client import cli
 from oncelog_client.cli import COMMANDS, KNOWN_EXTENSIONS, oncelog
+from oncelog_client.cli.extensions import GROUP, names_in_group
 from oncelog_client.cli.options import parse_settings, read_properties
 
 
@@ -55,15 +58,54 @@ def test_a_command_whose_package_is_missing_says_what_to_install(
 
 
 def test_the_known_extensions_are_where_the_entry_points_say() -> None:
-    points = {point.name: point.value for point in entry_points(group=cli.EXTENSIONS)}
+    points = {point.name: point.value for point in entry_points(group=GROUP)}
     assert points == {name: place for name, (place, _) in KNOWN_EXTENSIONS.items()}
 
 
-def test_another_package_adds_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    added = EntryPoint("again", "oncelog_client.cli.topics:topics", cli.EXTENSIONS)
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: (added,))
-    result = CliRunner().invoke(oncelog, ["again", "--help"])
-    assert result.exit_code == 0, result.output
+def test_another_package_adds_a_command(tmp_path: Path) -> None:
+    metadata = tmp_path / "again-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: again\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(
+        "[console_scripts]\nagain = again:main\n\n"
+        "[oncelog.commands]\nserve = nowhere:serve\nagain = oncelog_client.cli.topics:topics\n"
+    )
+    for words, said in ((["--help"], "\n  again"), (["again", "--help"], "Usage: oncelog again")):
+        done = subprocess.run(
+            [sys.executable, "-m", "oncelog_client.cli", *words],
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+        )
+        assert said in done.stdout, done.stderr
+
+
+def test_a_package_without_a_folder_of_its_own_adds_a_command(tmp_path: Path) -> None:
+    archive = tmp_path / "again.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("again-1.0.dist-info/METADATA", "Name: again\nVersion: 1.0\n")
+        points = "[oncelog.commands]\nagain = oncelog_client.cli.topics:topics\n"
+        file.writestr("again-1.0.dist-info/entry_points.txt", points)
+    done = subprocess.run(
+        [sys.executable, "-m", "oncelog_client.cli", "--help"],
+        env={**os.environ, "PYTHONPATH": str(archive)},
+        capture_output=True,
+        text=True,
+    )
+    assert "\n  again" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", []),
+        ("[other]\na = b\n", []),
+        ("[oncelog.commands]\na=b\n# c = d\n\n e = f:g [extra]\n[other]\nh = i\n", ["a", "e"]),
+        ("# [oncelog.commands]\na = b\n", []),
+    ],
+)
+def test_the_names_of_a_group_of_entry_points(text: str, names: list[str]) -> None:
+    assert names_in_group(text) == names
 
 
 def test_an_unknown_command_is_a_usage_error() -> None:
@@ -106,3 +148,17 @@ def test_a_reader_that_has_enough_ends_the_output_without_a_word() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(timeout=60) == 1
+
+
+def test_a_command_runs_with_the_garbage_collector_on() -> None:
+    """The program turns it off for its imports; produce and consume run for days."""
+    code = (
+        "import click, gc, oncelog_client.cli as cli\n"
+        "cli.COMMANDS['look'] = ('topics:look', '')\n"
+        "from oncelog_client.cli import topics\n"
+        "topics.look = click.Command('look', callback=lambda: print(gc.isenabled()))\n"
+        "import sys; sys.argv = ['oncelog', 'look']\n"
+        "from oncelog_client.program import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
