@@ -192,8 +192,8 @@ class Cluster:
         return await connection.call(request, response, timeout_ms=timeout_ms, versions=versions)
 
     async def call_any(self, request: object, response: type[R]) -> R:
-        """One attempt at whichever broker can be reached: open connections first, then known
-        brokers, then the bootstrap servers."""
+        """One attempt at whichever broker can be reached: open connections first, those to known
+        brokers before that of the start, then known brokers, then the bootstrap servers."""
         failures: list[ConnectFailure] = []
         failure: KafkaError | None = None
         for address in self._candidates():
@@ -214,7 +214,7 @@ class Cluster:
     def _candidates(self) -> list[Address]:
         known = shuffled([(node.host, node.port) for node in self.metadata.brokers.values()])
         bootstrap = shuffled(list(self.config.bootstrap_servers))
-        opened = [address for address in self._connections.addresses() if address in known]
+        opened = sorted(self._connections.addresses(), key=lambda address: address not in known)
         return list(dict.fromkeys((*opened, *known, *bootstrap)))
 
     # -- metadata

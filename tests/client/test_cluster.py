@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,12 @@ from oncelog_client.cluster import Cluster
 from oncelog_client.config import producer_config
 from oncelog_client.metadata import Metadata
 from oncelog_client.values import Node
-from oncelog_protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
+from oncelog_protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+)
+from tests.broker import Oncelog
 from tests.client.reading import DEADLINE_S
 from tests.ports import free_ports
 
@@ -88,3 +94,24 @@ async def test_what_runs_in_the_background_ends_in_the_order_of_its_starts() -> 
     await asyncio.sleep(0)
     await cluster.close()
     assert ended == list(range(100))
+
+
+async def test_a_broker_is_asked_where_it_is_connected_to_under_another_name(
+    tmp_path: Path,
+) -> None:
+    """The second request of a command opened a second connection, to the advertised name."""
+    (port,) = free_ports(1)
+    advertised = {"advertised.listeners": f"PLAINTEXT://localhost:{port}"}
+    broker = Oncelog(tmp_path, advertised)
+    broker.port = port
+    with broker:
+        cluster = Cluster(producer_config(f"127.0.0.1:{port}", {}), auto_create=False)
+        await cluster.start()
+        await cluster.call_any(MetadataRequest(topics=None), MetadataResponse)
+        assert len(list(cluster._connections)) == 1
+        # A connection to a broker of the metadata is preferred, once there is one.
+        known = await cluster.connection(("localhost", port))
+        idle_ms = known.last_used_ms
+        await cluster.call_any(MetadataRequest(topics=None), MetadataResponse)
+        assert known.last_used_ms > idle_ms
+        await cluster.close()
