@@ -14,7 +14,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
     --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test demo demo-client demo-cluster executors-zip demo-failures bench bench-spark bench-stalls torture simulate test-connector test-pyspark image-test mutants mutate explore nightly pins clean
+.PHONY: help setup run check test demo demo-client demo-cluster executors-zip demo-failures bench bench-spark bench-stalls bench-commands torture simulate test-connector test-pyspark image-test mutants mutate explore nightly pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -59,6 +59,9 @@ bench-spark: $(READY) $(CONNECTOR)  ## our format beside Spark's own Kafka conne
 
 bench-stalls: $(READY)  ## what large requests do to a producer beside them, 4 min
 	$(BIN)/python -m benchmarks.stalls
+
+bench-commands: $(READY)  ## the processor time of short commands, 2 min; PROGRAMS="a/bin/oncelog b/bin/oncelog"
+	$(BIN)/python -m benchmarks.commands $(PROGRAMS)
 
 torture: $(READY)  ## ROUNDS=2, or until KILLS=200 of the broker, of a copy loop under kills, pauses and power losses
 	$(BIN)/python -m tests.torture --rounds $(ROUNDS) --kills $(KILLS)

@@ -40,3 +40,14 @@ def test_a_load_fails_at_the_first_error_a_broker_answers(tmp_path: Path) -> Non
         requests = write_entries(tmp_path / "requests", [produce("none", 0, a_batch(1, 10))])
         with pytest.raises(LoadFailed, match="error 3"):
             run_loadgen("repeat", broker.port, requests, machine.all_cores(), {"seconds": 0.1})
+
+
+def test_the_processor_time_of_commands_is_measured(tmp_path: Path) -> None:
+    written = tmp_path / "result.json"
+    command = [sys.executable, "-m", "benchmarks.commands", "--runs", "1", "--json", str(written)]
+    outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    # 1: more than the limit, on a machine that runs other tests meanwhile.
+    assert outcome.returncode in {0, 1}, outcome.stderr
+    (rows,) = json.loads(written.read_text()).values()
+    used_ms = {row["name"]: row["median_ms"] for row in rows}
+    assert 0 < used_ms["python -c pass"] < used_ms["topic list"]
