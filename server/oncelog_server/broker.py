@@ -350,7 +350,7 @@ class Broker:
         self._tasks.stop()
         self._remote_markers.close()
         await self.metadata.stop()
-        clean = await close_logs(self._files, self.partitions)
+        clean = await close_logs(self._files, self.partitions, self._slices)
         # Also after a failure: the checkpoint that is being written must come to its end.
         clean = await self._upkeep.last_checkpoint() is None and clean
         self._slices.stop()

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import TypeVar
 
 import structlog
 
+from oncelog_server.deferred import Deferred
 from oncelog_server.partition.registry import Partitions
+from oncelog_server.slices import Slices, Steps
 from oncelog_server.storage.files import File, Files, StorageError
 
 log = structlog.get_logger("oncelog.broker")
+
+T = TypeVar("T")
 
 
 async def sync_recovered(files: Files, partitions: Partitions) -> None:
@@ -24,20 +29,11 @@ async def sync_recovered(files: Files, partitions: Partitions) -> None:
         partition.log.finish_flush(flush, None)
 
 
-async def close_logs(files: Files, partitions: Partitions) -> bool:
-    """Close and sync every log. Return False if the next start has to recover some of them; a log
-    that fails is logged and does not keep the others from closing."""
+async def close_logs(files: Files, partitions: Partitions, slices: Slices) -> bool:
+    """Close and sync every log, in slices. Return False if the next start has to recover some of
+    them; a log that fails is logged and does not keep the others from closing."""
     open_files: list[File] = []
-    clean = True
-    for partition in partitions:
-        partition.resign()
-        try:
-            open_files += partition.log.close(clean=partition.offline is None)
-        except StorageError as error:
-            log.error("log not closed", partition=str(partition.topic_partition), reason=str(error))
-            clean = False
-        clean = clean and partition.offline is None and partition.log.failure is None
-    clean = clean and not partitions.offline()
+    clean = await end_of(slices.queue(_closing(partitions, open_files)), otherwise=False)
     failure = await _synced(files, open_files)
     if failure is not None:
         log.error("logs not synced", reason=str(failure))
@@ -47,8 +43,40 @@ async def close_logs(files: Files, partitions: Partitions) -> bool:
     return clean
 
 
+def _closing(partitions: Partitions, open_files: list[File]) -> Steps[bool]:
+    """Close every log; `open_files` gets what must be durable. Return whether all were closed."""
+    clean = True
+    everyone = list(partitions)
+    # None is led when the first is closed: nothing is appended to a log that is.
+    for partition in everyone:
+        partition.resign()
+        yield
+    for partition in everyone:
+        try:
+            open_files += partition.log.close(clean=partition.offline is None)
+        except StorageError as error:
+            log.error("log not closed", partition=str(partition.topic_partition), reason=str(error))
+            clean = False
+        clean = clean and partition.offline is None and partition.log.failure is None
+        yield
+    return clean and not partitions.offline()
+
+
 async def _synced(files: Files, unsynced: Sequence[File]) -> StorageError | None:
     """Return why `unsynced` could not be synced; None if they are."""
     synced: asyncio.Future[StorageError | None] = asyncio.get_running_loop().create_future()
     files.sync(unsynced, synced.set_result)
     return await synced
+
+
+async def end_of(answer: Deferred[T], *, otherwise: T) -> T:
+    """Return the answer when it is there; `otherwise` if there will be none."""
+    ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def end(value: T) -> None:
+        if not ended.done():
+            ended.set_result(value)
+
+    answer.on_complete(end)
+    answer.on_abandon(lambda: end(otherwise))
+    return await ended

@@ -3,7 +3,6 @@ forget."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final
@@ -19,6 +18,7 @@ from oncelog_server.coordination.id_expiry import IdExpiry
 from oncelog_server.coordination.timers import Timer, Timers
 from oncelog_server.coordination.transactions import TransactionCoordinator
 from oncelog_server.deferred import Deferred
+from oncelog_server.durable_logs import end_of
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.partition import Partition
@@ -135,6 +135,8 @@ class Upkeep:
         def steps() -> Steps[None]:
             try:
                 for partition in list(self._partitions):
+                    if self._stopped:
+                        return  # logs are being closed
                     duty(partition, self._clock.now_ms())
                     yield
             finally:
@@ -218,7 +220,7 @@ class Upkeep:
         if not self._deleted or self._deleted.keys().isdisjoint(topics):
             return
         deleted = list(self._deleted)
-        error = await _end_of(self.checkpoint())
+        error = await end_of(self.checkpoint(), otherwise=None)
         if error is not None:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         for name in deleted:
@@ -226,7 +228,7 @@ class Upkeep:
 
     async def last_checkpoint(self) -> StorageError | None:
         """Return when the checkpoints say what is so now, or why they do not."""
-        return await _end_of(self.checkpoint())
+        return await end_of(self.checkpoint(), otherwise=None)
 
     def _checkpoint(self) -> None:
         self.checkpoint()
@@ -290,19 +292,3 @@ class Upkeep:
 
 def _retention_of(name: TopicPartition) -> str:
     return f"retention of {name}"
-
-
-async def _end_of(checkpoint: Deferred[StorageError | None]) -> StorageError | None:
-    if checkpoint.done:
-        return checkpoint.value
-    if checkpoint.abandoned:
-        return None
-    ended: asyncio.Future[StorageError | None] = asyncio.get_running_loop().create_future()
-
-    def end(error: StorageError | None = None) -> None:
-        if not ended.done():
-            ended.set_result(error)
-
-    checkpoint.on_complete(end)
-    checkpoint.on_abandon(end)
-    return await ended

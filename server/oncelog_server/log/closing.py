@@ -48,9 +48,9 @@ def close(log: PartitionLog) -> list[File]:
     log.undo_interrupted()
     log.raise_failure()
     if log.log_end_offset == log.closed_at:
-        return []
+        return log.take_unsynced()
     log.refusals.write_owed()
     log.active.write_indexes()
     log.aborted.checkpoint({one.base_offset: one.size for one in log.segments})
     log.take_snapshot()
-    return [*log.unsynced, *log.active.files()]
+    return [*log.take_unsynced(), *log.active.files()]

@@ -56,6 +56,8 @@ class PartitionLog:
         self.leader_epochs = loaded.leader_epochs
         # The latest in its file, of those with records: a leader that appends nothing writes none.
         self.written_epoch = loaded.leader_epochs.latest_epoch
+        # Whether their file may be older on the disk than in the page cache.
+        self._epochs_unsynced = loaded.epochs_unsynced
         self.aborted = loaded.aborted
         self.log_start_offset = loaded.log_start_offset
         self.recovery = loaded.report
@@ -319,9 +321,22 @@ class PartitionLog:
         """Write the leader epochs, or owe their file."""
         path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
         self.written_epoch = self.leader_epochs.latest_epoch
-        self.refusals.write_or_owe(
-            path, lambda: swap_in(self.files, path, self.leader_epochs.encode())
-        )
+
+        def write() -> None:
+            swap_in(self.files, path, self.leader_epochs.encode())
+            self._epochs_unsynced = True
+
+        self.refusals.write_or_owe(path, write)
+
+    def take_unsynced(self) -> list[File]:
+        """Return the files besides the last segment's that a sync has to include. Raises
+        StorageError."""
+        if self._epochs_unsynced:
+            path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
+            if self.files.exists(path):
+                self.unsynced.append(self.files.open(path))
+            self._epochs_unsynced = False
+        return list(self.unsynced)
 
     # Read.
 

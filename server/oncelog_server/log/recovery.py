@@ -94,6 +94,8 @@ class LoadedLog(msgspec.Struct):
     leader_epochs: LeaderEpochs = msgspec.field(default_factory=LeaderEpochs)
     # What the file of the leader epochs holds.
     epochs_in_file: list[EpochStart] = msgspec.field(default_factory=list)
+    # Whether that file may be newer than what is durable of it.
+    epochs_unsynced: bool = False
     report: RecoveryReport = msgspec.field(default_factory=RecoveryReport)
     # Rather refuse than cut off what was written and is damaged: a coordinator's log.
     refuses_damage: bool = False
@@ -462,6 +464,7 @@ def _trim(loaded: LoadedLog) -> None:
     bases = {segment.base_offset for segment in loaded.segments}
     loaded.snapshots.keep([offset for offset in inside if offset in bases or offset == inside[-1]])
     epochs, report = loaded.leader_epochs, loaded.report
+    loaded.epochs_unsynced = not report.clean_shutdown or LEADER_EPOCH_CHECKPOINT in report.rebuilt
     epochs.truncate_from_end(end)
     epochs.truncate_from_start(loaded.log_start_offset)
     if LEADER_EPOCH_CHECKPOINT in report.rebuilt or (

@@ -19,9 +19,12 @@ from oncelog_server.storage.descriptors import (
 )
 from oncelog_server.storage.files import Buffer, Done, File, StorageError
 from oncelog_server.storage.layout import TEMPORARY_SUFFIX
+from oncelog_server.storage.turns import in_turns
 
 # How many files one job of the executor syncs: their descriptors are held open meanwhile.
 _SYNC_GROUP: Final = 64
+# How many such jobs one call has in the executor: it leaves a thread to the other calls.
+_SYNCS_AT_ONCE: Final = 3
 _FULL_SYNC: Final = getattr(fcntl, "F_FULLFSYNC", None)
 
 
@@ -289,16 +292,17 @@ class OsFiles:
             raise refused("replace", path, error, len(data)) from None
 
     def sync(self, files: Sequence[File], done: Done) -> None:
-        self._sync_from(tuple(files), 0, done)
+        ours = [file for file in files if isinstance(file, OsFile)]
+        groups = [ours[at : at + _SYNC_GROUP] for at in range(0, max(len(ours), 1), _SYNC_GROUP)]
+        in_turns(groups, _SYNCS_AT_ONCE, self._sync_group, done)
 
-    def _sync_from(self, files: Sequence[File], start: int, done: Done) -> None:
-        """Sync a group of files in the executor, then the next. Without descriptors it is tried
-        again: only a sync that the disk refused has failed."""
-        group = [file for file in files[start : start + _SYNC_GROUP] if isinstance(file, OsFile)]
+    def _sync_group(self, group: Sequence[OsFile], done: Done) -> None:
+        """Sync in one job of the executor. Without descriptors it is tried again: only a sync that
+        the disk refused has failed."""
         try:
             pinned = self._pin(group)
         except OutOfDescriptors:
-            self._shortage.try_later(lambda: self._sync_from(files, start, done))
+            self._shortage.try_later(lambda: self._sync_group(group, done))
             return
         except StorageError as error:
             failure = error
@@ -311,13 +315,9 @@ class OsFiles:
                 file._new = file._new and error is not None
                 file._unpin()
             if isinstance(error, OutOfDescriptors):
-                self._shortage.try_later(lambda: self._sync_from(files, start, done))
-            elif error is not None:
-                done(error)
-            elif start + _SYNC_GROUP >= len(files):
-                done(None)
+                self._shortage.try_later(lambda: self._sync_group(group, done))
             else:
-                self._sync_from(files, start + _SYNC_GROUP, done)
+                done(error)
 
         def work() -> None:
             outcome = _sync_all(pinned, directories)

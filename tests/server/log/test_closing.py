@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tests.server.log.driver import DIRECTORY, Driver
+from random import Random
+
+import pytest
+
+from tests.server.log.driver import DIRECTORY, Driver, busy, check_invariants
 
 
 def test_a_roll_leaves_indexes_and_a_snapshot_and_makes_the_old_segment_durable() -> None:
@@ -35,3 +39,32 @@ def test_what_was_there_before_the_start_is_not_counted() -> None:
     driver.files.settle()
     log = driver.open(clean=False)
     assert (log.appended_bytes, log.opened_at_offset) == (0, 1)
+
+
+@pytest.mark.parametrize("idle", [False, True], ids=["written", "only led"])
+def test_the_leader_epochs_are_durable_after_a_clean_stop(idle: bool) -> None:
+    """A clean start believes their file: one that is older than the log would be wrong."""
+    driver = Driver()
+    driver.plain()
+    driver.restart()
+    driver.leader_epoch = 7
+    if idle:
+        driver.log.assign_leader_epoch(7)
+        driver.log.write_leader_epochs()
+    else:
+        driver.plain()
+    driver.stop()
+    node = driver.files.nodes[f"{DIRECTORY}/leader-epoch-checkpoint"]
+    assert node.entry_durable
+    assert b"7 1" in node.durable
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_power_loss_after_a_clean_stop_takes_nothing_that_the_start_believes(seed: int) -> None:
+    driver = busy()
+    epochs = list(driver.log.leader_epochs)
+    point, start = driver.stop()
+    disk = driver.files.after_power_loss(Random(seed))
+    log = driver.open(clean=True, recovery_point=point, log_start_offset=start, files=disk)
+    check_invariants(log, disk)
+    assert list(log.leader_epochs) == epochs

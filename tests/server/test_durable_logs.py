@@ -1,0 +1,71 @@
+"""A stop of many partitions: in slices, so that signals and what else happens have their turn."""
+
+from __future__ import annotations
+
+import asyncio
+
+from oncelog_server.durable_logs import close_logs
+from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.slices import Slices
+from oncelog_server.timers import LoopTimers
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.log.driver import DIRECTORY, TOPIC_ID, Driver
+
+COUNT = 50
+STEPS_PER_SLICE = 5
+
+
+def written() -> tuple[list[Driver], Partitions]:
+    """Partitions with a record each, every one on a disk of its own."""
+    drivers, partitions = [], Partitions()
+    for number in range(COUNT):
+        driver = Driver()
+        driver.send(7, 0)
+        name = TopicPartition(DIRECTORY.removesuffix("-0"), number)
+        partition = Partition(name, TOPIC_ID, driver.log, lambda partition: None)
+        partition.become_leader(1, 0, (1,), (1,))
+        partitions.add(partition)
+        drivers.append(driver)
+    return drivers, partitions
+
+
+def slices() -> Slices:
+    loop = asyncio.get_running_loop()
+    return Slices(LoopTimers(loop), lambda: 0, steps_per_slice=STEPS_PER_SLICE)
+
+
+async def test_logs_are_closed_in_slices_and_all_of_them_are_durable() -> None:
+    drivers, partitions = written()
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            for driver in drivers:
+                driver.files.settle()
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    files = drivers[0].files
+    assert await close_logs(files, partitions, slices())
+    beside.cancel()
+    assert turns >= 2 * COUNT // STEPS_PER_SLICE
+    assert all(one.log.recovery_point == 1 for one in drivers)
+
+
+async def test_no_partition_is_led_once_the_first_log_is_closed() -> None:
+    """What an append says then would be lost on the next start, which believes the stop."""
+    drivers, partitions = written()
+    seen: list[tuple[int, int]] = []
+    stopping = asyncio.create_task(close_logs(drivers[0].files, partitions, slices()))
+    while not stopping.done():
+        closed = sum(bool(one.log.snapshots.offsets) for one in drivers)
+        led = sum(one.is_leader for one in partitions)
+        seen.append((closed, led))
+        drivers[0].files.settle()
+        await asyncio.sleep(0)
+    assert any(0 < led < COUNT for _, led in seen), "in slices"
+    assert any(0 < closed < COUNT for closed, _ in seen), "in slices"
+    assert not [led for closed, led in seen if closed and led]
