@@ -7,11 +7,11 @@ A module for each kind of client: a command line that lists topics pays for one 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, Literal, TypedDict
 
 from .connect_failures import Address
 from .errors import ConfigError
+from .frozen import Frozen
 from .settings import (
     INT32_MAX,
     INT64_MAX,
@@ -65,8 +65,7 @@ class AdminSettings(ClientSettings, total=False):
     default_api_timeout_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientConfig:
+class ClientConfig(Frozen):
     """What every client needs to reach a cluster; `bootstrap_servers` as (host, port) pairs."""
 
     bootstrap_servers: tuple[Address, ...]
@@ -82,7 +81,6 @@ class ClientConfig:
     socket_connection_setup_timeout_ms: int = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AdminConfig(ClientConfig):
     """What holds for an admin client."""
 
@@ -111,8 +109,7 @@ def admin_config(
 
 def client_config(config: ClientConfig) -> ClientConfig:
     """Only what is needed to reach the cluster."""
-    names = {field.name for field in fields(ClientConfig)}
-    return ClientConfig(**{name: value for name, value in asdict(config).items() if name in names})
+    return ClientConfig(**{name: getattr(config, name) for name in ClientConfig.defaults})
 
 
 def checked_values(
@@ -122,11 +119,10 @@ def checked_values(
 
     Raises ConfigError for an unknown name, a value of another type and an invalid address.
     """
-    defaults = {field.name: field.default for field in fields(config)}
-    refuse_unknown(settings, defaults)
-    values = {**defaults, **settings}
+    refuse_unknown(settings, config.defaults)
+    values = {**config.defaults, **settings}
     # acks may be a text as well, which its own check knows.
-    check_types(values, {f.name: f.type for f in fields(config) if f.name != "acks"})
+    check_types(values, {n: kind for n, kind in config.types.items() if n != "acks"})
     if values["security_protocol"].upper() != "PLAINTEXT":
         raise ConfigError(f"security_protocol={values['security_protocol']}: {SECURITY_NOT_BUILT}")
     values["bootstrap_servers"] = parse_bootstrap_servers(servers)

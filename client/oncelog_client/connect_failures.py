@@ -6,9 +6,8 @@ The errors of a client that reaches no broker carry them: `error.failures` of a 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 Address = tuple[str, int]
 
@@ -35,8 +34,7 @@ class ConnectCause(Enum):
         return self not in (ConnectCause.TIMED_OUT, ConnectCause.SILENT)
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectFailure:
+class ConnectFailure(NamedTuple):
     """One failed connect: `address` as (host, port), its `cause`, and in `detail` what the system
     or the peer said beyond the cause (may be empty)."""
 

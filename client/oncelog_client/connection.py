@@ -367,7 +367,7 @@ _CAUSES: Final[dict[int, ConnectCause]] = {
 }
 # Causes for which the text of the system's error adds nothing.
 _COMPLETE: Final = (ConnectCause.REFUSED, ConnectCause.TIMED_OUT)
-_ERRNO: Final = re.compile(r"\[Errno (\d+)\]")
+_ERRNO: Final = r"\[Errno (\d+)\]"
 
 
 def _connect_failure(address: Address, error: Exception, timeout_s: float) -> ConnectFailure:
@@ -378,7 +378,7 @@ def _connect_failure(address: Address, error: Exception, timeout_s: float) -> Co
         return ConnectFailure(address, ConnectCause.NO_SUCH_HOST, detail)
     if isinstance(error, OSError):
         # A name of several addresses: the loop raises one error of all, with their numbers as text.
-        numbers = [error.errno] if error.errno else map(int, _ERRNO.findall(str(error)))
+        numbers = [error.errno] if error.errno else map(int, re.findall(_ERRNO, str(error)))
         causes = [_CAUSES.get(number, ConnectCause.FAILED) for number in numbers]
         if isinstance(error, TimeoutError) and not causes:
             detail = f"tried for {timeout_s:g} s"

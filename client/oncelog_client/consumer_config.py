@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from .client_config import (
@@ -83,7 +82,6 @@ class ConsumerSettings(ClientSettings, total=False):
     session_timeout_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig(ClientConfig):
     """What holds for a consumer."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
 from oncelog_protocol.records.compression import Compression
@@ -72,7 +71,6 @@ class ProducerSettings(ClientSettings, total=False):
     transactional_id: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig(ClientConfig):
     """What holds for a producer. `acks` is a number here: -1 stands for all."""
 

@@ -1,12 +1,11 @@
 """The values that cross the client's public API. Names as in the Java client.
 
-Named tuples where millions are made or hashed (their constructor and hash run in C), frozen
-dataclasses elsewhere.
+Named tuples: their constructor and hash run in C, and they are defined in a fifth of the time that
+a dataclass takes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 Header = tuple[str, bytes | None]
@@ -115,8 +114,7 @@ class TransactionGroup(NamedTuple):
     partitions: frozenset[TopicPartition] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMetadata:
+class ConsumerGroupMetadata(NamedTuple):
     """A consumer's place in its group, for `Producer.send_offsets_to_transaction` (KIP-447).
 
     With the generation and member id the group coordinator refuses offsets of a zombie; the
@@ -126,4 +124,4 @@ class ConsumerGroupMetadata:
     group_id: str
     generation_id: int = -1
     member_id: str = ""
-    group_instance_id: str | None = field(default=None)
+    group_instance_id: str | None = None

@@ -6,11 +6,10 @@ are first asked for, so that a program pays for the APIs it uses: all of them co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from oncelog_protocol.types import NEVER
 
@@ -66,17 +65,18 @@ class ApiKey(IntEnum):
     DESCRIBE_TOPIC_PARTITIONS = 75
 
 
-@dataclass(frozen=True)
-class Api:
-    """One API: the versions spoken, and where compact types begin.
-
-    `messages/end_txn.py` holds EndTxnRequest and EndTxnResponse, for the key END_TXN.
-    """
-
+class _Row(NamedTuple):
     key: ApiKey
     oldest: int
     latest: int
     flexible_since: int
+
+
+class Api(_Row):
+    """One API: the versions spoken, and where compact types begin.
+
+    `messages/end_txn.py` holds EndTxnRequest and EndTxnResponse, for the key END_TXN.
+    """
 
     @cached_property
     def name(self) -> str:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 from oncelog_client.values import PartitionInfo
 
+_NONE: Final[Mapping[Any, Any]] = {}
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
+
+class NewTopic(NamedTuple):
     """A topic to create. -1 leaves a number to the broker; `assignments` (partition -> brokers)
     replaces both numbers."""
 
     name: str
     num_partitions: int = -1
     replication_factor: int = -1
-    configs: Mapping[str, str | None] = field(default_factory=dict)
-    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    configs: Mapping[str, str | None] = _NONE
+    assignments: Mapping[int, Sequence[int]] = _NONE
 
 
-@dataclass(frozen=True, slots=True)
-class TopicListing:
+class TopicListing(NamedTuple):
     """A topic as it is listed. `topic_id` is 16 bytes, all zero before KIP-516."""
 
     name: str
@@ -29,8 +29,7 @@ class TopicListing:
     is_internal: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDescription:
+class TopicDescription(NamedTuple):
     """A topic with its partitions, in order."""
 
     name: str

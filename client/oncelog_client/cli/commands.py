@@ -14,7 +14,7 @@ from click.core import ParameterSource
 SHARED: Final = frozenset({"bootstrap_server", "command_config", "give_up_after", "output"})
 # Of the columns of help, what the names of options take; longer names have their own line.
 _NAMES_WIDTH: Final = 21
-_RANGE: Final = re.compile(r"  \[[^\[\]]*x[^\[\]]*\]$")
+_RANGE: Final = r"  \[[^\[\]]*x[^\[\]]*\]$"
 
 
 class Tool(click.Command):
@@ -66,7 +66,7 @@ class Tool(click.Command):
             if record is not None:
                 name, text = record
                 # The limits of a 64-bit field say nothing to a reader.
-                line = name, _RANGE.sub("", text)
+                line = name, re.sub(_RANGE, "", text)
                 (shared if parameter.name in SHARED else own).append(line)
         if self.examples:
             with formatter.section("Examples"):

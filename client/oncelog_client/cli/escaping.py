@@ -3,7 +3,6 @@ controls in an identifier move the cursor, forge lines or hide what is there."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -22,6 +21,9 @@ def printable_lines(text: str) -> str:
 def json_text(value: Any) -> str:
     r"""Return `value` as JSON on one line. Characters that a terminal would obey, which JSON
     allows in a string (C1, bidirectional controls), and lone surrogates are `\uXXXX`."""
+    # Most commands print no JSON, and no character that needs it.
+    import json
+
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text if text.isprintable() else "".join(map(_json_escaped, text))
 
@@ -36,4 +38,6 @@ def _escaped(character: str) -> str:
 
 
 def _json_escaped(character: str) -> str:
+    import json
+
     return character if character.isprintable() else json.dumps(character)[1:-1]

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from oncelog_client.admin import Admin, NewTopic
+from oncelog_client.admin import Admin
 from oncelog_client.cli.commands import ToolGroup
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.failures import Failed
@@ -115,6 +115,8 @@ def create(
     **_: object,
 ) -> None:
     """Create topics. The broker's defaults hold for what is not given."""
+    from oncelog_client.admin import NewTopic
+
     settings = dict(map(split_pair, configs))
 
     async def call(admin: Admin) -> list[tuple[str, str]]:
