@@ -46,10 +46,12 @@ _HEAVY: Final = {
 _MESSAGES: Final = "oncelog_protocol.messages."
 
 _PROGRAM: Final = """
-import json, sys
+import sys
 from oncelog_client.cli import oncelog
 oncelog.main(sys.argv[1:], "oncelog", standalone_mode=False)
-print(json.dumps(sorted(sys.modules)))
+modules = sorted(sys.modules)
+import json
+print(json.dumps(modules))
 """
 
 
@@ -76,7 +78,7 @@ def imported(*words: str) -> set[str]:
 @pytest.mark.parametrize("words", [("topic", "list"), ("topics", "--list")])
 def test_listing_topics_imports_what_it_needs(broker: str, words: Sequence[str]) -> None:
     modules = imported(*words, "--bootstrap-server", broker)
-    assert not modules & _HEAVY
+    assert not sorted(modules & _HEAVY)
     # One request of each kind: the versions, and the topics.
     messages = {name.removeprefix(_MESSAGES) for name in modules if name.startswith(_MESSAGES)}
     assert messages <= {"api_versions", "find_coordinator", "metadata"}
@@ -85,7 +87,7 @@ def test_listing_topics_imports_what_it_needs(broker: str, words: Sequence[str])
 def test_help_imports_no_command() -> None:
     modules = imported("--help")
     assert "asyncio" not in modules
-    assert not modules & _HEAVY
+    assert not sorted(modules & _HEAVY)
     assert not {name for name in modules if name.startswith("oncelog_client.cli.topic")}
 
 
