@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from operator import itemgetter
 from typing import Generic, Protocol, TypeVar
 
 from oncelog_protocol.errors import ErrorCode
@@ -179,9 +180,10 @@ class ShardRuntime(Generic[S]):
         return self._shards[index].partition
 
     def shards(self) -> Iterator[tuple[int, S]]:
-        """Every shard in service, in the order of its partition."""
-        for index in sorted(self._shards):
-            yield index, self._shards[index].shard
+        """Every shard in service, in the order of its partition; those of the first step, also
+        where one resigns between two of them."""
+        for index, led in sorted(self._shards.items(), key=itemgetter(0)):
+            yield index, led.shard
 
     # --- decisions
 

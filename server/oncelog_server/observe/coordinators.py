@@ -27,10 +27,12 @@ def transaction_lines(coordinator: TransactionCoordinator, wall_ms: int) -> Iter
         states.update([live.metadata.state for live in shard.transactions.values()])
         two_phase += sum(live.metadata.is_two_phase for live in shard.ongoing.values())
         oldest_ms = min(oldest_ms, _oldest_start_ms(shard))
-        for live in shard.prepared.values():
+        for live in list(shard.prepared.values()):
             markers += len(live.markers_left)
-            unreachable += sum(not coordinator.has_leader(one) for one in live.markers_left)
             unappended += not live.markers_left
+            for one in list(live.markers_left):
+                unreachable += not coordinator.has_leader(one)
+                yield WORK
         yield WORK
     yield metrics.TRANSACTIONAL_IDS.head()
     for state in TransactionState:

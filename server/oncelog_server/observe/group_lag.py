@@ -17,7 +17,7 @@ from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.readable import walk_readable
 from oncelog_server.observe import metrics
-from oncelog_server.observe.exposition import TURN
+from oncelog_server.observe.exposition import TURN, WORK
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.storage.files import StorageError
@@ -82,7 +82,7 @@ class GroupLag:
     def lines(self) -> Iterator[str]:
         """Lag and held-back records of every group; a turn of the loop after each step."""
         self._steps_left = MAX_STEPS
-        by_partition, omitted = self._committed()
+        by_partition, omitted = yield from self._committed()
         known: dict[_Place, KnownCounts] = {}
         lags: list[str] = []
         held: list[str] = []
@@ -97,6 +97,7 @@ class GroupLag:
                 continue  # its readers meet the same, and the partition counts as offline
             topic, index = partition.topic_partition
             for one in committed:
+                yield WORK
                 labels = one.group_id, topic, str(index)
                 lags.append(metrics.GROUP_LAG.line(lag_of[one.offset], *labels))
                 held.append(metrics.GROUP_HELD_BACK.line(held_of[one.offset], *labels))
@@ -107,16 +108,21 @@ class GroupLag:
         yield from held
         yield from metrics.GROUP_LAG_OMITTED.only(omitted)
 
-    def _committed(self) -> tuple[list[tuple[Partition, list[Committed]]], int]:
-        """By partition that is led here, so that its groups share one walk; and how many offsets
-        are left out."""
+    def _committed(
+        self,
+    ) -> Generator[str, None, tuple[list[tuple[Partition, list[Committed]]], int]]:
+        """Return, by partition that is led here, so that its groups share one walk, the committed
+        offsets; and how many are left out."""
         found: dict[TopicPartition, tuple[Partition, list[Committed]]] = {}
         count = 0
         for shard in self._groups.shards():
             offsets = shard.table.offsets
             for group_id in offsets.groups():
-                for topic, partitions in offsets.of_group(group_id).items():
-                    for index, value in partitions.items():
+                yield WORK
+                # Copies: offsets are committed and expire between two slices of a page.
+                for topic, partitions in list(offsets.of_group(group_id).items()):
+                    for index, value in list(partitions.items()):
+                        yield WORK
                         place = TopicPartition(topic, index)
                         partition = self._partitions.get(place)
                         if partition is None or not partition.is_leader:

@@ -107,7 +107,7 @@ class Page(msgspec.Struct, frozen=True):
             partitions += len(topic.partitions)
             for one in topic.partitions:
                 leaderless += leader_of(self.node, topic.name, one) == NO_LEADER
-            yield WORK
+                yield WORK
         yield from metrics.GLOBAL_PARTITIONS.only(partitions)
         yield from metrics.OFFLINE_PARTITIONS.only(leaderless)
         yield from metrics.ACTIVE_BROKERS.only(len(image.brokers))

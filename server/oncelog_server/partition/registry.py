@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.partition.partition import Partition
@@ -19,8 +20,7 @@ class Partitions:
         self._offline: dict[TopicPartition, str] = {}
 
     def __iter__(self) -> Iterator[Partition]:
-        for partitions in self._topics.values():
-            yield from partitions.values()
+        return chain.from_iterable([one.values() for one in self._topics.values()])
 
     def __len__(self) -> int:
         return sum(map(len, self._topics.values()))

@@ -11,12 +11,15 @@ import pytest
 from oncelog_server.cluster.image import NO_LEADER
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.fetching.sessions import FetchSessions
+from oncelog_server.group.offsets import CommittedOffset
 from oncelog_server.handlers.partition_state import partition_states
 from oncelog_server.observe import metrics
 from oncelog_server.observe.exposition import slices
 from oncelog_server.observe.group_lag import GroupLag
 from oncelog_server.observe.page import Page, ProcessFigures
+from oncelog_server.slices import SMALL
 from oncelog_server.topic_partition import TopicPartition
+from tests.server.between_steps import Calls
 from tests.server.coordination.world import DATA, World
 from tests.server.handlers.nodes import StillClock, broker
 from tests.server.observe.scraping import scraped
@@ -41,8 +44,12 @@ class Compacting:
 
 
 @pytest.fixture
-async def page() -> AsyncIterator[Page]:
-    world = World()
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+async def page(world: World) -> AsyncIterator[Page]:
     world.produce(world.producer(), DATA[0], 0)
     async with broker() as node:
         node.clock = StillClock()
@@ -102,3 +109,50 @@ async def test_a_partition_this_broker_cannot_serve_counts_as_offline(page: Page
     assert scraped(page.lines()).value(metrics.OFFLINE_PARTITIONS.name) == 1
     shown = [one.leader for one in partition_states(page.node, metadata.image.topics["broken"])]
     assert shown == [page.node.broker_id, NO_LEADER, page.node.broker_id]
+
+
+async def test_no_line_of_a_large_page_is_made_of_very_many_things(page: Page, world: World) -> None:
+    """A wide topic, read by a group and written to by a transaction that waits for its leaders."""
+    count = 10 * SMALL
+    wide = [TopicPartition("wide", number) for number in range(count)]
+    for name in wide:
+        world.partitions[name] = world._open(name)
+        page.node.partitions.add(world.partitions[name])
+    await page.node.metadata.create_topics([NewTopic("wide", count)])
+    value = CommittedOffset(0, 0, "", 0, None, 0)
+    (shard,) = page.node.groups.shards()
+    for name in wide:
+        shard.table.offsets.commit("g", *name, value)
+    producer = world.producer()
+    world.add(producer, *wide)
+    world.scene.leaderless |= {*wide}
+    world.end(producer, True)
+    calls = Calls()
+    found = scraped(calls.counted(page.lines()))
+    assert len(found.labels(metrics.GROUP_LAG.name)) == count
+    assert found.value(metrics.UNKNOWN_DESTINATION.name) == count
+    assert calls.most < count / 10
+
+
+async def test_offsets_that_are_committed_while_a_page_is_made_do_not_break_it(
+    page: Page, world: World
+) -> None:
+    value = CommittedOffset(0, 0, "", 0, None, 0)
+    (shard,) = page.node.groups.shards()
+    shard.table.offsets.commit("g", *DATA[0], value)
+    lines = []
+    for at, line in enumerate(page.lines()):
+        lines.append(line)
+        shard.table.offsets.commit(f"g{at % 7}", "a", at, value)
+        if at % 5 == 0:
+            shard.table.offsets.remove("g", *DATA[0])
+    assert scraped(lines).value(metrics.GROUP_LAG_OMITTED.name) == 0
+
+
+async def test_a_coordinator_that_goes_while_a_page_is_made_does_not_break_it(page: Page) -> None:
+    lines = []
+    for line in page.lines():
+        lines.append(line)
+        page.node.transactions.resign(0)
+        page.node.groups.resign(0)
+    assert scraped(lines).value(metrics.GROUPS.name) == 0
