@@ -22,16 +22,15 @@ from oncelog_protocol.headers import REQUEST_START, read_client_id
 from oncelog_server.deferred import Deferred, pass_on, then_ask
 from oncelog_server.log.results import FileRange
 from oncelog_server.network.connection import Answer, Parts, RequestFailed
+from oncelog_server.network.frame_reader import SHARED_BYTES
 from oncelog_server.network.outbox import Part
 from oncelog_server.network.request_context import Peer, RequestContext
 from oncelog_server.node import Node
 from oncelog_server.request_limits import max_elements
-from oncelog_server.slices import Steps
+from oncelog_server.slices import SMALL, Steps, within
 
 # Above it, decoding is done in slices: a millisecond or two of it.
 SLICED_BYTES: Final = 64 << 10
-# Requests that are large by their records, which are not decoded.
-_RECORDS: Final = frozenset({ApiKey.PRODUCE})
 # Parts of a large answer that are put together before there are more.
 _JOINED: Final = 4_096
 # Length, correlation id, and (header v1) the number of tagged fields.
@@ -113,8 +112,8 @@ class Dispatch:
         context = RequestContext(peer, key, version, correlation_id, client_id or "")
         # Bytes after the request are ignored, as by Kafka: librdkafka leaves three of them after
         # a Metadata request for all topics in a flexible version.
-        if len(frame) > SLICED_BYTES and key not in _RECORDS:
-            return self._serve_large(route, context, bytes(frame), position)
+        if len(frame) > SLICED_BYTES:
+            return self._serve_large(route, context, frame, position)
         request, _ = route.decode(frame, position, route.max_elements)
         return self._serve(route, context, request)
 
@@ -140,6 +139,8 @@ class Dispatch:
         """What fails until then, the encoder too, names the request, and fails nothing else."""
 
         def encoded(value: Any) -> Parts | Deferred[Parts]:
+            if value is None:
+                return []
             if type(value) is GeneratorType:
                 return self._in_slices(route, context, value)
             return _encode(route, context.correlation_id, value)
@@ -147,18 +148,23 @@ class Dispatch:
         return _named(context, response, encoded)
 
     def _serve_large(
-        self, route: _Route, context: RequestContext, frame: bytes, position: int
+        self, route: _Route, context: RequestContext, frame: memoryview, position: int
     ) -> Answer:
-        """Decoding takes slices, too."""
+        """Decoding takes slices, too, but of a Produce that is large by its records."""
         decoding = sliced_decoder(APIS[route.key].request, route.version)
-        decoded = self._node.slices.run(decoding(frame, position, route.max_elements))
+        if route.key == ApiKey.PRODUCE:
+            few = within(SMALL, decoding(frame, position, route.max_elements))
+            if few is not None:
+                return self._serve(route, context, few[0])
+        context.keeps_frame = True
+        decoded = self._node.slices.run(decoding(_kept(frame), position, route.max_elements))
         return then_ask(decoded, lambda found: self._answer(route, context, found[0]))
 
     def _answer(
         self, route: _Route, context: RequestContext, request: Any
     ) -> Parts | Deferred[Parts]:
         answer = self._serve(route, context, request)
-        # An EndTxn of a client that has hung up is not answered.
+        # An EndTxn of a client that has hung up is not answered, nor is acks=0.
         return [] if answer is None else answer
 
     def _in_slices(
@@ -173,6 +179,8 @@ class Dispatch:
                 return then_ask(slices.run(value), worked)
             if isinstance(value, Deferred):
                 return then_ask(value, worked)
+            if value is None:
+                return []
             return slices.run(_encode_in_slices(route, context.correlation_id, value))
 
         response = slices.run(steps)
@@ -210,6 +218,12 @@ class Dispatch:
         return _encode(route, context.correlation_id, response)
 
 
+def _kept(frame: memoryview) -> memoryview:
+    """Return the frame in memory that nothing else is written to; of the connections' shared buffer
+    it takes a copy."""
+    return memoryview(bytearray(frame)) if len(frame) <= SHARED_BYTES else frame
+
+
 def _failed(context: RequestContext) -> RequestFailed:
     return RequestFailed(
         api=APIS[context.api_key].name,
@@ -223,12 +237,13 @@ def _named(
     response: Deferred[Any],
     change: Callable[[Any], Parts | Deferred[Parts]] = lambda parts: cast("Parts", parts),
 ) -> Deferred[Parts]:
-    """Return `change(response)`; a failure names the request that it fails."""
+    """Return `change(response)`; a failure names the request that it fails, unless it is the
+    client's."""
     later: Deferred[Parts] = Deferred(ordered=response.ordered)
 
     def give_up(cause: Exception | None) -> None:
-        if cause is None:
-            later.abandon()
+        if cause is None or isinstance(cause, ProtocolError):
+            later.abandon(cause)
             return
         failure = _failed(context)
         failure.__cause__ = cause

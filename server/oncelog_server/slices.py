@@ -146,6 +146,17 @@ def at_its_end(steps: Steps[T]) -> T:
             return ended.value  # type: ignore[no-any-return]  # T, by the type of `steps`
 
 
+def within(count: int, steps: Steps[T]) -> T | None:
+    """What the work returns, if it does after so many steps at most; else None, and it is ended."""
+    for _ in range(count + 1):
+        try:
+            next(steps)
+        except StopIteration as ended:
+            return ended.value  # type: ignore[no-any-return]  # T, by the type of `steps`
+    steps.close()
+    return None
+
+
 class _Work(Generic[T]):
     __slots__ = ("answer", "steps")
 

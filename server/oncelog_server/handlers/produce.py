@@ -8,8 +8,8 @@ and close the connection.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode, ProtocolError
@@ -17,6 +17,7 @@ from oncelog_protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -30,7 +31,13 @@ from oncelog_server.handlers.current_leaders import CurrentLeaders
 from oncelog_server.log.validation import MAX_RECORD_ERRORS
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.node import Node
-from oncelog_server.producing.produce import NONE, PartitionAppend, Produce
+from oncelog_server.producing.large import LargeProduce
+from oncelog_server.producing.produce import (
+    NONE,
+    PartitionAppend,
+    Produce,
+    TransactionAnswer,
+)
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 from oncelog_server.slices import SMALL, Steps
@@ -40,8 +47,6 @@ VERSIONS = range(3, 14)
 
 ADDS_PARTITIONS_SINCE: Final = 12
 TOPIC_IDS_SINCE: Final = 13
-# Appends of a large request that are made before others have their turn: a millisecond.
-PART: Final = 20
 VALID_ACKS: Final = frozenset({-1, 0, 1})
 
 # Errors of the log for which Kafka sends the log start offset along.
@@ -56,42 +61,29 @@ FROM_THE_LOG: Final = frozenset(
 
 # One topic of the request, and its appends.
 Topic = tuple[TopicProduceData, list[PartitionAppend]]
+# What is to be committed before the answer.
+Waits = list[Deferred[None]]
+
+
+Answered = ProduceResponse | Steps[ProduceResponse] | None
 
 
 def handle(
     node: Node, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Deferred[ProduceResponse] | None:
-    topics = [(topic, _appends(node, context, topic)) for topic in request.topic_data]
+) -> Answered | Deferred[Answered]:
+    if _size(request.topic_data) > SMALL:
+        return _in_slices(node, context, request)
+    topics = [
+        (topic, _appends(node, context, topic, topic.partition_data))
+        for topic in request.topic_data
+    ]
     appends = [one for _, of_topic in topics for one in of_topic]
-    if request.acks not in VALID_ACKS:
-        for one in appends:
-            one.refuse(ErrorCode.INVALID_REQUIRED_ACKS)
     transactional = [one for one in appends if one.is_transactional]
-    if transactional and request.transactional_id is not None:
-        resource = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
-        if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
-            for one in appends:
-                one.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-
-    def part(some: list[PartitionAppend]) -> Produce:
-        return Produce(
-            some,
-            [one for one in some if one.is_transactional],
-            request.transactional_id,
-            request.acks,
-            context.api_version >= ADDS_PARTITIONS_SINCE,
-            node.transactions.add_partitions,
-            node.clock.now_ms(),
-            request.transaction_group_id,
-            node.settings.transaction_partition_verification_enable,
-            context,
-        )
-
-    whole = part(appends)
-    if len(appends) > SMALL and request.acks != 0 and whole.may_be_parted():
-        later: Deferred[Any] | None = _in_parts(node, appends, part)
-    else:
-        later = whole.run()
+    code = _refusal(node, context, request, is_transactional=bool(transactional))
+    if code is not NONE:
+        for one in appends:
+            one.refuse(code)
+    later = _produce(node, context, request, appends, transactional).run()
     if request.acks == 0:
         _close_on_error(appends)
         return None
@@ -100,41 +92,124 @@ def handle(
     return then(later, lambda _: _response(node, context, topics))
 
 
-def _in_parts(
-    node: Node, appends: list[PartitionAppend], part: Callable[[list[PartitionAppend]], Produce]
-) -> Deferred[Any] | None:
-    """As that many requests, one after the other, in slices; brought to its end also if the client
-    goes away meanwhile."""
-    for one in appends:
-        if one.records is not None:  # the bytes are in the connection's read buffer
-            one.records = bytearray(one.records)
+def _in_slices(
+    node: Node, context: RequestContext, request: ProduceRequest
+) -> Answered | Deferred[Answered]:
+    """The same of very many partitions; brought to its end also if the client goes away meanwhile:
+    with acks=0 it may, behind its last request."""
+    if not context.keeps_frame:
+        for topic in request.topic_data:
+            for data in topic.partition_data:
+                if data.records is not None:
+                    data.records = bytearray(data.records)
+    topics: list[Topic] = []
 
-    def steps() -> Steps[list[Deferred[None]]]:
-        waits = []
-        for start in range(0, len(appends), PART):
-            later = part(appends[start : start + PART]).run()
-            if later is not None:
-                waits.append(later)
+    def part(some: Sequence[PartitionAppend]) -> Produce:
+        transactional = [one for one in some if one.is_transactional]
+        return _produce(node, context, request, list(some), transactional)
+
+    def prepared() -> Steps[tuple[LargeProduce, TransactionAnswer | None]]:
+        appends, transactional = yield from _appends_in_steps(node, context, request, topics)
+        code = _refusal(node, context, request, is_transactional=bool(transactional))
+        if code is not NONE:
+            for one in appends:
+                one.refuse(code)
+                yield
+        large = LargeProduce(appends, transactional, part)
+        return large, (yield from large.ask())
+
+    def appended(
+        asked: tuple[LargeProduce, TransactionAnswer | None],
+    ) -> Waits | Deferred[Waits]:
+        large, answer = asked
+        if answer is None:
+            return node.slices.run(large.append(None))
+        return then_ask(answer, lambda result: node.slices.run(large.append(result)))
+
+    def committed(waits: Waits) -> Answered | Deferred[Answered]:
+        if request.acks == 0:
+            for _, of_topic in topics:
+                _close_on_error(of_topic)
+            return None
+        all_of: list[None] | Deferred[list[None]] = gather(waits)
+        return then(all_of, lambda _: _response_in_steps(node, context, topics))
+
+    return then_ask(then_ask(node.slices.run(prepared()), appended), committed)
+
+
+def _size(topics: list[TopicProduceData]) -> int:
+    """How many partitions the request has, topics without any counted too."""
+    if len(topics) == 1:
+        return len(topics[0].partition_data)
+    return sum([len(topic.partition_data) or 1 for topic in topics])
+
+
+def _refusal(
+    node: Node, context: RequestContext, request: ProduceRequest, *, is_transactional: bool
+) -> ErrorCode:
+    """Return what is wrong for all of its partitions; NONE if nothing is."""
+    if is_transactional and request.transactional_id is not None:
+        resource = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return NONE if request.acks in VALID_ACKS else ErrorCode.INVALID_REQUIRED_ACKS
+
+
+def _produce(
+    node: Node,
+    context: RequestContext,
+    request: ProduceRequest,
+    appends: list[PartitionAppend],
+    transactional: list[PartitionAppend],
+) -> Produce:
+    return Produce(
+        appends,
+        transactional,
+        request.transactional_id,
+        request.acks,
+        context.api_version >= ADDS_PARTITIONS_SINCE,
+        node.transactions.add_partitions,
+        node.clock.now_ms(),
+        request.transaction_group_id,
+        node.settings.transaction_partition_verification_enable,
+        context,
+    )
+
+
+def _appends_in_steps(
+    node: Node, context: RequestContext, request: ProduceRequest, topics: list[Topic]
+) -> Steps[tuple[list[PartitionAppend], list[PartitionAppend]]]:
+    """Return all appends and those with a transactional batch; by topic they are in `topics`."""
+    appends: list[PartitionAppend] = []
+    transactional: list[PartitionAppend] = []
+    for topic in request.topic_data:
+        of_topic: list[PartitionAppend] = []
+        topics.append((topic, of_topic))
+        for start in range(0, len(topic.partition_data), SMALL):
+            some = _appends(node, context, topic, topic.partition_data[start : start + SMALL])
+            of_topic += some
+            appends += some
+            transactional += [one for one in some if one.is_transactional]
             yield
-        return waits
-
-    def all_of(waits: list[Deferred[None]]) -> list[None] | Deferred[list[None]]:
-        return gather(waits)
-
-    answer = then_ask(node.slices.run(steps()), all_of)
-    return answer if isinstance(answer, Deferred) else None
+        yield
+    return appends, transactional
 
 
-def _appends(node: Node, context: RequestContext, topic: TopicProduceData) -> list[PartitionAppend]:
+def _appends(
+    node: Node,
+    context: RequestContext,
+    topic: TopicProduceData,
+    partition_data: Sequence[PartitionProduceData],
+) -> list[PartitionAppend]:
     try:
         name = _topic_name(node, context, topic)
     except Refused as refused:
         return [
             PartitionAppend(data.index, data.records, None, refused.code, refused.message or None)
-            for data in topic.partition_data
+            for data in partition_data
         ]
     appends = []
-    for data in topic.partition_data:
+    for data in partition_data:
         one = PartitionAppend(data.index, data.records, None)
         try:
             one.partition = node.partitions.require(name, data.index)
@@ -169,10 +244,43 @@ def _close_on_error(appends: list[PartitionAppend]) -> None:
 
 
 def _response(node: Node, context: RequestContext, topics: list[Topic]) -> ProduceResponse:
-    endpoints: list[NodeEndpoint] = []
+    answers = _Answers(node, context)
+    return ProduceResponse(
+        [
+            TopicProduceResponse(topic.name, topic.topic_id, answers.of(appends))
+            for topic, appends in topics
+        ],
+        node_endpoints=answers.endpoints,
+    )
+
+
+def _response_in_steps(
+    node: Node, context: RequestContext, topics: list[Topic]
+) -> Steps[ProduceResponse]:
+    answers = _Answers(node, context)
     responses = []
-    left = MAX_RECORD_ERRORS
     for topic, appends in topics:
+        rows: list[PartitionProduceResponse] = []
+        for start in range(0, len(appends), SMALL):
+            rows += answers.of(appends[start : start + SMALL])
+            yield
+        responses.append(TopicProduceResponse(topic.name, topic.topic_id, rows))
+        yield
+    return ProduceResponse(responses, node_endpoints=answers.endpoints)
+
+
+class _Answers:
+    """The rows of one response; `endpoints` are the leaders of partitions that have moved."""
+
+    __slots__ = ("_context", "_left", "_node", "endpoints")
+
+    def __init__(self, node: Node, context: RequestContext) -> None:
+        self._node = node
+        self._context = context
+        self._left = MAX_RECORD_ERRORS
+        self.endpoints: list[NodeEndpoint] = []
+
+    def of(self, appends: Sequence[PartitionAppend]) -> list[PartitionProduceResponse]:
         answers = []
         for one in appends:
             appended, partition = one.appended, one.partition
@@ -185,16 +293,15 @@ def _response(node: Node, context: RequestContext, topics: list[Topic]) -> Produ
                     partition.log.log_start_offset,
                 )
             else:
-                answer = _refused(node, context, one, endpoints)
-                if len(one.record_errors) <= left:
-                    left -= len(one.record_errors)
+                answer = _refused(self._node, self._context, one, self.endpoints)
+                if len(one.record_errors) <= self._left:
+                    self._left -= len(one.record_errors)
                     answer.record_errors = [
                         BatchIndexAndErrorMessage(error.index, error.message)
                         for error in one.record_errors
                     ]
             answers.append(answer)
-        responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
-    return ProduceResponse(responses, node_endpoints=endpoints)
+        return answers
 
 
 def _refused(

@@ -20,13 +20,14 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 class RequestContext(msgspec.Struct):
-    """One request."""
+    """One request. `keeps_frame`: its bytes outlive the call that serves it."""
 
     peer: Peer
     api_key: int
     api_version: int
     correlation_id: int
     client_id: str
+    keeps_frame: bool = False
 
     @property
     def principal(self) -> Principal:

@@ -8,9 +8,9 @@ partitions before: then the question adds them (part 2).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -38,7 +38,8 @@ ACKS_ALL: Final = -1
 TRANSACTION_VERSION_2: Final = 2
 _ATTRIBUTES_LOW_BYTE: Final = 22
 
-AddToTransaction = Callable[[AddPartitions], "TransactionResult | Deferred[TransactionResult]"]
+TransactionAnswer: TypeAlias = TransactionResult | Deferred[TransactionResult]
+AddToTransaction: TypeAlias = Callable[[AddPartitions], TransactionAnswer]
 
 # What a producer is told when its partitions are not in its transaction. Epochs are always 47 in
 # Produce; whatever goes away by itself is retriable in every version.
@@ -69,6 +70,17 @@ class PartitionAppend(msgspec.Struct, eq=False):
     header: BatchHeader | None = None
     # The records that made it be refused.
     record_errors: Sequence[RecordError] = ()
+
+    def look_at_header(self) -> None:
+        """Learn whose transactional batch it is."""
+        assert self.records is not None
+        self.header = read_header(self.records)
+
+    @property
+    def producer(self) -> tuple[int, int]:
+        """Id and epoch of a transactional batch."""
+        header = _header(self)
+        return header.producer_id, header.producer_epoch
 
     def refuse(self, code: ErrorCode, message: str = "") -> None:
         self.code = code
@@ -108,50 +120,44 @@ class Produce(msgspec.Struct, eq=False):
             if not self._check_transactional():
                 return None
             if self.verifies or self.adds_partitions:
-                unknown = self._not_in_transaction()
+                unknown = [one for one in self.transactional if self.is_unknown(one)]
                 if unknown:
                     return self._ask_first(unknown)
         return self._append_all()
 
-    def may_be_parted(self) -> bool:
-        """Whether the parts of a large request may be run one after the other: not where a part of
-        them would be refused for another, nor where the coordinator adds their partitions, which
-        it does for all of them at once."""
-        if not self.transactional:
-            return True
-        return not self.adds_partitions and self._check_transactional()
-
     def _check_transactional(self) -> bool:
-        """All batches of a request belong to one transaction, which it names (Z17, H48)."""
         transactional = self.transactional
         for one in transactional:
-            assert one.records is not None
-            one.header = read_header(one.records)
-        if self.transactional_id is None:
-            self._refuse_all(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        elif len(transactional) > 1 and len({_producer(one) for one in transactional}) > 1:
-            self._refuse_all(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        else:
+            one.look_at_header()
+        if self.transactional_id is not None and len(transactional) == 1:
             return True
-        return False
-
-    def _refuse_all(self, code: ErrorCode) -> None:
+        code = self.wrong_transaction({one.producer for one in transactional})
+        if code is NONE:
+            return True
         for one in self.appends:
             one.refuse(code)
+        return False
+
+    def wrong_transaction(self, producers: Set[tuple[int, int]]) -> ErrorCode:
+        """Return why batches of these producers (id and epoch) are not all of one transaction,
+        which the request names (Z17, H48)."""
+        if self.transactional_id is None:
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING if len(producers) > 1 else NONE
 
     # --- KIP-890: the coordinator first
 
-    def _not_in_transaction(self) -> list[PartitionAppend]:
-        return [
-            one
-            for one in self.transactional
-            if one.partition is not None
+    def is_unknown(self, one: PartitionAppend) -> bool:
+        """Whether the producer's transaction has no batch in the partition yet."""
+        return (
+            one.partition is not None
             and one.code is NONE
-            and not one.partition.has_open_transaction(*_producer(one))
-        ]
+            and not one.partition.has_open_transaction(*one.producer)
+        )
 
-    def _ask_first(self, unknown: list[PartitionAppend]) -> Deferred[None] | None:
-        producer_id, producer_epoch = _producer(unknown[0])
+    def ask(self, unknown: list[PartitionAppend]) -> TransactionAnswer:
+        """Return what the coordinator answers for these partitions."""
+        producer_id, producer_epoch = unknown[0].producer
         assert self.transactional_id is not None
         command = AddPartitions(
             self.transactional_id,
@@ -164,9 +170,12 @@ class Produce(msgspec.Struct, eq=False):
             caller=self.caller,
         )
         try:
-            answer = self.add_to_transaction(command)
+            return self.add_to_transaction(command)
         except Refused as refused:
-            answer = TransactionResult(refused.code)
+            return TransactionResult(refused.code)
+
+    def _ask_first(self, unknown: list[PartitionAppend]) -> Deferred[None] | None:
+        answer = self.ask(unknown)
         if isinstance(answer, TransactionResult):
             return self._append_known(unknown, answer)
         return self._append_later(unknown, answer)
@@ -197,14 +206,18 @@ class Produce(msgspec.Struct, eq=False):
     ) -> Deferred[None] | None:
         """The coordinator has answered."""
         if result.code is not NONE:
-            errors = ADD_ERRORS if self.adds_partitions else VERIFICATION_ERRORS
             for one in unknown:
-                one.refuse(errors.get(result.code, result.code), result.message)
-                _remember_refused(one)
+                self.refuse_added(one, result)
         elif self.adds_partitions:
             for one in unknown:
                 _check_begins_at_zero(one)
         return self._append_all()
+
+    def refuse_added(self, one: PartitionAppend, result: TransactionResult) -> None:
+        """The coordinator refuses to have the partition in the transaction."""
+        errors = ADD_ERRORS if self.adds_partitions else VERIFICATION_ERRORS
+        one.refuse(errors.get(result.code, result.code), result.message)
+        _remember_refused(one)
 
     def _end_verification(self, unknown: list[PartitionAppend]) -> None:
         for one in unknown:
@@ -332,11 +345,6 @@ def _readable_header(one: PartitionAppend) -> BatchHeader | None:
         with suppress(CorruptRecords):
             return read_header(one.records)
     return one.header
-
-
-def _producer(one: PartitionAppend) -> tuple[int, int]:
-    header = _header(one)
-    return header.producer_id, header.producer_epoch
 
 
 def _topic_partition(one: PartitionAppend) -> TopicPartition:

@@ -111,7 +111,9 @@ async def test_a_partition_this_broker_cannot_serve_counts_as_offline(page: Page
     assert shown == [page.node.broker_id, NO_LEADER, page.node.broker_id]
 
 
-async def test_no_line_of_a_large_page_is_made_of_very_many_things(page: Page, world: World) -> None:
+async def test_no_line_of_a_large_page_is_made_of_very_many_things(
+    page: Page, world: World
+) -> None:
     """A wide topic, read by a group and written to by a transaction that waits for its leaders."""
     count = 10 * SMALL
     wide = [TopicPartition("wide", number) for number in range(count)]

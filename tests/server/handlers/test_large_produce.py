@@ -1,0 +1,270 @@
+"""A Produce over very many partitions leaves the loop to others, and stays what it was: complete,
+in order, and with no append to a transaction that has ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.codecs import sliced_decoder
+from oncelog_protocol.errors import ErrorCode, ProtocolError
+from oncelog_protocol.messages.end_txn import EndTxnRequest
+from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
+from oncelog_protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from oncelog_protocol.requests import Requests
+from oncelog_server import dispatch
+from oncelog_server.broker import Broker
+from oncelog_server.cluster.topic_names import TRANSACTION_STATE
+from oncelog_server.cluster.topics import NewTopic
+from oncelog_server.deferred import Deferred
+from oncelog_server.handlers import end_txn, init_producer_id, produce
+from oncelog_server.network.connection import Answer
+from oncelog_server.network.request_context import Peer
+from oncelog_server.security.authorizer import ANONYMOUS
+from oncelog_server.slices import SMALL
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.add_partitions import AddPartitions
+from oncelog_server.transaction.results import TransactionResult
+from tests.server.between_steps import Calls
+from tests.server.handlers.nodes import DEADLINE_S, ask
+from tests.server.log.driver import batch
+from tests.server.test_hosting import life
+
+COUNT = SMALL + SMALL // 2
+PEER = Peer(ANONYMOUS, "/127.0.0.1", "PLAINTEXT", lambda: False)
+# The first version in which the broker adds the partitions to the transaction.
+ADDING = produce.ADDS_PARTITIONS_SINCE
+# Of one step; all appends together call some sixty of each.
+MOST_CALLS = 10 * COUNT
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    async with life(tmp_path) as one:
+        await one.metadata.create_topics([NewTopic("wide", COUNT)])
+        yield one
+
+
+def request(
+    *,
+    acks: int = -1,
+    transactional_id: str | None = None,
+    records: Callable[[], bytes | bytearray] = batch,
+    topic: str = "wide",
+) -> ProduceRequest:
+    data = [PartitionProduceData(number, memoryview(records())) for number in range(COUNT)]
+    return ProduceRequest(transactional_id, acks, 1_000, [TopicProduceData(topic, b"", data)])
+
+
+def framed(asked: ProduceRequest, version: int) -> bytearray:
+    _, parts = Requests("test").send(asked, version)
+    return bytearray(b"".join(bytes(part) for part in parts)[4:])
+
+
+def serve(broker: Broker, asked: ProduceRequest | bytearray, version: int = 9) -> Answer:
+    """As it comes over a connection: its bytes are in a buffer that the next request takes."""
+    shared = asked if isinstance(asked, bytearray) else framed(asked, version)
+    answer = broker._dispatch.serve(memoryview(shared), PEER)
+    shared[:] = bytes(len(shared))
+    return answer
+
+
+async def told(answer: Answer, version: int = 9) -> ProduceResponse:
+    """The answer of a request, when it is there."""
+    assert isinstance(answer, Deferred)
+    assert not answer.ordered, "the next request of the connection would append before"
+    ready = asyncio.Event()
+    answer.on_complete(lambda _: ready.set())
+    answer.on_abandon(ready.set)
+    await asyncio.wait_for(ready.wait(), DEADLINE_S)
+    if answer.failure is not None:
+        raise answer.failure
+    requests = Requests("test")
+    requests.send(ProduceRequest(acks=-1), version)
+    (message,) = requests.receive_data(b"".join(bytes(one) for one in answer.value))  # type: ignore[arg-type]  # no file ranges
+    found: ProduceResponse = message.message
+    return found
+
+
+def ends(broker: Broker, topic: str = "wide") -> set[int]:
+    return {broker.partitions.require(topic, number).log.log_end_offset for number in range(COUNT)}
+
+
+def codes(answer: ProduceResponse) -> set[int]:
+    return {one.error_code for topic in answer.responses for one in topic.partition_responses}
+
+
+async def some_appended(broker: Broker) -> None:
+    """Return when some of the appends are made."""
+    while ends(broker) != {0, 1}:  # noqa: ASYNC110 - turns of the loop, no time
+        await asyncio.sleep(0)
+
+
+async def all_appended(broker: Broker) -> None:
+    while ends(broker) != {1}:  # noqa: ASYNC110 - turns of the loop, no time
+        await asyncio.sleep(0)
+
+
+async def identity(broker: Broker, name: str) -> tuple[int, int]:
+    await broker.metadata.create_missing_topic(TRANSACTION_STATE)
+    asked = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
+    found = await ask(init_producer_id, broker.node, asked)
+    assert found.error_code == 0
+    return found.producer_id, found.producer_epoch
+
+
+def transactional(who: tuple[int, int], *, acks: int = -1) -> ProduceRequest:
+    return request(
+        acks=acks,
+        transactional_id="t",
+        records=lambda: batch(
+            producer_id=who[0], producer_epoch=who[1], base_sequence=0, is_transactional=True
+        ),
+    )
+
+
+def add_all(broker: Broker, who: tuple[int, int]) -> None:
+    wide = frozenset(TopicPartition("wide", number) for number in range(COUNT))
+    added = broker.node.transactions.add_partitions(AddPartitions("t", *who, wide))
+    assert isinstance(added, TransactionResult)
+    assert added.code is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("acks", "version", "is_transactional"),
+    [(-1, 9, False), (0, 9, False), (-1, 9, True), (-1, ADDING, True)],
+)
+async def test_no_step_of_it_does_very_much(
+    broker: Broker, acks: int, version: int, is_transactional: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither decoding, checks, questions, appends nor the answer; nor what comes before them."""
+    asked = request(acks=acks)
+    if is_transactional:
+        who = await identity(broker, "t")
+        asked = transactional(who, acks=acks)
+        if version < ADDING:
+            add_all(broker, who)
+    calls = Calls()
+    slices = broker.node.slices
+    run, queue = slices.run, slices.queue
+    monkeypatch.setattr(slices, "run", lambda steps: run(calls.counted(steps)))
+    monkeypatch.setattr(slices, "queue", lambda steps: queue(calls.counted(steps)))
+    monkeypatch.setattr(dispatch, "SLICED_BYTES", 4 << 10)
+    at_once = Calls()
+    frame = framed(asked, version)
+    sliced_decoder(ProduceRequest, version)  # generated at the first request
+    answer = at_once.of(lambda: serve(broker, frame, version))
+    if acks:
+        assert codes(await told(answer, version)) == {0}
+        assert calls.steps > 2 * COUNT, "decoded and encoded in steps"
+    else:
+        await all_appended(broker)
+        assert calls.steps > COUNT
+    assert ends(broker) == {1}
+    assert max(calls.most, at_once.most) < MOST_CALLS
+
+
+async def test_with_acks_0_a_partition_that_refuses_closes_the_connection_and_keeps_no_other_out(
+    broker: Broker,
+) -> None:
+    asked = request(acks=0)
+    asked.topic_data[0].partition_data[7].records = b"no batch"
+    answer = serve(broker, asked)
+    with pytest.raises(ProtocolError, match="acks=0"):
+        await told(answer)
+    assert ends(broker) == {0, 1}
+    assert broker.partitions.require("wide", 7).log.log_end_offset == 0
+
+
+async def test_a_client_that_goes_away_meanwhile_has_written_all_or_nothing(broker: Broker) -> None:
+    answer = serve(broker, request())
+    assert isinstance(answer, Deferred)
+    await some_appended(broker)
+    answer.cancel()
+    await all_appended(broker)
+
+
+async def test_partitions_of_a_topic_that_is_deleted_meanwhile_are_refused(broker: Broker) -> None:
+    answer = serve(broker, request())
+    await some_appended(broker)
+    topic = broker.metadata.image.topics["wide"]
+    for number in range(COUNT):
+        broker._hosting._remove(topic, TopicPartition("wide", number))
+    (rows,) = (one.partition_responses for one in (await told(answer)).responses)
+    assert rows[0].error_code == 0
+    assert rows[-1].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize("version", [9, ADDING])
+async def test_a_transaction_that_ends_meanwhile_is_not_written_to_any_more(
+    broker: Broker, version: int
+) -> None:
+    """A batch behind the marker would hold back readers for ever (KIP-890)."""
+    who = await identity(broker, "t")
+    if version < ADDING:
+        add_all(broker, who)
+    answer = serve(broker, transactional(who), version)
+    await some_appended(broker)
+    ended = await ask(end_txn, broker.node, EndTxnRequest("t", *who, False))
+    assert ended.error_code == 0
+    found = await told(answer, version)
+    assert 0 in codes(found)
+    assert len(codes(found)) > 1, "those whose turn came after the end"
+    for number in range(COUNT):
+        partition = broker.partitions.require("wide", number)
+        assert not [*partition.log.producers.ongoing_transactions()]
+        assert partition.last_stable_offset == partition.log.log_end_offset
+
+
+async def test_all_partitions_are_added_to_a_transaction_in_one_record(broker: Broker) -> None:
+    who = await identity(broker, "t")
+    before = _transaction_records(broker)
+    assert codes(await told(serve(broker, transactional(who), ADDING), ADDING)) == {0}
+    assert _transaction_records(broker) == before + 1
+    live = broker.node.transactions.find("t")
+    assert len(live.metadata.partitions) == COUNT
+
+
+async def test_what_the_coordinator_refuses_is_refused_for_all_and_asked_once(
+    broker: Broker,
+) -> None:
+    who = await identity(broker, "t")
+    asked = transactional((who[0], who[1] + 1))
+    found = await told(serve(broker, asked, ADDING), ADDING)
+    assert codes(found) == {ErrorCode.INVALID_PRODUCER_EPOCH}
+    assert ends(broker) == {0}
+
+
+async def test_batches_of_two_producers_are_refused_together(broker: Broker) -> None:
+    who = await identity(broker, "t")
+    asked = transactional(who)
+    other = batch(producer_id=who[0] + 1, producer_epoch=0, is_transactional=True)
+    asked.topic_data[0].partition_data[-1].records = other
+    found = await told(serve(broker, asked, ADDING), ADDING)
+    assert codes(found) == {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+    assert ends(broker) == {0}
+
+
+async def test_two_of_them_are_appended_in_their_order(broker: Broker) -> None:
+    """As a connection serves them: the next one when the one before is answered."""
+    who = await identity(broker, "t")
+    for sequence in range(2):
+        asked = request(
+            records=lambda: batch(producer_id=who[0], producer_epoch=0, base_sequence=sequence)  # noqa: B023
+        )
+        assert codes(await told(serve(broker, asked))) == {0}
+    assert ends(broker) == {2}
+
+
+def _transaction_records(broker: Broker) -> int:
+    topic = broker.metadata.image.topics[TRANSACTION_STATE]
+    logs = [broker.partitions.require(topic.name, one.partition).log for one in topic.partitions]
+    return sum(log.log_end_offset for log in logs)
