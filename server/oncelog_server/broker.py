@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -95,6 +96,8 @@ class Broker:
         self._producer_ids = ProducerIds(self._ask_for_producer_ids)
         self._refused_ids = RefusedProducerIds(self._clock.monotonic_ms, tell_refused_id)
         self.addresses: list[tuple[str, str, int]] = []
+        # Closes what a failed start has bound.
+        self._bound = ExitStack()
         self._late_cleaner = LateCleaner(self._timers, self._new_cleaner)
 
     # --- start
@@ -106,6 +109,9 @@ class Broker:
         try:
             await self._start()
         except BaseException:
+            self._bound.close()
+            # One turn of the loop, in which uvloop closes the sockets.
+            await asyncio.sleep(0)
             self.directory.release()
             raise
 
@@ -300,13 +306,16 @@ class Broker:
             return None
         from oncelog_server.observe.serving import bind_metrics
 
-        return await bind_metrics(
+        metrics = await bind_metrics(
             self.node, self._dispatch, self._listener, lambda: self._late_cleaner.cleaner
         )
+        self._bound.callback(metrics.stop)
+        return metrics
 
     async def _bind(self) -> tuple[Endpoint, ...]:
         """Bind the listeners, which accept no connection yet; return the addresses to register.
         Raises OSError."""
+        self._bound.callback(self._listener.unbind)
         listeners = listeners_of(self.settings)
         ports: dict[str, int] = {}
         for listener in listeners:

@@ -158,14 +158,18 @@ class Listener:
             loop = asyncio.get_running_loop()
             self._sweep = loop.call_later(SWEEP_MS / 1000, self._close_idle)
 
+    def unbind(self) -> None:
+        """Close the sockets that were bound; connections stay."""
+        for server, _ in self._servers:
+            server.close()
+
     async def stop(self, grace_s: float) -> None:
         """Accept nobody more, answer what was asked, close; after `grace_s` close whoever is
         left."""
         self._stopping = True
         if self._sweep is not None:
             self._sweep.cancel()
-        for server, _ in self._servers:
-            server.close()
+        self.unbind()
         for connection in list(self.connections):
             connection.drain()
         if self.connections:
