@@ -14,15 +14,25 @@ from click.core import ParameterSource
 SHARED: Final = frozenset({"bootstrap_server", "command_config", "give_up_after", "output"})
 # Of the columns of help, what the names of options take; longer names have their own line.
 _NAMES_WIDTH: Final = 21
+# What other tools call the verbs.
+_SYNONYMS: Final = {"set": "--alter", "show": "--describe", "get": "--describe"}
 _RANGE: Final = r"  \[[^\[\]]*x[^\[\]]*\]$"
 
 
 class Tool(click.Command):
-    """A command with `examples`: command lines without the leading `oncelog`."""
+    """A command with `examples`: command lines without the leading `oncelog`. `name_option` is the
+    option that a name on its own was probably meant for."""
 
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        examples: Sequence[str] = (),
+        name_option: str = "",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.examples = tuple(examples)
+        self.name_option = name_option
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does, but names the flag for a verb that was given as a word."""
@@ -36,24 +46,34 @@ class Tool(click.Command):
             raise click.UsageError(f"{error.message}. {hint}", ctx) from None
 
     def _hint(self, ctx: click.Context, words: Sequence[str], error: click.UsageError) -> str:
-        if isinstance(error, click.BadParameter | click.NoSuchOption) or not words:
+        """Return the call with flags that the words without a flag stand for, if there is one."""
+        if isinstance(error, click.BadParameter | click.NoSuchOption):
             return ""
-        flags = {
-            option.removeprefix("--"): option
-            for parameter in self.params
-            if isinstance(parameter, click.Option) and parameter.is_flag
-            for option in parameter.opts
-        }
-        from difflib import get_close_matches
+        options = [one for one in self.params if isinstance(one, click.Option)]
+        flags = [name for one in options if one.is_flag for name in one.opts]
+        valued = [name for one in options if not one.is_flag for name in one.opts]
+        try:
+            _, extra, _ = self.make_parser(ctx).parse_args(list(words))
+        except click.UsageError:
+            return ""
+        given = list(words)
+        for word in extra:
+            given.remove(word)
+        verb = next((word for word in extra if _flag_of(word, flags)), None)
+        call = [] if verb is None else [_flag_of(verb, flags)]
+        call += [word for word in given if word in flags]
+        given = [word for word in given if word not in flags]
+        for word in extra:
+            option = "--add-config" if "=" in word else self.name_option
+            # `config topic orders`: the kind of a thing stands before its name.
+            is_kind = f"--{word}" in valued and len(extra) > 1
+            if word != verb and not is_kind and option in valued and option not in (*call, *given):
+                call += [option, word]
+        if not extra or len(call) + len(given) == len(words) - len(extra):
+            return ""  # nothing of what is too much has a place
+        from shlex import join
 
-        near = get_close_matches(words[0], flags, n=1)
-        if not near or words[0].startswith("-"):
-            return ""
-        rest = words[1:]
-        if rest and not rest[0].startswith("-") and any(p.name == "topic" for p in self.params):
-            rest = ["--topic", *rest]
-        call = " ".join([ctx.command_path, flags[near[0]], *rest])
-        return f"Did you mean `{call}`?"
+        return f"Did you mean `{join([*ctx.command_path.split(), *call, *given])}`?"
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """What the command alone has, then what all have."""
@@ -134,6 +154,16 @@ def _first_sentence(text: str) -> str:
     """Return the text up to the end of its first sentence or paragraph, on one line."""
     paragraph = " ".join(text.strip().split("\n\n")[0].split())
     return paragraph.partition(". ")[0].removesuffix(".") + "."
+
+
+def _flag_of(word: str, flags: Sequence[str]) -> str:
+    """Return the flag that a word stands for, or an empty string."""
+    from difflib import get_close_matches
+
+    known = {flag.removeprefix("--"): flag for flag in flags}
+    known |= {other: flag for other, flag in _SYNONYMS.items() if flag in flags}
+    near = get_close_matches(word, known, n=1)
+    return known[near[0]] if near else ""
 
 
 def suggestion(word: str, known: Sequence[str]) -> str:

@@ -83,7 +83,7 @@ def attach(command: click.Command, noun: str = "") -> None:
         if parameter.name == "name":
             source = BY_NOUN.get(noun)
         if source is not None and not (isinstance(parameter, click.Option) and parameter.is_flag):
-            setattr(parameter, "_custom_shell_complete", _completer(source))  # noqa: B010
+            parameter._custom_shell_complete = _completer(source)
     if isinstance(command, click.Group):
         for verb in command.commands.values():
             attach(verb, command.name or "")

@@ -43,6 +43,7 @@ _PAIR: Final = re.compile(r"[^,=\[\]]+=(?:\[[^\]]*\]|[^,]*)")
 
 @click.command(
     cls=Tool,
+    name_option="--topic",
     examples=[
         "config --describe --topic orders --all",
         "config --alter --topic orders --add-config retention.ms=86400000",

@@ -70,6 +70,7 @@ DELETED_OFFSET_COLUMNS: Final = (
 
 @click.command(
     cls=Tool,
+    name_option="--group",
     examples=[
         "groups --list",
         "groups --describe --group billing",

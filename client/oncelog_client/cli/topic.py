@@ -94,6 +94,7 @@ def list_(*, internal: bool, output: str, **_: object) -> None:
     examples=[
         "topic create orders",
         "topic create orders payments -p 6 -c retention.ms=86400000",
+        "topic create customers -c cleanup.policy=compact",
         "topic create orders --if-not-exists",
     ]
 )

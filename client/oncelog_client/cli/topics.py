@@ -38,6 +38,7 @@ PARTITION_COLUMNS: Final = (
 
 @click.command(
     cls=Tool,
+    name_option="--topic",
     examples=[
         "topics --list",
         "topics --create --topic orders --partitions 6 --config retention.ms=86400000",

@@ -49,7 +49,7 @@ def storage() -> None:
     """Rebuild or back up what a broker knows of its topics, ids and settings."""
 
 
-@storage.command(epilog=RECOVER_EXAMPLES)
+@storage.command(epilog=RECOVER_EXAMPLES, short_help="Rebuild the metadata from the folders.")
 @_data
 @click.option("--yes", is_flag=True, help="Do it. Without, only the plan is shown.")
 @click.option("--verbose", is_flag=True, help="Show every line of the plan.")
@@ -89,7 +89,7 @@ def recover(data: Path, yes: bool, verbose: bool) -> None:
         directory.release()
 
 
-@storage.command(epilog=BACKUP_EXAMPLES)
+@storage.command(epilog=BACKUP_EXAMPLES, short_help="Copy the metadata to a new folder.")
 @click.argument("destination", type=click.Path(path_type=Path))
 @_data
 def backup(destination: Path, data: Path) -> None:

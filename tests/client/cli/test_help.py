@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from oncelog_client.cli import COMMANDS, oncelog
+from oncelog_client.cli import COMMANDS, KNOWN_EXTENSIONS, oncelog
 from tests.client.cli.test_hostile_options import commands
 
 SCREEN = 50
@@ -24,7 +24,9 @@ def help_of(words: str) -> str:
     return result.output
 
 
-@pytest.mark.parametrize("words", [*COMMANDS, *(words for words, _ in commands())])
+@pytest.mark.parametrize(
+    "words", [*COMMANDS, *KNOWN_EXTENSIONS, *(words for words, _ in commands())]
+)
 def test_help_is_one_screen_of_plain_words(words: str) -> None:
     text = help_of(words)
     assert len(text.splitlines()) <= SCREEN
@@ -63,6 +65,23 @@ def test_its_own_options_come_first(words: str) -> None:
         (("topics", "describe", "orders"), "oncelog topics --describe --topic orders"),
         (("groups", "lst"), "oncelog groups --list"),
         (("topcs",), "'topics'"),
+        (("config", "describe", "orders"), "`oncelog config --describe --topic orders`"),
+        (("config", "orders", "describe"), "`oncelog config --describe --topic orders`"),
+        (("config", "topic", "orders", "describe"), "`oncelog config --describe --topic orders`"),
+        (("config", "orders", "--describe"), "`oncelog config --describe --topic orders`"),
+        (("config", "--describe", "orders"), "`oncelog config --describe --topic orders`"),
+        (
+            ("config", "alter", "orders", "--add-config", "retention.ms=5"),
+            "`oncelog config --alter --topic orders --add-config retention.ms=5`",
+        ),
+        (
+            ("config", "orders", "set", "retention.ms=5"),
+            "`oncelog config --alter --topic orders --add-config retention.ms=5`",
+        ),
+        (("config", "orders"), "`oncelog config --topic orders`"),
+        (("config", "--topic", "orders", "describe"), "`oncelog config --describe --topic orders`"),
+        (("groups", "describe", "billing"), "`oncelog groups --describe --group billing`"),
+        (("topics", "orders", "describe"), "`oncelog topics --describe --topic orders`"),
         (("transactions", "lits"), "'list'"),
         (("consume",), "which topic?"),
     ],
@@ -88,3 +107,7 @@ def test_a_verb_that_is_elsewhere_is_named(guess: str, instead: str) -> None:
     result = CliRunner().invoke(oncelog, guess.split())
     assert result.exit_code == 2
     assert instead in result.output
+
+
+def test_creating_a_topic_shows_a_compacted_one() -> None:
+    assert re.search(r"topic create \S+ .*cleanup\.policy=compact", help_of("topic create"))
