@@ -210,7 +210,7 @@ class Upkeep:
         `forgotten`."""
         for topic in delta.topics_deleted:
             self._deleted[topic.name] = None
-            for one in topic.partitions:
+            for one in topic.partitions if self._refused_work else ():
                 name = TopicPartition(topic.name, one.partition)
                 self._refused_work.discard(_retention_of(name))
 

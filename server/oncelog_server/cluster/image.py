@@ -5,7 +5,7 @@ Handlers and the broker read an image and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -125,12 +125,17 @@ class ClusterImage(msgspec.Struct, frozen=True):
 
     def advance(self, changes: Iterable[Changes]) -> ClusterImage:
         """The image after these changes. Raises ValueError for a record that is none."""
+        return self.next(changes)[0]
+
+    def next(self, changes: Iterable[Changes]) -> tuple[ClusterImage, Collection[str]]:
+        """The image after these changes, and the names of the topics that they are about. Raises
+        ValueError for a record that is none."""
         draft = _Draft(self)
         for one in changes:
             for event in one.events:
                 draft.apply(event)
             draft.revision = one.revision
-        return draft.finish()
+        return draft.finish(), draft.names
 
 
 class _Draft:
@@ -139,6 +144,8 @@ class _Draft:
     def __init__(self, old: ClusterImage) -> None:
         self.revision = old.revision
         self._old = old
+        # Topics that may differ from the old image's, in the order of the changes.
+        self.names: dict[str, None] = {}
         self._changed: dict[str, Any] = {}
         self._brokers: dict[int, BrokerImage] | None = None
         self._topics: dict[str, TopicImage] | None = None
@@ -148,7 +155,7 @@ class _Draft:
         # Those of them that are this draft's own, not the old image's.
         self._own: dict[bytes, dict[int, PartitionImage]] = {}
         # Topics to put together again, by id; their record is as good as `_headers` knows.
-        self._touched: set[bytes] = set()
+        self._touched: dict[bytes, None] = {}
         self._headers: dict[bytes, tuple[TopicImage, int]] = {}
 
     def apply(self, event: Event) -> None:
@@ -216,6 +223,7 @@ class _Draft:
             self._topics = dict(self._old.topics)
         if self._names is None:
             self._names = dict(self._old._names)
+        self.names[name] = None
         before = self._topics.pop(name, None)
         if before is not None:
             # A topic that comes back under its name has another id.
@@ -232,13 +240,13 @@ class _Draft:
         self._topics[name] = topic
         self._names[topic_id] = name
         self._headers[topic_id] = topic, record.partitions
-        self._touched.add(topic_id)
+        self._touched[topic_id] = None
 
     def _partition(self, key: str, entry: Entry | None) -> None:
         id_text, _, number = key.removeprefix(records.PARTITIONS).rpartition("/")
         topic_id, partition = uuid_from_string(id_text), int(number)
         by_number = self._partitions_of(topic_id)
-        self._touched.add(topic_id)
+        self._touched[topic_id] = None
         if entry is None:
             by_number.pop(partition, None)
             if not by_number and self._partitions is not None:
@@ -272,6 +280,7 @@ class _Draft:
         name = names.get(topic_id)
         if name is None:
             return
+        self.names[name] = None
         if self._topics is None:
             self._topics = dict(self._old.topics)
         topic = self._topics[name]

@@ -434,12 +434,17 @@ def _partition_puts(
     image: ClusterImage, id_text: str, first: int, assignments: Sequence[Assignment]
 ) -> list[Put]:
     """New partitions: every replica that is alive is in sync, the first of them leads."""
+    # There are few different assignments, and a topic has up to 10,000 partitions.
+    encoded: dict[Assignment, bytes] = {}
     puts = []
     for number, replicas in enumerate(assignments, first):
-        alive = tuple(broker for broker in replicas if broker in image.brokers)
-        leader = alive[0] if alive else NO_LEADER
-        record = PartitionRecord(replicas, alive or replicas, leader, leader_epoch=0)
-        puts.append(Put(records.partition_key(id_text, number), records.encode(record)))
+        value = encoded.get(replicas)
+        if value is None:
+            alive = tuple(broker for broker in replicas if broker in image.brokers)
+            leader = alive[0] if alive else NO_LEADER
+            record = PartitionRecord(replicas, alive or replicas, leader, leader_epoch=0)
+            value = encoded[replicas] = records.encode(record)
+        puts.append(Put(records.partition_key(id_text, number), value))
     return puts
 
 

@@ -6,7 +6,7 @@ in an undecided transaction never expires, and keeps its group.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator, Set
 from itertools import islice
 
 from oncelog_server.cluster.topic_names import SINKS
@@ -113,7 +113,7 @@ class Expiry:
 
     # --- deleted topics
 
-    def on_topics_deleted(self, topics: Container[str]) -> list[Decision[None]]:
+    def on_topics_deleted(self, topics: Set[str]) -> list[Decision[None]]:
         """Tombstones for all offsets of these topics, committed or pending, in batches."""
         offsets = self._table.offsets
         records = [
@@ -123,13 +123,12 @@ class Expiry:
                 (
                     *(
                         (topic, partition)
-                        for topic, partitions in offsets.of_group(group_id).items()
-                        for partition in partitions
+                        for topic in sorted(offsets.of_group(group_id).keys() & topics)
+                        for partition in offsets.of_group(group_id)[topic]
                     ),
-                    *offsets.pending_of_group(group_id),
+                    *(key for key in offsets.pending_of_group(group_id) if key[0] in topics),
                 )
             )
-            if key[0] in topics
         ]
         size = self._table.config.cleanup_records_max
         return [

@@ -6,7 +6,7 @@ memory, and is rebuilt at load from the last record of each group, as in Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence, Set
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.internal.group_metadata import (
@@ -158,7 +158,7 @@ class GroupShard:
         """The groups of DeleteGroups v0-3 that belong to this shard."""
         return listing.delete_groups(self.table, group_ids)
 
-    def on_topics_deleted(self, topics: Container[str]) -> list[Decision[None]]:
+    def on_topics_deleted(self, topics: Set[str]) -> list[Decision[None]]:
         """Tombstones for the offsets of topics that are gone, in batches."""
         return self._expiry.on_topics_deleted(topics)
 

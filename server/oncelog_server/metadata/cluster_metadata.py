@@ -20,6 +20,7 @@ from oncelog_server.cluster.controller import elect_leaders
 from oncelog_server.cluster.image import BrokerImage, ClusterImage, TopicImage
 from oncelog_server.cluster.producer_ids import ProducerIdBlock, next_block
 from oncelog_server.cluster.store import (
+    MAX_OPERATIONS,
     Created,
     Lease,
     MetadataStore,
@@ -266,10 +267,13 @@ class ClusterMetadata:
         """No folder is left of these deleted topics, as far as this broker does not say otherwise:
         their deletions need not be remembered any more."""
         forgotten = (self.image.deletions.keys() & topic_ids) - self.undropped()
-        keys = [records.deletion_key(uuid_to_string(one)) for one in sorted(forgotten)]
+        ids = sorted(forgotten)
         try:
-            for write in deletions(keys):
-                await self._store.txn(write.compare, write.operations)
+            for start in range(0, len(ids), MAX_OPERATIONS):
+                some = ids[start : start + MAX_OPERATIONS]
+                keys = [records.deletion_key(uuid_to_string(one)) for one in some]
+                for write in deletions(keys):
+                    await self._store.txn(write.compare, write.operations)
         except OSError as error:
             # They are forgotten at the next start.
             _log.warning("deletions of topics stay remembered", reason=str(error))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import structlog
 
@@ -55,9 +55,10 @@ class ImageFollower:
             self._waiting.append((revision, future))
             await future
 
-    def _advance(self, new: ClusterImage) -> None:
+    def _advance(self, new: ClusterImage, names: Collection[str] | None = None) -> None:
+        """`names`: of the topics that may have changed, if that is known."""
         old, self.image = self.image, new
-        delta = ImageDelta.between(old, new)
+        delta = ImageDelta.between(old, new, names)
         for subscriber in self._subscribers:
             try:
                 subscriber(old, new, delta)
@@ -76,7 +77,7 @@ class ImageFollower:
         while True:
             try:
                 async for changes in self._store.watch("", self.image.revision + 1):
-                    self._advance(self.image.advance([changes]))
+                    self._advance(*self.image.next([changes]))
             except Compacted:
                 self._advance(ClusterImage.of(await self._store.range("")))
 

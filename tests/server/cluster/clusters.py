@@ -27,6 +27,8 @@ class Cluster:
     def __init__(self, brokers: Iterable[int] = (1,)) -> None:
         self.entries: dict[str, Entry] = {}
         self.image = ClusterImage()
+        # Topics that the writes were about.
+        self.names: dict[str, None] = {}
         self.ids = 0
         for broker in brokers:
             self.register(broker)
@@ -56,7 +58,8 @@ class Cluster:
                 return False
             revision = self.image.revision + 1
             events = tuple(self._event(one, revision) for one in write.operations)
-            self.image = self.image.advance([Changes(revision, events)])
+            self.image, names = self.image.next([Changes(revision, events)])
+            self.names |= dict.fromkeys(names)
         return True
 
     def _event(self, operation: Operation, revision: int) -> Event:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
@@ -168,9 +172,14 @@ def test_advancing_is_reading_anew_and_deltas_add_up(
     for step in before:
         do(cluster, step)
     old = cluster.image
+    cluster.names.clear()
     for step in after:
         do(cluster, step)
     new = cluster.image
+    whole, named = ImageDelta.between(old, new), ImageDelta.between(old, new, cluster.names)
+    for field in whole.__struct_fields__:
+        found, expected = getattr(named, field), getattr(whole, field)
+        assert found == expected or sorted(found, key=repr) == sorted(expected, key=repr)
     entries = tuple(cluster.entries[key] for key in sorted(cluster.entries))
     assert ClusterImage.of(Snapshot(new.revision, entries)) == new
     held = {(one.topic_id, one.partition): one for t in old.topics.values() for one in t.partitions}
@@ -182,3 +191,35 @@ def test_advancing_is_reading_anew_and_deltas_add_up(
     assert held == {
         (one.topic_id, one.partition): one for t in new.topics.values() for one in t.partitions
     }
+
+
+class Asked(dict[str, Any]):
+    """Topics, and how many of them were looked at."""
+
+    looks = 0
+
+    def get(self, name: str, default: Any = None) -> Any:
+        type(self).looks += 1
+        return super().get(name, default)
+
+    def items(self) -> Any:
+        type(self).looks += len(self)
+        return super().items()
+
+    def __iter__(self) -> Iterator[str]:
+        type(self).looks += len(self)
+        return super().__iter__()
+
+
+def test_what_one_change_differs_in_is_found_without_a_look_at_all_topics() -> None:
+    """10,000 of them took 5 ms of the event loop, for every change of any."""
+    cluster = Cluster()
+    for number in range(50):
+        cluster.create(f"topic-{number}")
+    old = cluster.image
+    cluster.names.clear()
+    cluster.create("new")
+    old, new = (structs.replace(one, topics=Asked(one.topics)) for one in (old, cluster.image))
+    delta = ImageDelta.between(old, new, cluster.names)
+    assert [one.name for one in delta.topics_created] == ["new"]
+    assert Asked.looks <= 2
