@@ -140,6 +140,8 @@ class Broker:
         await self.metadata.register(endpoints)
         # All partitions are led; coordinators that still load answer COORDINATOR_LOAD_IN_PROGRESS.
         await self._hosting.settled(self.metadata.image.topics)
+        if not self.partitions.offline():
+            self.directory.keep_by(self._machine.boot(), self._files)
         await self._forget_deletions(folders)
         try:
             await self._listener.accept()
@@ -221,7 +223,10 @@ class Broker:
 
     def _new_hosting(self, was_clean: bool) -> Hosting:
         last_stop = LastStop(
-            was_clean, self.directory.recovery_points(), self.directory.log_start_offsets()
+            was_clean,
+            self.directory.was_kept_by(self._machine.boot()),
+            self.directory.recovery_points(),
+            self.directory.log_start_offsets(),
         )
         return Hosting(
             self.settings.node_id,

@@ -67,6 +67,8 @@ class LastStop(msgspec.Struct, frozen=True):
     """What the data directory remembers of the last stop."""
 
     was_clean: bool
+    # Nothing that was written is lost, as the computer has not stopped.
+    lost_nothing: bool
     recovery_points: Offsets
     log_start_offsets: Offsets
 
@@ -284,6 +286,7 @@ class Hosting:
                 log_start_offset=last.log_start_offsets.get(topic_partition, 0) if known else 0,
                 producer_id_expiration_ms=self._settings.producer_id_expiration_ms,
                 refuses_damage=topic.name in self._coordinators,
+                lost_nothing=last.lost_nothing,
                 topic_id_checked=partition_directory(*topic_partition) in self._checked,
                 jitter=self._jitter,
             )

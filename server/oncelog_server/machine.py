@@ -7,6 +7,7 @@ import asyncio
 import random
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from oncelog_server.clock import Clock, SystemClock
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from oncelog_server.faults.faults import Faults
     from oncelog_server.log.cleaner.job import CleaningJob
 
+# Linux draws it anew at each boot.
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 # Threads for fsync and unlink only: everything else runs on the loop.
 DISK_THREADS: Final = 4
 # How long a look-up of this machine's own name may hold up the start.
@@ -57,6 +60,11 @@ class Machine(Protocol):
 
     def new_uuid(self) -> bytes:
         """16 bytes that nobody else has drawn."""
+        ...
+
+    def boot(self) -> str:
+        """Return what changes whenever unsynced data may be lost: with each boot of the computer,
+        and with the device of the data directory. "" where it is not known."""
         ...
 
     async def open_store(self) -> MetadataStore:
@@ -101,6 +109,12 @@ class OsMachine:
 
     def new_uuid(self) -> bytes:
         return random_uuid()
+
+    def boot(self) -> str:
+        try:
+            return f"{BOOT_ID.read_text().strip()} {self.directory.path.stat().st_dev}"
+        except OSError:
+            return ""
 
     async def open_store(self) -> MetadataStore:
         path = self.directory.path

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -192,6 +193,27 @@ def test_a_coordinator_whose_files_were_changed_refuses_as_a_whole(
         return
     broker = Oncelog(tmp_path, SETTINGS)
     shutil.copytree(written.data, broker.data)
+    path = damage(broker.data, topic)
+    try:
+        broker.start()
+        check(broker, written, topic, path)
+    finally:
+        broker.kill()
+
+
+@pytest.mark.parametrize("written", ["kill"], indirect=True)
+@pytest.mark.parametrize(
+    ("damage", "topic"), [*zip(DAMAGE, cycle((TRANSACTIONS, GROUPS)), strict=False)]
+)
+def test_a_kill_loses_nothing_whatever_the_recovery_points_say(
+    written: Written, tmp_path: Path, damage: Callable[[Path, str], Path], topic: str
+) -> None:
+    """They are gone, or garbage. The computer has run since, so no power failure is to blame; if
+    it has not, what is left is cut at the damage, and the log says so."""
+    broker = Oncelog(tmp_path, SETTINGS)
+    shutil.copytree(written.data, broker.data)
+    points = broker.data / "recovery-point-offset-checkpoint"
+    points.unlink() if topic == GROUPS else points.write_bytes(b"\0garbage\xff\n" * 9)
     path = damage(broker.data, topic)
     try:
         broker.start()

@@ -66,6 +66,9 @@ class SimMachine:
     def new_uuid(self) -> bytes:
         return uuid.UUID(int=self.random.getrandbits(128), version=4).bytes
 
+    def boot(self) -> str:
+        return f"boot {self.files.disk.power_losses}"
+
     async def open_store(self) -> MetadataStore:
         self._store.end_all_leases()
         return self._store

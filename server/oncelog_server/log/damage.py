@@ -4,6 +4,15 @@ were when they were closed.
 A power loss takes ends of files that were not synced, and leaves zeros where a write did not reach
 the disk. Anything else that is missing, or different, was changed: it must not be passed over in
 silence, and a coordinator must not serve what is left.
+
+Above the recovery point a closed segment may so end early, even within a batch, though a later one
+is there. A coordinator's log is then cut, loudly, and not refused. Without `oncelog.flush.on.ack`
+no response has promised more than that; with it none has left for what is lost, as a response waits
+for the syncs of all segments up to its own (`finish_flush` in `log.py`). A partition that refused
+would be offline after every such power failure, and nothing would have been saved.
+
+A kill takes nothing: the page cache outlives the process. So all of that is an excuse only if the
+computer has been down since (`lost_nothing` is False).
 """
 
 from __future__ import annotations
@@ -28,9 +37,11 @@ _BEFORE_LENGTH: Final = 12
 def check_segments(loaded: LoadedLog, log_start_offset: int) -> None:
     """Raise CorruptLog where a segment is gone, or shorter than it was when it was made durable.
 
-    After a clean stop that is each one the checkpoint names. After a crash it is those wholly below
-    the recovery point. At the front retention may have been faster than the checkpoint.
+    After a clean stop that is each one the checkpoint names, and for a coordinator after a kill,
+    too. After a power failure it is those wholly below the recovery point. At the front retention
+    may have been faster than the checkpoint.
     """
+    _check_front(loaded, log_start_offset)
     sizes = loaded.aborted.sizes
     found = {segment.base_offset: segment for segment in loaded.segments}
     for base_offset in sorted(sizes):
@@ -46,8 +57,20 @@ def check_segments(loaded: LoadedLog, log_start_offset: int) -> None:
             raise CorruptLog(path, size, f"the segment had {sizes[base_offset]} bytes, and {held}")
 
 
+def _check_front(loaded: LoadedLog, log_start_offset: int) -> None:
+    """Raise CorruptLog for a coordinator's log without its first segment: compaction never takes
+    that name away, and the others are no prefix of what was written."""
+    if not loaded.refuses_damage or loaded.config.deletes_by_retention or not loaded.segments:
+        return
+    first = loaded.segments[0].base_offset
+    if first > log_start_offset:
+        path = f"{loaded.directory}/{segment_file(log_start_offset, LOG_SUFFIX)}"
+        reason = f"the log begins at offset {first}, and began at {log_start_offset}"
+        raise CorruptLog(path, 0, reason)
+
+
 def _was_durable(loaded: LoadedLog, base_offset: int) -> bool:
-    if loaded.report.clean_shutdown:
+    if loaded.report.clean_shutdown or (loaded.refuses_damage and loaded.lost_nothing):
         return True
     following = [one for one in loaded.aborted.sizes if one > base_offset]
     return bool(following) and min(following) <= loaded.recovery_point

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from oncelog_server.log.scan import WALK_CHUNK, Scan
@@ -105,14 +106,22 @@ def _rename_away(files: Files, directory: str, names: list[str]) -> None:
         files.remove(paths)
 
 
-def covered(segments: list[Segment]) -> list[Segment]:
+def covered(segments: list[Segment], sizes: Mapping[int, int]) -> list[Segment]:
     """Segments that compaction had made one with those before them, and that a power loss brought
     back, as it may undo one renaming and keep a later one (S17): their records would be there
-    twice."""
+    twice.
+
+    `sizes`: by base offset, at the last checkpoint. A segment that had its size beside the next one
+    was not made one with it: the offset of a batch, which no checksum covers, was changed.
+    """
     found: list[Segment] = []
     before: Segment | None = None
     for segment in segments:
-        if before is not None and _reaches(before, segment.base_offset):
+        if (
+            before is not None
+            and not (segment.base_offset in sizes and sizes.get(before.base_offset) == before.size)
+            and _reaches(before, segment.base_offset)
+        ):
             found.append(segment)
         else:
             before = segment

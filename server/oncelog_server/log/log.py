@@ -97,11 +97,13 @@ class PartitionLog:
         log_start_offset: int,
         producer_id_expiration_ms: int,
         refuses_damage: bool = False,
+        lost_nothing: bool = False,
         topic_id_checked: bool = False,
         jitter: Callable[[int], int] = lambda most: 0,
     ) -> PartitionLog:
         """The log in `directory`, made if it is not there; `recovery` says what was found.
-        `refuses_damage` is for a coordinator's, which must never be served half.
+        `refuses_damage` is for a coordinator's, which must never be served half. `lost_nothing`:
+        the computer has run since the last stop, so that what is not there was removed.
         `topic_id_checked`: partition.metadata was read, and has `topic_id`.
 
         `recovery_point` and `log_start_offset` are those of the checkpoints, 0 where there are
@@ -119,6 +121,7 @@ class PartitionLog:
             log_start_offset=log_start_offset,
             producer_id_expiration_ms=producer_id_expiration_ms,
             refuses_damage=refuses_damage,
+            lost_nothing=lost_nothing,
             topic_id_checked=topic_id_checked,
         )
         return cls(loaded, config, now_ms, jitter)
@@ -428,6 +431,12 @@ class PartitionLog:
         if now_ms is not None:
             self.last_flush_ms = now_ms
         return Flush(list(self.unsynced), self.log_end_offset, self.active.log)
+
+    def end_of_file(self, file: File) -> int:
+        """Return the offset that every batch of a segment's file is below; 0 if the log has no such
+        segment any more."""
+        ends = (one.end_offset for one in self.segments if one.log is file)
+        return next(ends, 0)
 
     def finish_flush(self, flush: Flush, error: StorageError | None) -> None:
         if error is not None:

@@ -99,6 +99,8 @@ class LoadedLog(msgspec.Struct):
     report: RecoveryReport = msgspec.field(default_factory=RecoveryReport)
     # Rather refuse than cut off what was written and is damaged: a coordinator's log.
     refuses_damage: bool = False
+    # No power failure since the last stop: nothing that was written can be missing.
+    lost_nothing: bool = False
     closed_at: int = -1
     # Files of older segments that a stop without a sync may have left in the page cache alone.
     unsynced: list[File] = msgspec.field(default_factory=list)
@@ -116,11 +118,13 @@ def load(
     log_start_offset: int,
     producer_id_expiration_ms: int,
     refuses_damage: bool = False,
+    lost_nothing: bool = False,
     topic_id_checked: bool = False,
 ) -> LoadedLog:
     """The log in `directory`, which is made if it is not there. `recovery_point` and
     `log_start_offset` are those of the checkpoints, 0 if there are none. `refuses_damage`: whole
     batches behind a bad one are not cut off with it, wherever the recovery point is.
+    `lost_nothing`: the computer has run since the last stop.
 
     Raises CorruptLog, InconsistentTopicId and StorageError. Interrupted anywhere, it can be done
     again.
@@ -133,11 +137,6 @@ def load(
         names = files.list(directory)
     segments, snapshots = _list_segments(files, directory, names, now_ms)
     swapped = any(SWAP_SUFFIX in name for name in leftovers)
-    if config.is_compacted and not clean_shutdown:
-        for segment in covered(segments):
-            leftovers += segment.mark_deleted()
-            segments.remove(segment)
-            swapped = True
     loaded = LoadedLog(
         files,
         directory,
@@ -151,9 +150,10 @@ def load(
         log_start_offset,
     )
     loaded.refuses_damage = refuses_damage
+    loaded.lost_nothing = lost_nothing
     loaded.report.clean_shutdown = clean_shutdown
     loaded.report.leftovers = leftovers
-    if swapped:
+    if _drop_covered(loaded) or swapped:
         # What the checkpoint says of the old segments may have come back with a power loss.
         loaded.aborted.sizes.clear()
     check_segments(loaded, log_start_offset)
@@ -164,6 +164,17 @@ def load(
     _trim(loaded)
     loaded.closed_at = _closed_at(loaded)
     return loaded
+
+
+def _drop_covered(loaded: LoadedLog) -> bool:
+    """Put aside what a power failure brought back of compacted segments; was there any?"""
+    if not loaded.config.is_compacted or loaded.report.clean_shutdown or loaded.lost_nothing:
+        return False
+    found = covered(loaded.segments, loaded.aborted.sizes)
+    for segment in found:
+        loaded.report.leftovers += segment.mark_deleted()
+        loaded.segments.remove(segment)
+    return bool(found)
 
 
 def _load_segments(loaded: LoadedLog, log_start_offset: int) -> None:
@@ -345,7 +356,11 @@ def _scan_segment(loaded: LoadedLog, segment: Segment) -> bool:
     scan = Scan(segment.log, next_offset=segment.base_offset, check_crc=True)
     scan.last_possible_offset = _last_possible_offset(loaded, segment)
     interval = loaded.config.index_interval_bytes
+    appended_from = _appended_from(loaded, segment)
     for position, header in scan:
+        if position >= appended_from and header.base_offset != scan.next_offset:
+            lost = f"offsets {scan.next_offset}..{header.base_offset - 1} are gone"
+            raise CorruptLog(segment.log.path, position, lost)
         segment.note_header(position, header, interval)
         _note_epoch(loaded.leader_epochs, header)
         row = apply_batch(loaded.producers, segment, scan, position, header, loaded.now_ms)
@@ -369,14 +384,21 @@ def _scan_segment(loaded: LoadedLog, segment: Segment) -> bool:
     return True
 
 
+def _appended_from(loaded: LoadedLog, segment: Segment) -> int:
+    """The position in a coordinator's segment from which on no compaction has left a gap: all there
+    was appended since the checkpoint, if that is not one which a power failure brought back."""
+    knows = loaded.refuses_damage and loaded.lost_nothing
+    size = loaded.aborted.sizes.get(segment.base_offset) if knows else None
+    return segment.size if size is None else size
+
+
 def _last_possible_offset(loaded: LoadedLog, segment: Segment) -> int:
     following = loaded.segments[loaded.segments.index(segment) + 1 :]
     return following[0].base_offset - 1 if following else segment.base_offset + MAX_RELATIVE_OFFSET
 
 
 def _refuse_damage(loaded: LoadedLog, segment: Segment, scan: Scan) -> None:
-    """Raise CorruptLog where whole batches follow what is none and was written, as it stands, by
-    this log: no power failure does that."""
+    """Raise CorruptLog where whole batches follow what is none, unless a power failure did that."""
     tail = segment.log.read(scan.position, _SEARCHED_BYTES)
     # The offset of a batch is not in its CRC: that of the last good one may be the damage.
     place = find_valid_batch(tail[1:], segment.base_offset)
@@ -385,15 +407,25 @@ def _refuse_damage(loaded: LoadedLog, segment: Segment, scan: Scan) -> None:
     following = loaded.segments[loaded.segments.index(segment) + 1 :]
     if place is None and not any(one.size for one in following):
         return
-    sizes = loaded.aborted.sizes
-    if place is None and lost_the_end_of_a_batch(sizes, segment, scan.position, tail):
+    if not loaded.lost_nothing and _is_of_a_power_failure(loaded, segment, scan, tail, place):
         return
-    if was_written(tail if place is None else tail[: place + 1], scan.position):
-        raise CorruptLog(
-            segment.log.path,
-            scan.position,
-            f"{scan.problem}; whole batches follow, which may have been acknowledged",
-        )
+    raise CorruptLog(
+        segment.log.path,
+        scan.position,
+        f"{scan.problem}; whole batches follow, which may have been acknowledged",
+    )
+
+
+def _is_of_a_power_failure(
+    loaded: LoadedLog, segment: Segment, scan: Scan, tail: bytes, place: int | None
+) -> bool:
+    """Whether a power failure leaves `tail`; `place`: where in it whole batches begin again."""
+    sizes = loaded.aborted.sizes
+    if place == 0:
+        return False  # a whole batch, in another place than it was written to
+    if place is None and lost_the_end_of_a_batch(sizes, segment, scan.position, tail):
+        return True
+    return not was_written(tail if place is None else tail[: place + 1], scan.position)
 
 
 def _ends_early(loaded: LoadedLog, slot: int) -> bool:

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import structlog
@@ -19,8 +20,10 @@ from oncelog_server.log.checkpoints import (
     encode_meta_properties,
     encode_offsets,
 )
-from oncelog_server.storage.files import Files
+from oncelog_server.log.whole_files import swap_in
+from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import (
+    BOOT,
     CLEAN_SHUTDOWN,
     HIGH_WATERMARK_CHECKPOINT,
     LOCK,
@@ -105,6 +108,21 @@ class DataDirectory:
     def leave_clean_mark(self, files: Files) -> None:
         """The very last step of a clean stop."""
         files.replace(CLEAN_SHUTDOWN, b'{"version":0}')
+
+    def was_kept_by(self, boot: str) -> bool:
+        """Whether the computer has run since all logs were opened: then a kill has lost nothing of
+        what was written, synced or not. False where it is not known."""
+        try:
+            return bool(boot) and self._read(BOOT) == boot.encode()
+        except OSError:
+            return False
+
+    def keep_by(self, boot: str, files: Files) -> None:
+        """All logs are open and whole; see `was_kept_by`. Left undone if the disk refuses it."""
+        if boot and not self.was_kept_by(boot):
+            with suppress(StorageError):
+                # Without a sync: a power failure that loses it comes with another boot.
+                swap_in(files, BOOT, boot.encode())
 
     def meta_properties(self) -> MetaProperties | None:
         """None for a new directory. Raises NeedsRecovery for a file that is damaged."""

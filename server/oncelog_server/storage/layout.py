@@ -30,6 +30,8 @@ LOG_START_CHECKPOINT: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
 CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+# Ours: until which boot of the computer all logs were opened; see DataDirectory.was_kept_by.
+BOOT: Final = "oncelog-boot"
 LOCK: Final = ".lock"
 # What mkfs leaves in the root of a file system: a volume with nothing else in it is empty.
 LOST_AND_FOUND: Final = "lost+found"

@@ -32,7 +32,9 @@ def written() -> Driver:
     return driver
 
 
-def open_again(driver: Driver, *, clean: bool, point: int, refuses: bool = True) -> PartitionLog:
+def open_again(
+    driver: Driver, *, clean: bool, point: int, refuses: bool = True, lost_nothing: bool = False
+) -> PartitionLog:
     return PartitionLog.open(
         driver.files,
         DIRECTORY,
@@ -44,6 +46,7 @@ def open_again(driver: Driver, *, clean: bool, point: int, refuses: bool = True)
         log_start_offset=0,
         producer_id_expiration_ms=driver.expiration_ms,
         refuses_damage=refuses,
+        lost_nothing=lost_nothing,
     )
 
 
@@ -91,6 +94,46 @@ def test_a_segment_that_lost_something_is_missed_at_every_start(
     assert {p: d for p, d in after.items() if p.endswith(".log")} == {
         p: d for p, d in before.items() if p.endswith(".log")
     }
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("slot", range(3))
+def test_a_coordinator_misses_what_a_kill_cannot_have_lost(
+    damage: Callable[[MemoryFiles, str], None], slot: int
+) -> None:
+    """Above the recovery point: the computer has run since, and its page cache with it."""
+    driver = written()
+    driver.files = driver.files.after_kill()
+    damage(driver.files, logs(driver.files)[slot])
+    for _ in range(2):
+        with pytest.raises(CorruptLog):
+            open_again(driver, clean=False, point=0, lost_nothing=True)
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_a_closed_segment_that_ends_within_a_batch_was_cut_if_the_computer_has_run(
+    zeros: bool,
+) -> None:
+    driver = written()
+    driver.files = driver.files.after_kill()
+    driver.files.nodes[f"{DIRECTORY}/txn-index-checkpoint"].data.clear()
+    data = driver.files.nodes[logs(driver.files)[2]].data
+    del data[-250:]
+    if zeros:
+        data[-40:] = bytes(40)
+    for _ in range(2):
+        with pytest.raises(CorruptLog, match="whole batches follow"):
+            open_again(driver, clean=False, point=0, lost_nothing=True)
+
+
+def test_a_coordinator_without_its_first_segment_refuses_after_a_power_failure_too() -> None:
+    """Compaction never takes the first name away, and what follows is no prefix of the log."""
+    driver = written()
+    driver.files = driver.files.after_kill()
+    remove(driver.files, logs(driver.files)[0])
+    for _ in range(2):
+        with pytest.raises(CorruptLog, match="the log begins at offset 3"):
+            open_again(driver, clean=False, point=0)
 
 
 def test_what_retention_deletes_is_not_missed() -> None:
