@@ -59,10 +59,12 @@ BOUNDED_POLL_MS: Final = 50
 @click.option(
     *("-o", "range"),
     metavar="FROM[:TO]",
-    help="start, end, an offset, +N, @TIME (@-1h, @2026-11-22), or -N: the last N offsets of each"
-    " partition, markers included. Not with --group.",
+    help="start, end, an offset, +N, @-1h (d, h, m, s, ms), @2026-11-22, or -N: the last N"
+    " offsets of each partition, markers included. Not with --group.",
 )
-@click.option("-e", "exit_at_end", is_flag=True, help="End where the topic ends now.")
+@click.option(
+    "-e", "exit_at_end", is_flag=True, help="End where the topic ends now. Not with --group."
+)
 @click.option("-p", "partitions", metavar="0,2-4", help="Read these partitions alone.")
 @click.option("-f", "template", metavar="FORMAT", help=f"Print each record so: {FORMAT_HELP}")
 @click.option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import click
@@ -12,7 +13,7 @@ from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.groups import VERBS
 from oncelog_client.cli.names import NAME
-from oncelog_client.cli.offset_ranges import NOTATION, Position, parse_position, resolve
+from oncelog_client.cli.offset_ranges import NOTATION, Position, parse_position, resolve_and_warn
 from oncelog_client.cli.options import connection_options, exactly_one, output_option
 from oncelog_client.cli.output import Column, for_people, note, show
 from oncelog_client.cli.reset import in_scope, parse_scope
@@ -173,7 +174,7 @@ async def _at(
     if not scope:
         if not committed:
             raise Failed(f"group {name} has no offsets; name what it is to read with --topic")
-        return await resolve(admin.list_offsets, committed, position)
+        return await _resolved(admin, committed, position)
     described = await admin.describe_topics(scope)
     places = {
         TopicPartition(info.topic, info.partition)
@@ -185,4 +186,14 @@ async def _at(
             if TopicPartition(topic, number) not in places:
                 raise Failed(f"there is no {topic}-{number}")
     chosen = [place for place in sorted(places) if in_scope(scope, place)]
-    return await resolve(admin.list_offsets, chosen, position)
+    return await _resolved(admin, chosen, position)
+
+
+async def _resolved(
+    admin: Admin, places: Iterable[TopicPartition], position: Position
+) -> dict[TopicPartition, int]:
+    """The offsets of a position, which are printed as a warning where they are not as given."""
+    moved, warnings = await resolve_and_warn(admin.list_offsets, places, position)
+    for warning in warnings:
+        note(f"Warning: {warning}")
+    return moved

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import click
 
+from oncelog_client.cli.reset import kept_within
 from oncelog_client.values import OffsetAndTimestamp, TopicPartition
 
 MAX_OFFSET: Final = (1 << 63) - 1
@@ -25,7 +26,10 @@ _DIGITS_OF_SECONDS: Final = 10
 _STARTS: Final = frozenset({"start", "earliest", "beginning"})
 _ENDS: Final = frozenset({"end", "latest"})
 
-NOTATION: Final = "start, end, an offset, +N (after the start), -N (before the end) or @TIME"
+TIMES: Final = "@-1h30m (units d, h, m, s, ms), @2026-11-22, @2026-11-22T06:30"
+NOTATION: Final = (
+    f"start, end, an offset, +N (after the start), -N (before the end) or a time: {TIMES}"
+)
 
 
 class Kind(Enum):
@@ -69,7 +73,7 @@ def parse_position(text: str, now_ms: int) -> Position:
     """
     found = _position(text, now_ms)
     if found is None:
-        raise click.UsageError(f"{text!r} is not {NOTATION}")
+        raise click.UsageError(_is_not(text))
     return found
 
 
@@ -89,7 +93,13 @@ def parse_range(text: str, now_ms: int) -> Range:
             last = _position(f"@{after}", now_ms)  # @T1:T2
         if first is not None and last is not None:
             return Range(first, last)
-    raise click.UsageError(f"{text!r} is not {NOTATION}, or FROM:TO of two of these")
+    raise click.UsageError(f"{_is_not(text)}; or FROM:TO, two of these")
+
+
+def _is_not(text: str) -> str:
+    if text.startswith("@"):
+        return f"{text!r} is not a time: {TIMES}, or seconds or milliseconds since 1970"
+    return f"{text!r} is not {NOTATION}"
 
 
 def _position(text: str, now_ms: int) -> Position | None:
@@ -145,16 +155,21 @@ async def resolve(
     A partition without a record at or after a time is at its end. `lookup` is that of the reader:
     for one of committed records the end is the last stable offset.
     """
+    moved, _ = await resolve_and_warn(lookup, partitions, position)
+    return moved
+
+
+async def resolve_and_warn(
+    lookup: Lookup, partitions: Iterable[TopicPartition], position: Position
+) -> tuple[dict[TopicPartition, int], list[str]]:
+    """Return as `resolve` does, and a warning for each offset that was moved into its log."""
     places = list(partitions)
-    starts = {place: found.offset for place, found in (
-        await lookup(dict.fromkeys(places, "earliest"))).items()}  # fmt: skip
-    ends = {place: found.offset for place, found in (
-        await lookup(dict.fromkeys(places, "latest"))).items()}  # fmt: skip
+    starts = await _offsets(lookup, places, "earliest")
+    ends = await _offsets(lookup, places, "latest")
     if position.kind is Kind.TIME:
-        found = await lookup(dict.fromkeys(places, position.value))
+        found = await _offsets(lookup, places, position.value)
         wanted = {
-            place: found[place].offset if place in found and found[place].offset >= 0 else end
-            for place, end in ends.items()
+            place: found[place] if found.get(place, -1) >= 0 else end for place, end in ends.items()
         }
     elif position.kind is Kind.OFFSET:
         wanted = dict.fromkeys(places, position.value)
@@ -162,4 +177,12 @@ async def resolve(
         wanted = {place: start + position.value for place, start in starts.items()}
     else:
         wanted = {place: end - position.value for place, end in ends.items()}
-    return {place: min(max(wanted[place], starts[place]), ends[place]) for place in places}
+    return kept_within(wanted, starts, ends)
+
+
+async def _offsets(
+    lookup: Lookup, places: list[TopicPartition], spec: Any
+) -> dict[TopicPartition, int]:
+    return {
+        place: found.offset for place, found in (await lookup(dict.fromkeys(places, spec))).items()
+    }

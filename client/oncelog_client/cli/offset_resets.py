@@ -14,7 +14,13 @@ from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.names import INT32_MAX, INT64_MAX
 from oncelog_client.cli.output import Column, for_people, note, show
 from oncelog_client.cli.quantities import count_text
-from oncelog_client.cli.reset import in_scope, parse_datetime, parse_duration, parse_scope
+from oncelog_client.cli.reset import (
+    in_scope,
+    kept_within,
+    parse_datetime,
+    parse_duration,
+    parse_scope,
+)
 from oncelog_client.clock import wall_ms
 from oncelog_client.values import OffsetAndMetadata, TopicPartition
 
@@ -75,11 +81,12 @@ async def _new_offsets(admin: Admin, committed: Offsets, flags: dict[str, Any]) 
     else:
         partitions = await _partitions(admin, committed, flags["topic"])
         wanted = await _by_strategy(admin, partitions, committed, flags)
-    first = await admin.list_offsets(dict.fromkeys(wanted, "earliest"))
-    last = await admin.list_offsets(dict.fromkeys(wanted, "latest"))
-    return {
-        one: min(max(offset, first[one].offset), last[one].offset) for one, offset in wanted.items()
-    }
+    starts = await _listed(admin, list(wanted), "earliest")
+    ends = await _listed(admin, list(wanted), "latest")
+    moved, warnings = kept_within(wanted, starts, ends)
+    for warning in warnings:
+        note(f"Warning: {warning}")
+    return moved
 
 
 async def _partitions(

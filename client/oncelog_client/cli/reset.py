@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import click
@@ -48,6 +48,26 @@ def in_scope(scope: dict[str, list[int]], partition: TopicPartition) -> bool:
         return True
     numbers = scope.get(partition.topic)
     return numbers is not None and (not numbers or partition.partition in numbers)
+
+
+def kept_within(
+    wanted: Mapping[TopicPartition, int],
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> tuple[dict[TopicPartition, int], list[str]]:
+    """Return the offsets moved into their logs, and a warning for each that was outside, in the
+    words of Kafka's tool."""
+    moved: dict[TopicPartition, int] = {}
+    warnings = []
+    for place, offset in wanted.items():
+        moved[place] = min(max(offset, starts[place]), ends[place])
+        if moved[place] != offset:
+            beyond = "higher than latest" if offset > ends[place] else "lower than earliest"
+            warnings.append(
+                f"New offset ({offset}) is {beyond} offset for topic partition {place}. Value will"
+                f" be set to {moved[place]}"
+            )
+    return moved, warnings
 
 
 def parse_datetime(text: str) -> int:

@@ -13,10 +13,11 @@ from oncelog_client.cli.commands import ToolGroup
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.names import NAME
-from oncelog_client.cli.offset_ranges import NOTATION, Kind, Position, parse_position, resolve
+from oncelog_client.cli.offset_ranges import NOTATION, Position, parse_position, resolve
 from oncelog_client.cli.options import connection_options, output_option, split_pair
 from oncelog_client.cli.output import Column, for_people, note, show
 from oncelog_client.cli.partitions import parse_partitions
+from oncelog_client.cli.trimming import check_trim
 from oncelog_client.clock import wall_ms
 from oncelog_client.values import PartitionInfo, TopicPartition
 
@@ -261,7 +262,7 @@ def trim(
     async def call(admin: Admin) -> list[tuple[Any, ...]]:
         places = list(await _partitions(admin, (name,), wanted))
         starts = await admin.list_offsets(dict.fromkeys(places, "earliest"))
-        await _check_not_beyond(admin, places, position)
+        await check_trim(admin, name, places, position)
         to = await resolve(admin.list_offsets, places, position)
         if execute:
             to |= await admin.delete_records(to)
@@ -273,19 +274,6 @@ def trim(
     show(TRIM_COLUMNS, ask(call), output=output)
     if not execute and for_people(output):
         note("nothing was changed: this is what --execute would delete")
-
-
-async def _check_not_beyond(admin: Admin, places: list[TopicPartition], to: Position) -> None:
-    """Raise Failed, as DeleteRecords does (KIP-107), if an offset is beyond the end of a log."""
-    if to.kind is not Kind.OFFSET:
-        return
-    ends = await admin.list_offsets(dict.fromkeys(places, "latest"))
-    for place in places:
-        if to.value > ends[place].offset:
-            raise Failed(
-                f"OFFSET_OUT_OF_RANGE: {place} ends at offset {ends[place].offset}, {to.value} is"
-                " beyond; nothing was changed. Name a partition with -p, or give --before end"
-            )
 
 
 async def _partitions(

@@ -21,6 +21,7 @@ from oncelog_client.cli.offset_ranges import (
     Range,
     parse_position,
     parse_range,
+    parse_time,
     resolve,
 )
 from oncelog_client.values import OffsetAndTimestamp, TopicPartition
@@ -70,9 +71,14 @@ POSITIONS = st.one_of(
 def test_a_range_is_two_positions(first: str, last: str) -> None:
     # Two digits behind a time of minutes are its seconds.
     assume(not (first.endswith("06:30") and len(last) == 2 and last.isdecimal()))
+    are_times = first.startswith("@") and last[0].isdecimal()
+    if are_times and parse_time(last, NOW_MS) is None:
+        with pytest.raises(click.UsageError):  # behind the year 9999
+            parse_range(f"{first}:{last}", NOW_MS)
+        return
     found = parse_range(f"{first}:{last}", NOW_MS)
     assert found.first == position(first)
-    if first.startswith("@") and last[0].isdecimal():
+    if are_times:
         last = f"@{last}"  # @T1:T2, as rpk has it
         assert found.last is not None
         assert found.last.kind is Kind.TIME
@@ -99,6 +105,13 @@ def test_anything_else_is_wrong_usage(text: str) -> None:
 def test_what_looks_like_a_position_is_refused(text: str) -> None:
     with pytest.raises(click.UsageError):
         parse_range(text, NOW_MS)
+
+
+@pytest.mark.parametrize("text", ["@-5min", "@-1hour", "@-5x"])
+def test_the_units_of_times_are_listed_where_one_is_unknown(text: str) -> None:
+    for parse in (parse_position, parse_range):
+        with pytest.raises(click.UsageError, match="units d, h, m, s, ms"):
+            parse(text, NOW_MS)
 
 
 def resolved(where: Position, start: int, end: int, at_time: int | None = None) -> int:

@@ -1,0 +1,60 @@
+"""What a trim of a topic would be refused for, asked before anything is shown or deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from oncelog_client.admin import Admin, ConfigResource, ResourceType
+from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.offset_ranges import Kind, Position
+from oncelog_client.errors import AuthorizationError
+from oncelog_client.values import TopicPartition
+
+POLICY: Final = "cleanup.policy"
+DELETE: Final = "delete"
+
+
+async def check_trim(admin: Admin, topic: str, places: list[TopicPartition], to: Position) -> None:
+    """Raise Failed where DeleteRecords (KIP-107) would refuse: an internal topic, a topic that is
+    compacted alone, an offset beyond the end of a log."""
+    if (await admin.describe_topics([topic]))[topic].is_internal:
+        raise Failed(
+            f"INVALID_TOPIC_EXCEPTION: {topic} is an internal topic; its records are not deleted by"
+            " position. Nothing was changed"
+        )
+    policy = await _cleanup_policy(admin, topic)
+    if policy is not None and DELETE not in policy:
+        given = ",".join(policy)
+        raise Failed(
+            f"POLICY_VIOLATION: {topic} is compacted ({POLICY}={given}); its records are not"
+            " deleted by position, only by newer ones of the same key. Nothing was changed. To"
+            f" allow it: oncelog config --alter --topic {topic}"
+            f" --add-config {POLICY}=[{','.join((*filter(None, policy), DELETE))}]"
+        )
+    await _check_not_beyond(admin, places, to)
+
+
+async def _cleanup_policy(admin: Admin, topic: str) -> list[str] | None:
+    """The policy; None where it is not known, as the user may not read settings."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    try:
+        found = (await admin.describe_configs([resource]))[resource].get(POLICY)
+    except AuthorizationError:
+        return None
+    return None if found is None else [part.strip() for part in (found.value or "").split(",")]
+
+
+async def _check_not_beyond(admin: Admin, places: Iterable[TopicPartition], to: Position) -> None:
+    if to.kind is not Kind.OFFSET:
+        return
+    ends = await admin.list_offsets(dict.fromkeys(places, "latest"))
+    for place, end in ends.items():
+        if to.value > end.offset:
+            advice = "Give --before end"
+            if len(ends) > 1:
+                advice += ", or a partition with -p"
+            raise Failed(
+                f"OFFSET_OUT_OF_RANGE: {place} ends at offset {end.offset}, {to.value} is beyond;"
+                f" nothing was changed. {advice}"
+            )
