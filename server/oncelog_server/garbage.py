@@ -8,8 +8,8 @@ from typing import Any, Final
 
 FULL: Final = 2
 # A full collection looks at what has come since the last one: after as many collections of the
-# middle generation at the latest, some 35,000 objects. Those of Python 3.11; others let more come.
-THRESHOLDS: Final = (700, 10, 5)
+# middle generation at the latest, some 20,000 objects. Those of Python 3.11; others let more come.
+THRESHOLDS: Final = (700, 10, 2)
 LONG_S: Final = 0.005
 
 

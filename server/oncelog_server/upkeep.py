@@ -267,11 +267,7 @@ class Upkeep:
                 start_offsets[name] = partition.log.log_start_offset
             watermarks[name] = partition.high_watermark
         self._keep_those_of_offline(recovery_points, start_offsets)
-        contents = {}
-        for path, data in checkpoints_of(recovery_points, start_offsets, watermarks):
-            contents[path] = data
-            yield
-        return contents
+        return (yield from checkpoints_of(recovery_points, start_offsets, watermarks))
 
     def _keep_those_of_offline(
         self, recovery_points: dict[tuple[str, int], int], start_offsets: dict[tuple[str, int], int]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
@@ -144,21 +144,24 @@ class LogCleaner:
         """The dirtiest log of those that are dirty enough."""
         dirtiest: tuple[Partition, Cleanable] | None = None
         now_ms = self._clock.now_ms()
-        for looked_at, partition in enumerate(self._candidates()):
+        for looked_at, partition in enumerate(list(self._partitions)):
+            if looked_at % LOGS_AT_ONCE == LOGS_AT_ONCE - 1:
+                yield
+            if not self._is_candidate(partition):
+                continue
             found = self._cleanable(partition, now_ms)
             is_more = dirtiest is None or (found is not None and found.ratio > dirtiest[1].ratio)
             if found is not None and found.is_worth_it and is_more:
                 dirtiest = partition, found
-            if looked_at % LOGS_AT_ONCE == LOGS_AT_ONCE - 1:
-                yield
         return dirtiest
 
-    def _candidates(self) -> Iterator[Partition]:
-        now_ms = self._clock.monotonic_ms()
-        for partition in [one for one in self._partitions if one.log.config.is_compacted]:
-            usable = partition.offline is None and partition.log.failure is None
-            if usable and self._uncleanable.get(partition.topic_partition, 0) <= now_ms:
-                yield partition
+    def _is_candidate(self, partition: Partition) -> bool:
+        if not partition.log.config.is_compacted:
+            return False
+        if partition.offline is not None or partition.log.failure is not None:
+            return False
+        given_up_ms = self._uncleanable.get(partition.topic_partition, 0)
+        return given_up_ms <= self._clock.monotonic_ms()
 
     def _cleanable(self, partition: Partition, now_ms: int) -> Cleanable | None:
         last_cleaned = self._cleaned.get(partition.topic_partition)

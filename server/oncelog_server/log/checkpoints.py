@@ -28,7 +28,7 @@ class MetaProperties(NamedTuple):
 def encode_lines(lines: Iterable[str]) -> bytes:
     """A checkpoint: version, number of lines, the lines."""
     body = list(lines)
-    return "".join(f"{line}\n" for line in (_VERSION, len(body), *body)).encode()
+    return "\n".join((str(_VERSION), str(len(body)), *body, "")).encode()
 
 
 def decode_lines(data: bytes) -> list[str]:
@@ -68,7 +68,13 @@ def decode_numbers(data: bytes, columns: int) -> list[tuple[int, ...]]:
 
 def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
     """recovery-point-offset-checkpoint and its like: (topic, partition) -> offset."""
-    return encode_lines(f"{topic} {part} {offset}" for (topic, part), offset in offsets.items())
+    return encode_lines(map(offset_line, offsets, offsets.values()))
+
+
+def offset_line(name: tuple[str, int], offset: int) -> str:
+    """The line of one partition."""
+    topic, partition = name
+    return f"{topic} {partition} {offset}"
 
 
 def decode_offsets(data: bytes) -> dict[tuple[str, int], int]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,10 +17,12 @@ from oncelog_server.log.checkpoints import (
     MetaProperties,
     decode_meta_properties,
     decode_offsets,
+    encode_lines,
     encode_meta_properties,
-    encode_offsets,
+    offset_line,
 )
 from oncelog_server.log.whole_files import swap_in
+from oncelog_server.slices import Steps
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import (
     BOOT,
@@ -190,8 +192,18 @@ def _check_links(path: Path) -> None:
 
 def checkpoints_of(
     recovery_points: Offsets, start_offsets: Offsets, watermarks: Offsets
-) -> Iterator[tuple[str, bytes]]:
-    """The checkpoints' files: name and content, one after the other."""
-    yield RECOVERY_POINT_CHECKPOINT, encode_offsets(recovery_points)
-    yield LOG_START_CHECKPOINT, encode_offsets(start_offsets)
-    yield HIGH_WATERMARK_CHECKPOINT, encode_offsets(watermarks)
+) -> Steps[dict[str, bytes]]:
+    """Return the checkpoints' files: name and content."""
+    contents = {}
+    for path, offsets in (
+        (RECOVERY_POINT_CHECKPOINT, recovery_points),
+        (LOG_START_CHECKPOINT, start_offsets),
+        (HIGH_WATERMARK_CHECKPOINT, watermarks),
+    ):
+        lines = []
+        for name, offset in offsets.items():
+            lines.append(offset_line(name, offset))
+            yield
+        contents[path] = encode_lines(lines)
+        yield
+    return contents

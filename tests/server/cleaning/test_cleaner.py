@@ -12,7 +12,7 @@ import structlog
 
 from oncelog_protocol.records.batch import build_batch, read_records, split_batches
 from oncelog_protocol.records.record import NewRecord
-from oncelog_server.cleaning.cleaner import LogCleaner
+from oncelog_server.cleaning.cleaner import LOGS_AT_ONCE, LogCleaner
 from oncelog_server.cleaning.slices import SlicedWork
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage, TopicImage
@@ -23,9 +23,11 @@ from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refused_work import RefusedWork
 from oncelog_server.settings.model import Settings
+from oncelog_server.slices import at_its_end
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import CLEANED_SUFFIX, CLEANER_CHECKPOINT
 from oncelog_server.topic_partition import TopicPartition
+from tests.server.between_steps import Calls
 from tests.server.coordination.world import A0, A1, B0, OFFSETS, TXN_LOG, World, value_of
 
 BACKOFF_MS = 1_000
@@ -125,6 +127,17 @@ def test_the_dirtiest_log_is_first_and_all_have_their_turn(
     cleaning.run()
     assert order == [A0, A1]
     assert cleaning.checkpoint()[A1] > cleaned
+
+
+def test_the_next_log_is_looked_for_in_steps_where_there_are_very_many() -> None:
+    """20,000 logs, of which few are compacted, took 20 ms of the event loop."""
+    count = 5 * LOGS_AT_ONCE
+    cleaning = Cleaning()
+    for number in range(count):
+        cleaning.partitions.add(cleaning.world._open(TopicPartition("wide", number)))
+    calls = Calls()
+    assert at_its_end(calls.counted(cleaning.cleaner._find())) is None
+    assert calls.most < count
 
 
 @pytest.mark.parametrize(
