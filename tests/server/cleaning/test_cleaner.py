@@ -134,7 +134,9 @@ def test_the_next_log_is_looked_for_in_steps_where_there_are_very_many() -> None
     count = 5 * LOGS_AT_ONCE
     cleaning = Cleaning()
     for number in range(count):
-        cleaning.partitions.add(cleaning.world._open(TopicPartition("wide", number)))
+        one = cleaning.world._open(TopicPartition("wide", number))
+        one.log.reconfigure(replace(one.log.config, cleanup_policy=frozenset({DELETE})))
+        cleaning.partitions.add(one)
     calls = Calls()
     assert at_its_end(calls.counted(cleaning.cleaner._find())) is None
     assert calls.most < count
