@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from .errors import ConfigError
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedTxnState:
+class PreparedTxnState(NamedTuple):
     """The producer id and epoch of the transaction, both -1 for none. Its text, `id:epoch` as in
     Kafka's clients, goes into the database together with what the transaction belongs to."""
 

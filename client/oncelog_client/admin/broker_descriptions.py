@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from oncelog_client.values import Node, TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterDescription:
+class ClusterDescription(NamedTuple):
     """The cluster: `controller` is None while there is none."""
 
     cluster_id: str | None
@@ -17,8 +16,7 @@ class ClusterDescription:
     nodes: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaInfo:
+class ReplicaInfo(NamedTuple):
     """One replica on disk; sizes in bytes, `offset_lag` in records."""
 
     size_bytes: int
@@ -26,8 +24,7 @@ class ReplicaInfo:
     is_future: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LogDirDescription:
+class LogDirDescription(NamedTuple):
     """One data directory of a broker. -1 bytes: the broker did not say."""
 
     path: str

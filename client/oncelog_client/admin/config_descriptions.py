@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal, NamedTuple
 
@@ -38,8 +37,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_GROUP_CONFIG = 8
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigSynonym:
+class ConfigSynonym(NamedTuple):
     """Another place the setting could come from, best first."""
 
     name: str
@@ -47,8 +45,7 @@ class ConfigSynonym:
     source: ConfigSource
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
+class ConfigEntry(NamedTuple):
     """One setting. The value of a sensitive one is None."""
 
     name: str
@@ -64,8 +61,7 @@ class ConfigEntry:
         return self.source is ConfigSource.DEFAULT_CONFIG
 
 
-@dataclass(frozen=True, slots=True)
-class AlterConfigOp:
+class AlterConfigOp(NamedTuple):
     """A change of one setting; append and subtract are for lists (KIP-339)."""
 
     name: str

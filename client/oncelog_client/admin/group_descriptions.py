@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from oncelog_client.values import Node, TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class GroupListing:
+class GroupListing(NamedTuple):
     """A group as it is listed."""
 
     group_id: str
@@ -17,8 +16,7 @@ class GroupListing:
     type: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class MemberDescription:
+class MemberDescription(NamedTuple):
     """A member of a classic group, with the partitions the last rebalance gave it."""
 
     member_id: str
@@ -28,8 +26,7 @@ class MemberDescription:
     assignment: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDescription:
+class GroupDescription(NamedTuple):
     """A classic group. `partition_assignor` is empty while the group has none."""
 
     group_id: str

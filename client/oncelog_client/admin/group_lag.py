@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from oncelog_client.cluster import Cluster
 from oncelog_client.errors import RetriableError, check, error_for
@@ -24,8 +24,7 @@ _READ_COMMITTED = 1
 _VERSIONS = range(2, 1 << 15)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionLag:
+class PartitionLag(NamedTuple):
     """The lag of a group in one partition. oncelog counts records: `lag` is what a read_committed
     reader still gets now, `held_back` what follows behind open transactions, neither with markers
     or aborted records. Other brokers count nothing, and oncelog no lag of more than about a million

@@ -5,14 +5,13 @@ Times are milliseconds since 1970. What only an oncelog broker tells is None of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from oncelog_client.settings import INT32_MAX
 from oncelog_client.values import TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerState:
+class ProducerState(NamedTuple):
     """A producer id as a partition knows it. `held_records` and `held_bytes`: what is in the
     partition from the beginning of its open transaction on, and so kept from readers of committed
     records."""
@@ -27,8 +26,7 @@ class ProducerState:
     held_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionListing:
+class TransactionListing(NamedTuple):
     """A transactional id in one line. `state` under Kafka's name, such as `Ongoing`."""
 
     transactional_id: str
@@ -37,8 +35,7 @@ class TransactionListing:
     coordinator_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Fence:
+class Fence(NamedTuple):
     """A producer that was cut off, with all before it. By whom is empty where it was the
     coordinator itself; `refusals`: how often it came back and was refused."""
 
@@ -51,8 +48,7 @@ class Fence:
     refusals: int
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionDescription:
+class TransactionDescription(NamedTuple):
     """A transactional id at its coordinator. `client_id` and `client_address`: who opened it.
     `time_left_ms`: until its transaction is aborted. `fences`: the oldest first."""
 
@@ -75,8 +71,7 @@ class TransactionDescription:
         return self.transaction_timeout_ms == INT32_MAX
 
 
-@dataclass(frozen=True, slots=True)
-class AbortTransactionSpec:
+class AbortTransactionSpec(NamedTuple):
     """Which transaction to abort in one partition. A `coordinator_epoch` below 0 is taken as 0."""
 
     topic_partition: TopicPartition

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -23,6 +21,9 @@ from oncelog_client.cli.reset import (
 )
 from oncelog_client.clock import wall_ms
 from oncelog_client.values import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # The flags, of which a reset needs exactly one.
 STRATEGIES: Final = (
@@ -153,6 +154,8 @@ def read_offsets(path: Path) -> Offsets:
     Raises click.UsageError with the number of a line that is not that, and for a file that is not
     text in UTF-8.
     """
+    import csv
+
     offsets: Offsets = {}
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:

@@ -11,7 +11,8 @@ import click
 from oncelog_client.cli.names import INT32_MAX
 from oncelog_client.values import TopicPartition
 
-_DURATION: Final = re.compile(
+# Text, which `re` compiles when it is first matched.
+_DURATION: Final = (
     r"P(?:(?P<days>\d{1,18})D)?"
     r"(?:T(?:(?P<hours>\d{1,18})H)?(?:(?P<minutes>\d{1,18})M)?"
     r"(?:(?P<seconds>\d{1,18}(?:\.\d{1,9})?)S)?)?"
@@ -85,7 +86,7 @@ def parse_datetime(text: str) -> int:
 
 def parse_duration(text: str) -> int:
     """Return `P1DT2H30M5S` (ISO 8601) as milliseconds."""
-    match = _DURATION.fullmatch(text)
+    match = re.fullmatch(_DURATION, text)
     if match is None or not any(match.groupdict().values()):
         raise click.UsageError(f"{text[:80]!r} is not a duration such as PT1H or P1DT30M")
     parts = {unit: float(value) for unit, value in match.groupdict().items() if value}

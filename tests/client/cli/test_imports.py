@@ -84,6 +84,14 @@ def test_listing_topics_imports_what_it_needs(broker: str, words: Sequence[str])
     assert messages <= {"api_versions", "find_coordinator", "metadata"}
 
 
+@pytest.mark.parametrize("words", [("group", "list"), ("txn", "blocking"), ("topic", "--help")])
+def test_other_short_commands_import_what_they_need(broker: str, words: Sequence[str]) -> None:
+    modules = imported(*words, "--bootstrap-server", broker)
+    # They ask brokers by their id, so by the name that these advertise.
+    unneeded = _HEAVY - {"concurrent.futures.thread", "encodings.idna"}
+    assert not sorted(modules & (unneeded | {"csv", "oncelog_client.membership"}))
+
+
 def test_help_imports_no_command() -> None:
     modules = imported("--help")
     assert "asyncio" not in modules
