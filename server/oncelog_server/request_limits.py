@@ -4,6 +4,11 @@ where it is not served in slices, time in which nothing else is (H21, H26, H28, 
 Measured: an element takes 1 to 7 us of one core, of which decoding is one or less; the limits keep
 what a request takes below some 50 ms. Requests that are decoded, served and answered in slices may
 name every partition there can be.
+
+What a request takes in slices has no bound but these numbers, as in Kafka. It keeps others out for
+no longer than a slice: all large requests share one, in rotation, and a connection has one of them
+at a time (`slices.py`). So an attacker gains nothing by one request that takes seconds over many
+that take milliseconds.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from oncelog_protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from oncelog_server.group.offsets import Offsets
+from oncelog_server.slices import Steps
 
 _MANY_GROUPS_SINCE: Final = 8
 _GROUP_ERROR_SINCE: Final = 2
@@ -104,7 +105,7 @@ def refused_group(request: OffsetFetchRequestGroup, code: int) -> OffsetFetchRes
 
 def offset_fetch_response(
     request: OffsetFetchRequest, api_version: int, groups: Sequence[OffsetFetchResponseGroup]
-) -> OffsetFetchResponse:
+) -> Steps[OffsetFetchResponse]:
     """The answers for all groups, in the form of the version."""
     if api_version >= _MANY_GROUPS_SINCE:
         return OffsetFetchResponse(groups=list(groups))
@@ -128,10 +129,10 @@ def offset_fetch_response(
             for topic in request.topics or ()
         ]
         return response
-    response.topics = [
-        OffsetFetchResponseTopic(
-            name=topic.name,
-            partitions=[
+    for topic in group.topics:
+        rows = []
+        for partition in topic.partitions:
+            rows.append(
                 OffsetFetchResponsePartition(
                     partition_index=partition.partition_index,
                     committed_offset=partition.committed_offset,
@@ -139,9 +140,8 @@ def offset_fetch_response(
                     metadata=partition.metadata,
                     error_code=partition.error_code,
                 )
-                for partition in topic.partitions
-            ],
-        )
-        for topic in group.topics
-    ]
+            )
+            yield
+        response.topics.append(OffsetFetchResponseTopic(name=topic.name, partitions=rows))
+        yield
     return response

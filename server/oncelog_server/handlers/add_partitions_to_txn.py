@@ -81,7 +81,7 @@ def _of_client(
                 transactional_id,
                 request.v3_and_below_producer_id,
                 request.v3_and_below_producer_epoch,
-                _partitions(topics),
+                (yield from _partitions(topics)),
                 group_id=request.transaction_group_id,
                 caller=context,
             ),
@@ -104,7 +104,7 @@ def _of_broker(
             one.transactional_id,
             one.producer_id,
             one.producer_epoch,
-            _partitions(one.topics),
+            (yield from _partitions(one.topics)),
             transaction_version,
             one.verify_only,
             one.transaction_group_id,
@@ -124,10 +124,13 @@ def _of_broker(
     return then(gather(answers), lambda codes: when_large(size, response(codes)))
 
 
-def _partitions(topics: list[AddPartitionsToTxnTopic]) -> frozenset[TopicPartition]:
-    return frozenset(
-        [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
-    )
+def _partitions(topics: list[AddPartitionsToTxnTopic]) -> Steps[frozenset[TopicPartition]]:
+    found = []
+    for topic in topics:
+        for index in topic.partitions:
+            found.append(TopicPartition(topic.name, index))
+            yield
+    return frozenset(found)
 
 
 def _add(

@@ -60,16 +60,9 @@ def _steps(
     def response(groups: Sequence[OffsetFetchResponseGroup]) -> Answered:
         # Also of one group, of which all is asked for.
         rows = sum(1 + len(topic.partitions) for group in groups for topic in group.topics)
-        return when_large(rows, _response(request, context.api_version, groups))
+        return when_large(rows, offset_fetch_response(request, context.api_version, groups))
 
     return then(gather(answers), response)
-
-
-def _response(
-    request: OffsetFetchRequest, version: int, groups: Sequence[OffsetFetchResponseGroup]
-) -> Steps[OffsetFetchResponse]:
-    yield  # what was found is put together in a turn of its own, and encoded in others
-    return offset_fetch_response(request, version, groups)
 
 
 def _without_repetitions(

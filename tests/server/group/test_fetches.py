@@ -11,8 +11,13 @@ from oncelog_protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
 )
 from oncelog_server.group.fetches import groups_asked_for, offset_fetch_response, refused_group
+from oncelog_server.slices import SMALL, at_its_end
+from tests.server.between_steps import Calls
 from tests.server.group.driver import GROUP, Driver
 
 TOPIC_ID = b"\1" * 16
@@ -34,7 +39,7 @@ def fetch(driver: Driver, request: OffsetFetchRequest, version: int) -> OffsetFe
         driver.run(driver.shard.offset_fetch(group, require_stable=request.require_stable)).value
         for group in groups_asked_for(request, version)
     ]
-    response = offset_fetch_response(request, version, groups)
+    response = at_its_end(offset_fetch_response(request, version, groups))
     assert encode(response, version)
     return response
 
@@ -84,7 +89,7 @@ def test_an_unknown_group_has_no_offsets_and_no_error(version: int) -> None:
 def test_a_group_that_is_not_here_is_told_at_the_place_of_the_version(version: int) -> None:
     request = asked(version)
     groups = [refused_group(group, 16) for group in groups_asked_for(request, version)]
-    response = offset_fetch_response(request, version, groups)
+    response = at_its_end(offset_fetch_response(request, version, groups))
     assert encode(response, version)
     if version == 1:
         assert shown(response, version) == [(0, -1, "", 16), (1, -1, "", 16)]
@@ -119,3 +124,17 @@ def test_unstable_partitions_are_told_one_by_one() -> None:
     request = asked(8, everything=True)
     request.require_stable = True
     assert shown(fetch(driver, request, 8), 8) == [(0, 5, "", 0), (1, -1, "", 88)]
+
+
+def test_a_response_about_very_many_partitions_is_made_in_steps() -> None:
+    """5,000 of them took 15 ms of the event loop."""
+    rows = [OffsetFetchResponsePartitions(one, 7, metadata="") for one in range(3 * SMALL)]
+    group = OffsetFetchResponseGroup(
+        group_id=GROUP, topics=[OffsetFetchResponseTopics(name="wide", partitions=rows)]
+    )
+    calls = Calls()
+    steps = offset_fetch_response(OffsetFetchRequest(GROUP), 7, [group])
+    made: OffsetFetchResponse = at_its_end(calls.counted(steps))
+    assert [one.partition_index for one in made.topics[0].partitions] == [*range(3 * SMALL)]
+    assert calls.steps > len(rows)
+    assert calls.most < SMALL

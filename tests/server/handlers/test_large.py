@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from oncelog_protocol.codecs import decode, decoder, encode
+from oncelog_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTopic
 from oncelog_protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -28,11 +29,19 @@ from oncelog_protocol.messages.produce import (
 )
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.deferred import Deferred
-from oncelog_server.handlers import describe_configs, fetch, list_offsets, metadata, produce
+from oncelog_server.handlers import (
+    add_partitions_to_txn,
+    describe_configs,
+    fetch,
+    list_offsets,
+    metadata,
+    produce,
+)
 from oncelog_server.producing.large import PART
 from oncelog_server.request_limits import max_elements
 from oncelog_server.settings.model import Settings
 from oncelog_server.slices import SLICE_MS, SMALL, Slices, at_its_end
+from tests.server.between_steps import Calls
 from tests.server.handlers.nodes import ask, broker, context
 from tests.server.log.driver import batch
 from tests.server.manual_timers import ManualTimers
@@ -134,3 +143,11 @@ async def test_a_produce_to_very_many_partitions_leaves_the_loop_to_others(tmp_p
         (topic,) = at_its_end(answer.value).responses
         assert [one.index for one in topic.partition_responses] == list(range(count))
         assert {(one.error_code, one.base_offset) for one in topic.partition_responses} == {(0, 0)}
+
+
+def test_partitions_that_are_added_to_a_transaction_are_collected_in_steps() -> None:
+    """Of 5,000, a fifth of all that the request took was one step."""
+    calls = Calls()
+    wide = AddPartitionsToTxnTopic("wide", [*range(COUNT)])
+    assert len(at_its_end(calls.counted(add_partitions_to_txn._partitions([wide])))) == COUNT
+    assert calls.most < SMALL
