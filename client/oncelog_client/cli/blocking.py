@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from oncelog_client.admin import AbortTransactionSpec, Admin
+from oncelog_client.admin import AbortTransactionSpec, Admin, GroupListing
 from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.failures import Failed
@@ -34,6 +34,7 @@ from oncelog_client.clock import wall_ms
 from oncelog_client.values import TopicPartition
 
 HANGING: Final = "Hanging"
+EMPTY: Final = "Empty"
 _COMMAND: Final = "oncelog "
 COLUMNS: Final = (
     Column("Topic", "id"),
@@ -57,13 +58,21 @@ ABORT_COLUMNS: Final = (Column("Aborted", "id"), Column("How"))
 MOST_AT_ONCE: Final = 16
 
 
+class Waiting(NamedTuple):
+    """A group that cannot read on in a partition, and its state: one without members waits once it
+    has some."""
+
+    group: str
+    state: str
+
+
 class Blocking(NamedTuple):
     """An open transaction in one partition, as of `now_ms`: what it holds back there and which
     groups wait behind it."""
 
     transaction: OpenTransaction
     high_watermark: int
-    groups: tuple[str, ...]
+    groups: tuple[Waiting, ...]
     now_ms: int
 
     @property
@@ -124,7 +133,7 @@ def blocking(
     found = ask(lambda admin: _found(admin, topic))
     if for_people(output) and found:
         width = terminal_width() if output == "table" and sys.stdout.isatty() else sys.maxsize
-        say("\n\n".join(_entry(same, width) for same in _by_transaction(found)))
+        say("\n\n".join(_entry(same, topic, width) for same in _by_transaction(found)))
     else:
         where = f"in {topic}" if topic else "in any topic"
         show(COLUMNS, map(_row, found), output=output, empty=f"no open transaction {where}")
@@ -150,21 +159,23 @@ async def _found(admin: Admin, topic: str | None) -> list[Blocking]:
 
 async def _waiting_groups(
     admin: Admin, places: Iterable[TopicPartition]
-) -> dict[TopicPartition, list[str]]:
+) -> dict[TopicPartition, list[Waiting]]:
     """The groups that have read all that is decided, while more follows: committed offset = last
-    stable offset < high watermark."""
+    stable offset < high watermark. A group that is beyond it does not wait: it reads uncommitted
+    records."""
     limit = asyncio.Semaphore(MOST_AT_ONCE)
     wanted = set(places)
-    waiting: dict[TopicPartition, list[str]] = {}
+    waiting: dict[TopicPartition, list[Waiting]] = {}
 
-    async def look(group: str) -> None:
+    async def look(group: GroupListing) -> None:
         async with limit:
-            lags = await admin.describe_group_lag(group)
+            lags = await admin.describe_group_lag(group.group_id)
         for place, lag in lags.items():
-            if place in wanted and lag.lag == 0 and lag.held_back > 0:
-                waiting.setdefault(place, []).append(group)
+            has_read_all = lag.lag == 0 and lag.committed_offset <= lag.last_stable_offset
+            if place in wanted and has_read_all and lag.held_back > 0:
+                waiting.setdefault(place, []).append(Waiting(group.group_id, group.state))
 
-    await asyncio.gather(*(look(group.group_id) for group in await admin.list_groups()))
+    await asyncio.gather(*map(look, await admin.list_groups()))
     return {place: sorted(groups) for place, groups in waiting.items()}
 
 
@@ -176,38 +187,47 @@ def _row(found: Blocking) -> Sequence[Any]:
         *(producer.producer_id, producer.producer_epoch, known.state if known else HANGING),
         *(known and known.client_id, known and known.client_address, found.age_ms),
         *(found.held_records, producer.held_bytes, known and known.time_left_ms),
-        *(known and known.is_two_phase, list(found.groups)),
+        *(known and known.is_two_phase, [waiting.group for waiting in found.groups]),
     )
 
 
 def _by_transaction(found: Iterable[Blocking]) -> list[list[Blocking]]:
-    """Return the partitions of each transaction, the longest open first. A hanging transaction is a
-    separate one in each partition."""
+    """Return the partitions of each transaction, the longest open first. What hangs of one producer
+    is together, unless a coordinator knows another transaction of it: that must not end with it."""
+    found = list(found)
+    known_producers = {
+        one.transaction.producer.producer_id for one in found if one.transaction.description
+    }
     entries: dict[object, list[Blocking]] = {}
     for one in found:
         known = one.transaction.description
-        key = known.transactional_id if known else (one.transaction.place, one.began_ms)
+        producer_id = one.transaction.producer.producer_id
+        key: object = known.transactional_id if known else producer_id
+        if known is None and producer_id in known_producers:
+            key = one.transaction.place, one.began_ms
         entries.setdefault(key, []).append(one)
     return sorted(entries.values(), key=lambda same: min(one.began_ms for one in same))
 
 
-def _entry(same: list[Blocking], width: int) -> str:
+def _entry(same: list[Blocking], topic: str | None, width: int) -> str:
     """A transaction for people: since when, by which client, what it holds back, and its end."""
-    first = same[0]
-    producer = first.transaction.producer
-    known = first.transaction.description
+    last = max(same, key=lambda one: one.began_ms)
+    producer = last.transaction.producer
+    known = last.transaction.description
     name = known.transactional_id if known else f"producer {producer.producer_id}"
-    identity = f"producer {producer.producer_id} epoch {producer.producer_epoch}"
+    epochs = sorted({one.transaction.producer.producer_epoch for one in same})
+    word = "epoch" if len(epochs) == 1 else "epochs"
+    identity = f"producer {producer.producer_id} {word} {', '.join(map(str, epochs))}"
     client = f"{known.client_id or '-'} at {known.client_address or '-'}, " if known else ""
     began_ms = min(one.began_ms for one in same)
-    opened = f"{shortened(client)}{identity}, {time_text(began_ms, first.now_ms)}"
-    heading = f"{shortened(name)}   {_state(first)}"
+    opened = f"{shortened(client)}{identity}, {time_text(began_ms, last.now_ms)}"
+    heading = f"{shortened(name)}   {_state(last)}"
     lines = [
-        *([heading] if columns_of(heading) <= width else [shortened(name), f"  {_state(first)}"]),
+        *([heading] if columns_of(heading) <= width else [shortened(name), f"  {_state(last)}"]),
         *_labelled("opened by", [opened], width),
         *_labelled("holds back", _held(same), width),
         *_labelled("waiting", _groups(same), width),
-        *_labelled("end it", _ending(first), width),
+        *_labelled("end it", _ending(same, topic), width),
     ]
     return "\n".join(lines)
 
@@ -262,21 +282,29 @@ def _held(same: list[Blocking]) -> list[str]:
 
 
 def _groups(same: list[Blocking]) -> list[str]:
-    counts: dict[str, int] = {}
+    counts: dict[Waiting, int] = {}
     for one in same:
         for group in one.groups:
             counts[group] = counts.get(group, 0) + 1
     if not counts:
         return ["no group has come so far"]
     return [
-        f"{shortened(group)} ({count_text(count, 'partition')})"
-        for group, count in sorted(counts.items())
+        f"{shortened(waiting.group)} ({count_text(count, 'partition')}"
+        f"{f', {EMPTY}' if waiting.state == EMPTY else ''})"
+        for waiting, count in sorted(counts.items())
     ]
 
 
-def _ending(found: Blocking) -> list[str]:
+def _ending(same: list[Blocking], topic: str | None) -> list[str]:
     """The command of the safe end; each is refused if it is not safe any more."""
+    found = same[0]
     known, place = found.transaction.description, found.transaction.place
+    if known is None and len(same) > 1:
+        where = f"{quote(topic)} " if topic else ""
+        return [
+            f"oncelog txn blocking {where}--abort {found.transaction.producer.producer_id}",
+            f"(all of it, by a marker in each of the {len(same)} partitions)",
+        ]
     if known is None:
         at = f"--partition {place.partition} --start-offset {found.transaction.start_offset}"
         return [

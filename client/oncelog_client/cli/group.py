@@ -65,7 +65,12 @@ def list_(*, output: str, **_: object) -> None:
 def describe(
     *, groups: tuple[str, ...], members: bool, state: bool, output: str, **_: object
 ) -> None:
-    """Show the offsets and the lag of groups."""
+    """Show the offsets and the lag of groups.
+
+    Lag counts the records that a reader of committed records still gets now; Held-back counts those
+    it gets once open transactions are committed. Markers and aborted records are in neither, so
+    both together may be less than Log-end-offset less Current-offset.
+    """
     if members and state:
         raise click.UsageError("only one of --members, --state")
     flags = {"named": groups, "members": members, "state": state, "output": output}

@@ -123,7 +123,11 @@ def groups(
     delete_offsets: bool,
     **flags: Any,
 ) -> None:
-    """List and describe consumer groups, reset their offsets."""
+    """List and describe consumer groups, reset their offsets.
+
+    Lag counts the records that a reader of committed records still gets now, not those of open
+    transactions: these are Held-back. Markers and aborted records are in neither.
+    """
     verb = exactly_one(
         list=list_,
         describe=describe,
