@@ -175,7 +175,7 @@ def test_a_transaction_is_one_entry_with_its_safe_end(screen: Screen) -> None:
     assert places == sorted(places)
     text = " ".join(line.strip() for line in lines)
     assert f"{TOPIC}: 2 partitions (0-1), 2 records" in text
-    assert f"{GROUP} (2 partitions)" in text
+    assert f"{GROUP} (2 partitions, Empty)" in text
     assert any(line.strip().endswith(f"oncelog txn abort {ID}") for line in lines), "to be copied"
 
 
