@@ -41,7 +41,10 @@ class TopicChanges:
     def add(self, change: Change) -> None:
         """Queue a change behind those of its topic."""
         topic = change if isinstance(change, TopicImage) else change.topic
-        self._due.setdefault(topic.name, deque()).append(change)
+        due = self._due.get(topic.name)
+        if due is None:
+            due = self._due[topic.name] = deque()
+        due.append(change)
 
     def forget(self, topic: str) -> None:
         """Drop the changes of a topic, which was deleted, that are not made yet."""
