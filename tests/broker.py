@@ -66,6 +66,11 @@ class Oncelog:
         """The id of the running process; raises BrokerFailed when it does not run."""
         return self._running().pid
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the process was started and has not ended, by `stop` or otherwise."""
+        return self._process is not None and self._process.poll() is None
+
     def command(self) -> list[str]:
         """The command line that starts this broker."""
         sets = [part for name, value in self._settings.items() for part in _set(name, value)]

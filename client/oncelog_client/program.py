@@ -8,30 +8,57 @@ A short command makes no garbage worth a search. The collector is off until the 
 from __future__ import annotations
 
 import gc
+import os
+import select
 import signal
-import sys
+from typing import NoReturn
 
 INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command line, and exit with its code."""
+    # As Python does: a program that is started in the background leaves SIGINT ignored.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, end_at_once)
     gc.disable()
     try:
         from oncelog_client.cli import main as run
 
         run()
     except KeyboardInterrupt:
-        _leave(INTERRUPTED, "interrupted")
+        end_at_once()
     except SystemExit as left:
-        _leave(left.code)
+        # The exit code is known: Ctrl-C must not end the interpreter with a traceback.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if left.code == INTERRUPTED:
+            # The interpreter would flush standard output, and wait for a reader that does not read.
+            os._exit(INTERRUPTED)
+        # The interpreter looks for garbage at its end, which takes a sixth of a short command.
+        gc.freeze()
+        raise
 
 
-def _leave(code: object, message: str = "") -> None:
-    # The exit code is known: a second Ctrl-C must not end the interpreter with a traceback.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if message:
-        sys.stderr.write(f"{message}\n")
-    # The interpreter looks for garbage at its end, which takes a sixth of a short command.
-    gc.freeze()
-    sys.exit(code)  # type: ignore[arg-type]
+def unwind_when_interrupted() -> None:
+    """Let Ctrl-C raise KeyboardInterrupt from now on, for a command that has to put something back;
+    nothing changes for a command line in another program."""
+    if signal.getsignal(signal.SIGINT) is end_at_once:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def end_at_once(number: int = signal.SIGINT, _: object = None) -> NoReturn:
+    """End the process where it is, as a handler of `number`. No exception is raised: where none can
+    pass, in a finalizer or in the callback of an import, it would be printed and forgotten."""
+    last_words("interrupted")
+    os._exit(128 + number)
+
+
+def last_words(text: str) -> None:
+    """Print a line on standard error unless that would wait for its reader."""
+    try:
+        _, ready, _ = select.select([], [2], [], 0)
+        if ready:
+            shown_before = "\n" if os.isatty(2) else ""  # ^C, by the terminal
+            os.write(2, f"{shown_before}{text}\n".encode(errors="replace"))
+    except (OSError, ValueError):
+        pass  # It is closed: the exit code is all that is left.

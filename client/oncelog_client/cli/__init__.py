@@ -18,6 +18,7 @@ from typing import Any, Final, cast
 import click
 
 from oncelog_client.cli.failures import TRACEBACK_VARIABLE, OutputClosed, exit_code_of
+from oncelog_client.program import unwind_when_interrupted
 from oncelog_protocol import __version__
 
 # command -> where it is, and what `--help` says of it without importing it
@@ -109,9 +110,13 @@ class LazyGroup(click.Group):
             import_asyncio()
             return _command(f"{__name__}.{COMMANDS[cmd_name][0]}")
         if cmd_name in KNOWN_EXTENSIONS:
-            return _command(KNOWN_EXTENSIONS[cmd_name][0])
-        found = _extensions().get(cmd_name)
-        return None if found is None else _command(found)
+            place: str | None = KNOWN_EXTENSIONS[cmd_name][0]
+        else:
+            place = _extensions().get(cmd_name)
+        command = None if place is None else _command(place)
+        # A broker has files to close, and other packages what is theirs to know.
+        unwind_when_interrupted()
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -1,5 +1,5 @@
 """`python -m oncelog_client.cli`."""
 
-from oncelog_client.cli import main
+from oncelog_client.program import main
 
 main()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, takewhile
 from secrets import token_hex
 from typing import Any, Final
 
 import click
 
 from oncelog_client.cli.commands import Tool
-from oncelog_client.cli.connecting import connected, patience_when_lost, target, watched
+from oncelog_client.cli.connecting import Target, connected, patience_when_lost, target, watched
 from oncelog_client.cli.escaping import json_text
 from oncelog_client.cli.failures import Failed, Interrupted
 from oncelog_client.cli.interrupts import Stop
@@ -32,6 +35,7 @@ from oncelog_client.cli.record_flags import one_topic
 from oncelog_client.cli.record_format import HELP as FORMAT_HELP
 from oncelog_client.cli.record_format import RecordFormat
 from oncelog_client.cli.record_lines import LineWriter, json_record
+from oncelog_client.cli.standard_output import StandardOutput
 from oncelog_client.cli.topic_lookup import TopicNames, find_partitions
 from oncelog_client.consumer import Consumer
 from oncelog_client.values import ConsumerRecord, TopicPartition
@@ -125,16 +129,16 @@ def consume(
     flags["topic"] = one_topic(flags["topic_name"], flags["topic"])
     _check(flags)
     selection = Selection(flags)
-    bootstrap_server, given, give_up_after = target()
+    where = target()
     patience_s = patience_when_lost()
     settings: dict[str, Any] = {
         **_reading(flags),
         **_membership(flags),
-        **_patience(selection, give_up_after),
-        **given,
+        **_patience(selection, where.give_up_after),
+        **where.settings,
         **parse_settings(flags["settings"]),
     }
-    included = TopicNames("--include", [flags["include"] or ""])
+    flags["names"] = TopicNames("--include", [flags["include"] or ""])
     writer = LineWriter.from_properties(dict(map(split_pair, flags["properties"])))
     line: Callable[[ConsumerRecord], bytes] = _json_line if output == "json" else writer.write
     if flags["template"] is not None:
@@ -145,29 +149,30 @@ def consume(
         line = RecordFormat(flags["template"]).write
 
     async def call() -> Stop:
-        consumer = Consumer(bootstrap_server, **settings)
+        consumer = Consumer(where.bootstrap_server, **settings)
         stop = Stop()
+        printed = Printed()
         with stop.listening():
-            async with connected(consumer, give_up_after):
-                if flags["topic"]:
-                    found = await find_partitions(
-                        bootstrap_server, settings, flags["topic"], give_up_after
-                    )
-                    bounds = await (
-                        selection.point(consumer, found)
-                        if selection.is_given
-                        else _point(consumer, found, flags)
-                    )
-                else:
-                    bounds = None
-                    await consumer.subscribe(included)
-                try:
-                    reading = _print(consumer, line, flags, bounds)
-                    await watched(consumer, reading, patience_s, stop.event)
-                except Failed:
-                    # The broker is gone: nothing can be committed, and no group be left.
-                    await consumer.close(timeout_ms=CLOSING_MS)
+            stop.words = printed.summary
+            try:
+                async with connected(consumer, where.give_up_after):
+                    bounds = await _chosen(consumer, where, settings, selection, flags)
+                    try:
+                        reading = _print(consumer, line, flags, bounds, printed)
+                        await watched(consumer, reading, patience_s, stop.event)
+                    except Failed:
+                        # The broker is gone: nothing can be committed, and no group be left.
+                        await consumer.close(timeout_ms=CLOSING_MS)
+                        raise
+            except asyncio.CancelledError:
+                if not (stop.is_set and printed.is_begun):
                     raise
+            finally:
+                # After the commit, as this may have to wait. While signals are handled: another
+                # one must not take the words away.
+                if printed.is_begun:
+                    note(printed.summary())
+                    stop.words = lambda: ""
         return stop
 
     if run(call()).number == signal.SIGINT:
@@ -223,6 +228,26 @@ def _patience(selection: Selection, give_up_after: float) -> dict[str, Any]:
     return {"default_api_timeout_ms": max(round(give_up_after * 1000), 1)}
 
 
+async def _chosen(
+    consumer: Consumer,
+    where: Target,
+    settings: dict[str, Any],
+    selection: Selection,
+    flags: dict[str, Any],
+) -> Bounds | None:
+    """Say to the consumer what to read; return where it ends."""
+    if not flags["topic"]:
+        await consumer.subscribe(flags["names"])
+        return None
+    found = await find_partitions(
+        where.bootstrap_server, settings, flags["topic"], where.give_up_after
+    )
+    if selection.is_given:
+        return await selection.point(consumer, found)
+    await _point(consumer, found, flags)
+    return None
+
+
 async def _point(
     consumer: Consumer, partitions: list[TopicPartition], flags: dict[str, Any]
 ) -> None:
@@ -244,35 +269,65 @@ async def _point(
         consumer.seek(partitions[0], int(offset))
 
 
+@dataclass(slots=True)
+class Printed:
+    """How many records were printed."""
+
+    count: int = 0
+    is_begun: bool = False
+
+    def summary(self) -> str:
+        """Return it for people."""
+        return count_text(self.count, "record") if self.is_begun else "interrupted"
+
+
 async def _print(
     consumer: Consumer,
     line: Callable[[ConsumerRecord], bytes],
     flags: dict[str, Any],
     bounds: Bounds | None,
+    printed: Printed,
 ) -> None:
     """Print until enough has been read, nothing came for long enough, or it is stopped."""
-    output = sys.stdout.buffer
     limit, timeout_ms = flags["max_messages"], flags["timeout_ms"]
     poll_ms = timeout_ms or (POLL_MS if bounds is None else BOUNDED_POLL_MS)
-    count = 0
-    try:
-        with Progress("records read", sys.stdout, limit) as progress:
-            while limit is None or count < limit:
-                if bounds is not None and await bounds.reached(consumer):
-                    break
-                most = consumer.config.max_poll_records
-                rest = most if limit is None else min(limit - count, most)
-                records = await consumer.poll(poll_ms, max_records=rest)
-                if not records and timeout_ms is not None:
-                    break
-                if bounds is not None:
-                    records = bounds.within(records)
-                output.write(b"".join(map(line, records)))
-                output.flush()
-                count += len(records)
-                progress.advance(count)
-    finally:
-        note(count_text(count, "record"))
+    printed.is_begun = True
+    with (
+        StandardOutput(sys.stdout.buffer) as output,
+        Progress("records read", sys.stdout, limit) as progress,
+    ):
+        while limit is None or printed.count < limit:
+            if bounds is not None and await bounds.reached(consumer):
+                break
+            most = consumer.config.max_poll_records
+            rest = most if limit is None else min(limit - printed.count, most)
+            records = await consumer.poll(poll_ms, max_records=rest)
+            if not records and timeout_ms is not None:
+                break
+            if bounds is not None:
+                records = bounds.within(records)
+            lines = list(map(line, records))
+            try:
+                await output.write(b"".join(lines))
+            except asyncio.CancelledError:
+                whole = _whole(lines, output.taken)
+                printed.count += whole
+                _give_back(consumer, records[whole:])
+                raise
+            printed.count += len(records)
+            progress.advance(printed.count)
+
+
+def _whole(lines: Sequence[bytes], size: int) -> int:
+    """Return how many of `lines` are whole within their first `size` bytes."""
+    ends = accumulate(map(len, lines))
+    return sum(1 for _ in takewhile(lambda end: end <= size, ends))
+
+
+def _give_back(consumer: Consumer, records: Sequence[ConsumerRecord]) -> None:
+    """Go back to the first of `records` in each partition: what is not printed is not committed."""
+    for record in reversed(records):
+        consumer.seek(record.topic_partition, record.offset)
 
 
 def _json_line(record: ConsumerRecord) -> bytes:

@@ -1,30 +1,46 @@
 """SIGINT and SIGTERM for commands that write or read for long: what was begun is finished first,
-but not for longer than a user waits."""
+but not for longer than a user waits.
+
+The handlers are Python's and not the loop's: one runs, too, where the loop stands still in a write
+to a pipe that is not read.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from oncelog_client.cli.failures import Interrupted
+from oncelog_client.program import last_words
 
 # From the signal to the first cancel, and between two: an end that hangs is cut off.
 PATIENCE_S: Final = 0.4
 AGAIN_S: Final = 0.25
+# From the signal to the end of the process, whatever it waits for.
+LONGEST_S: Final = 0.85
+# From a second signal to the end of the process.
+HURRY_S: Final = 0.3
+
+_HANDLED: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop:
     """`event` is set by the first signal; PATIENCE_S later, or at a second signal, the task that
-    made this is cancelled, again and again until it ends."""
+    made this is cancelled, again and again until it ends. LONGEST_S after the first signal,
+    HURRY_S after the second, and at a third, the process ends with `words`."""
 
     def __init__(self) -> None:
         task = asyncio.current_task()
         assert task is not None
         self.event = asyncio.Event()
         self.number = 0
+        # What is said of work that ends before it can say something itself.
+        self.words: Callable[[], str] = lambda: "interrupted"
+        self._count = 0
         self._task: asyncio.Task[Any] = task
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -32,35 +48,53 @@ class Stop:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Handle the signals within. Raises Interrupted where it was cancelled because of one."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._loop.add_signal_handler(number, self._signalled, number)
+        alarm = signal.signal(signal.SIGALRM, self._end)
+        before = {number: signal.signal(number, self._received) for number in _HANDLED}
         try:
             yield
         except asyncio.CancelledError:
             if not self.is_set:
                 raise
-            raise Interrupted from None
+            raise Interrupted(self.words()) from None
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._loop.remove_signal_handler(number)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, alarm)
             if self._timer is not None:
                 self._timer.cancel()
 
     @property
     def is_set(self) -> bool:
         """Whether a signal has come."""
-        return self.event.is_set()
+        return self.number != 0
 
-    def _signalled(self, number: int) -> None:
-        if self.is_set:
-            self._cancel()
-            return
-        self.number = number
+    def _received(self, number: int, *_: object) -> None:
+        self._count += 1
+        if self._count > 2:
+            self._end()
+        self.number = self.number or number
+        left_s = HURRY_S if self._count > 1 else LONGEST_S
+        due_s, _interval_s = signal.getitimer(signal.ITIMER_REAL)
+        signal.setitimer(signal.ITIMER_REAL, min(left_s, due_s or left_s))
+        self._loop.call_soon_threadsafe(self._stop if self._count == 1 else self._cancel)
+
+    def _stop(self) -> None:
         self.event.set()
-        self._timer = self._loop.call_later(PATIENCE_S, self._cancel)
+        if self._timer is None:
+            self._timer = self._loop.call_later(PATIENCE_S, self._cancel)
 
     def _cancel(self) -> None:
         self._task.cancel()
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._loop.call_later(AGAIN_S, self._cancel)
+
+    def _end(self, *_: object) -> None:
+        # It may have been interrupted in the middle of a change of what `words` looks at.
+        words = "interrupted"
+        with suppress(Exception):
+            words = self.words()
+        if words:
+            last_words(words)
+        os._exit(128 + self.number)

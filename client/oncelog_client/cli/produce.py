@@ -123,40 +123,48 @@ def produce(
     verbose = flags["verbose"] or is_dialogue
     report = report_to(output, wanted=verbose)
 
-    async def call() -> Written:
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always", SettingsWarning)
-            producer = Producer(bootstrap_server, **settings)
-        for warning in warned:
-            note(f"Warning: {warning.message}")
+    async def call() -> Stop:
+        producer = _producer(bootstrap_server, settings)
         stop = Stop()
+        written: Written | None = None
         with stop.listening():
-            async with connected(producer, give_up_after):
-                await _find(producer, topic, give_up_after)
-                with Progress("records written", sys.stdin) as progress:
-                    written = Written(
-                        producer,
-                        topic,
-                        reader,
-                        flags["sync"] or is_dialogue,
-                        progress,
-                        stop,
-                        flags["partition"],
-                        report,
-                    )
-                    writing = written.write_all(standard_input, flags["transaction_size"])
-                    await _ended(written, writing, patience_s)
-        return written
+            try:
+                async with connected(producer, give_up_after):
+                    await _find(producer, topic, give_up_after)
+                    with Progress("records written", sys.stdin) as progress:
+                        written = Written(
+                            producer,
+                            topic,
+                            reader,
+                            flags["sync"] or is_dialogue,
+                            progress,
+                            stop,
+                            flags["partition"],
+                            report,
+                        )
+                        stop.words = written.summary
+                        writing = written.write_all(standard_input, flags["transaction_size"])
+                        await _ended(written, writing, patience_s)
+            except asyncio.CancelledError:
+                if written is None or not stop.is_set:
+                    raise
+            # While signals are handled: another one must not take the words away.
+            _say(written, output)
+            stop.words = lambda: ""
+        return stop
 
-    written = run(call())
-    transactional = settings.get("transactional_id") is not None
+    if run(call()).is_set:
+        raise Interrupted("")
+
+
+def _say(written: Written, output: str) -> None:
+    """Print what was written."""
     if output == "json":
+        transactional = written.producer.config.transactional_id is not None
         counts = {"transactions": written.transactions} if transactional else {}
-        show_json({"topic": topic, "records": written.records, **counts})
+        show_json({"topic": written.topic, "records": written.records, **counts})
     else:
         note(written.summary())
-    if written.stop.is_set:
-        raise Interrupted("")
 
 
 def _settings(given: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
@@ -177,6 +185,16 @@ def _settings(given: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
     if flags["transaction_size"] and settings.get("transactional_id") is None:
         raise click.UsageError("--transaction-size needs --transactional-id")
     return settings
+
+
+def _producer(bootstrap_server: str, settings: dict[str, Any]) -> Producer:
+    """Return a producer; print what it warns of."""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", SettingsWarning)
+        producer = Producer(bootstrap_server, **settings)
+    for warning in warned:
+        note(f"Warning: {warning.message}")
+    return producer
 
 
 async def _find(producer: Producer, topic: str, give_up_after: float) -> None:
@@ -224,7 +242,7 @@ class Written:
     lines: int = 0
     records: int = 0
     transactions: int = 0
-    aborted: bool = False
+    unfinished: str = ""  # what became of the last transaction, where it was not committed
     _committed: int = 0
     _unanswered: deque[asyncio.Future[RecordMetadata]] = field(default_factory=deque)
 
@@ -234,8 +252,8 @@ class Written:
         text = f"{count_text(self.records, 'record')} written to {self.topic}"
         if self.producer.config.transactional_id is not None:
             text += f" in {count_text(self.transactions, 'transaction')}"
-        if self.aborted:
-            text += "; the open transaction is aborted"
+        if self.unfinished:
+            text += f"; {self.unfinished}"
         elif self._unanswered:
             unknown = count_text(len(self._unanswered), "more record")
             text += f"; whether {unknown} arrived is unknown"
@@ -260,10 +278,11 @@ class Written:
         self, first: bytes, lines: AsyncIterator[bytes], size: int | None
     ) -> None:
         """Write a transaction; an interruption aborts it."""
+        count = 0
+        committing = False
         try:
             async with self.producer.transaction():
                 line: bytes | None = first
-                count = 0
                 while line is not None:
                     await self._write(line)
                     count += 1
@@ -271,17 +290,29 @@ class Written:
                 if self.stop.is_set:
                     raise _Stopped
                 await self._answered(0)
+                committing = True
         except BaseException as error:
-            # A commit without a known outcome is no abort.
-            self.aborted = not isinstance(error, CommitOutcomeUnknown)
-            if self.aborted:
-                self.records = self._committed
-                self._forget()
+            self._unfinished(error, count, committing=committing)
             if isinstance(error, _Stopped):
                 return
             raise
         self.transactions += 1
         self._committed = self.records
+
+    def _unfinished(self, error: BaseException, count: int, *, committing: bool) -> None:
+        """A transaction of `count` records ended by `error` and not by its commit."""
+        if isinstance(error, CommitOutcomeUnknown):
+            return  # It says so itself.
+        self.records = self._committed
+        self._forget()
+        if not isinstance(error, asyncio.CancelledError):
+            self.unfinished = "the open transaction is aborted"
+        elif committing:
+            records = count_text(count, "more record")
+            self.unfinished = f"whether a transaction of {records} is committed is unknown"
+        else:
+            # The abort may have been cancelled as well: then its timeout does it.
+            self.unfinished = "the open transaction is not committed"
 
     def _forget(self) -> None:
         """Records of an aborted transaction: their outcome is known."""
@@ -311,10 +342,10 @@ class Written:
             # It stays in the queue until it has its outcome, for the summary.
             written = await asyncio.shield(self._unanswered[0])
             self._unanswered.popleft()
-            if self.report is not None:
-                self.report(written)
             self.records += 1
             self.progress.advance(self.records)
+            if self.report is not None:
+                self.report(written)
 
     def _settle(self) -> None:
         """Count what the broker has confirmed meanwhile."""

@@ -83,6 +83,15 @@ def command_line(
         yield CommandLine(broker.address)
 
 
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
+    """oncelog alone: what is tested is the command."""
+    with Oncelog(tmp_path_factory.mktemp("oncelog"), QUICK) as broker:
+        yield CommandLine(broker.address)
+        # What else ends it, another test or a signal to all that is named so, ends commands, too.
+        assert broker.is_running, f"the broker has ended by itself: {broker.said()}"
+
+
 @pytest.fixture
 def name() -> str:
     """A name nobody used before."""

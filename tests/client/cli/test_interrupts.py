@@ -5,66 +5,20 @@ from __future__ import annotations
 
 import os
 import pty
-import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 import pytest
 
 from tests.broker import Oncelog
 from tests.client.cli.conftest import CommandLine
+from tests.client.cli.signalled import command, interrupted
 from tests.conformance.waiting import wait_until
 
 TIMES = int(os.environ.get("ONCELOG_INTERRUPTS", "2"))
-MOST_S = 1.0
-
-
-@pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
-    """oncelog alone: what is tested is the command."""
-    settings = {"group.initial.rebalance.delay.ms": "0"}
-    with Oncelog(tmp_path_factory.mktemp("oncelog"), settings) as broker:
-        yield CommandLine(broker.address)
-
-
-@contextmanager
-def command(
-    address: str, *arguments: str, stdin: int | IO[bytes] = subprocess.PIPE
-) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of its own: signals are for processes."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "oncelog_client.cli", *arguments],
-        env={**os.environ, "ONCELOG_BOOTSTRAP_SERVER": address, "PYTHONUNBUFFERED": "1"},
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def interrupted(process: subprocess.Popen[bytes]) -> str:
-    """Send Ctrl-C; what the command says on standard error."""
-    began = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    code = process.wait(timeout=30)
-    took_s = time.monotonic() - began
-    assert process.stderr is not None
-    said = process.stderr.read().decode()
-    assert code == 130, said
-    assert took_s < MOST_S, f"{took_s} s: {said}"
-    assert "Traceback" not in said
-    assert "Fatal" not in said
-    return said
 
 
 def written(here: CommandLine, topic: str) -> list[str]:

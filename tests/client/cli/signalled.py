@@ -1,0 +1,51 @@
+"""The program `oncelog` in a process of its own, and Ctrl-C for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+MOST_S = 1.0
+
+
+@contextmanager
+def command(
+    address: str,
+    *arguments: str,
+    stdin: int | IO[bytes] = subprocess.PIPE,
+    stdout: int = subprocess.PIPE,
+    stderr: int = subprocess.PIPE,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of its own: signals are for processes."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "oncelog_client.cli", *arguments],
+        env={**os.environ, "ONCELOG_BOOTSTRAP_SERVER": address, "PYTHONUNBUFFERED": "1"},
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def interrupted(process: subprocess.Popen[bytes]) -> str:
+    """Send Ctrl-C; what the command says on standard error."""
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    code = process.wait(timeout=30)
+    took_s = time.monotonic() - began
+    said = process.stderr.read().decode() if process.stderr is not None else ""
+    assert code == 130, said
+    assert took_s < MOST_S, f"{took_s} s: {said}"
+    assert "Traceback" not in said
+    assert "Fatal" not in said
+    return said

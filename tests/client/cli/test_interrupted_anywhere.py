@@ -1,0 +1,144 @@
+"""Ctrl-C at every step of `produce` and `consume`, and twice: exit code 130 below a second, no
+traceback, and what is said is what the topic and the group have. ONCELOG_INTERRUPTS=100 takes each
+step, the default some of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from tests.client.cli.conftest import CommandLine
+from tests.client.cli.signalled import MOST_S
+from tests.client.cli.stepping import Run, Stepper
+
+EVERY_STEP = int(os.environ.get("ONCELOG_INTERRUPTS", "2")) >= 100
+SAMPLE = 12
+# The second signal so many steps after the first.
+AGAIN = (None, 1, 7)
+
+numbers = count()
+pytestmark = pytest.mark.timeout(3600 if EVERY_STEP else 150)
+
+
+@pytest.fixture(scope="module")
+def stepper(here: CommandLine) -> Iterator[Stepper]:
+    with Stepper(here.address) as stepper:
+        yield stepper
+
+
+def steps(whole: Run) -> range:
+    """Steps to try, of the run that was left alone."""
+    assert whole.code == 0, whole.errors
+    assert whole.seen > SAMPLE
+    stride = 1 if EVERY_STEP else whole.seen // SAMPLE
+    return range(1 + next(numbers) % stride, whole.seen + 1, stride)
+
+
+def signals(step: int, again: int | None) -> list[int]:
+    """At which steps the signals come; `step` 0 is for none."""
+    return [one for one in (step, again and step + again) if one] if step else []
+
+
+def ended_well(run: Run, where: str) -> None:
+    assert run.code in ({130} if run.signals else {0}), (where, run)
+    assert run.took_s < MOST_S, (where, run)
+    for word in ("Traceback", "Exception ignored", "Fatal", "defect"):
+        assert word not in run.errors, (where, run)
+
+
+def stated(run: Run) -> tuple[int, int]:
+    """How many records are said to be written, and how many at most."""
+    found = re.search(r"(\d+) records? written", run.errors)
+    unknown = re.search(r"(\d+) more records?", run.errors)
+    least = int(found[1]) if found else 0
+    return least, least + (int(unknown[1]) if unknown else 0)
+
+
+def read(here: CommandLine, topic: str, *flags: str) -> list[str]:
+    text = here.text("consume", topic, "-e", "-f", "%v\\n", *flags)
+    return text.splitlines()
+
+
+@pytest.mark.parametrize("again", AGAIN)
+@pytest.mark.parametrize("kind", ["lines", "turns"])
+def test_produce(
+    here: CommandLine, stepper: Stepper, name: str, kind: str, again: int | None
+) -> None:
+    here.create(name)
+
+    def run(step: int) -> Run:
+        lines = "".join(f"{step}-{number}\n" for number in range(3))
+        return stepper.run(kind, signals(step, again), "produce", name, lines=lines)
+
+    runs = {step: run(step) for step in steps(run(0))}
+    for step, one in runs.items():
+        ended_well(one, f"{kind} {step}")
+    said_is_written(runs, read(here, name), exactly=again is None)
+
+
+@pytest.mark.parametrize("again", AGAIN)
+@pytest.mark.parametrize("kind", ["lines", "turns"])
+def test_produce_in_transactions(
+    here: CommandLine, stepper: Stepper, name: str, kind: str, again: int | None
+) -> None:
+    here.create(name)
+
+    def run(step: int) -> Run:
+        # A transactional id for each: what is left open is seen in the end.
+        flags = ("--transactional-id", f"{name}-{step}", "--transaction-size", "2")
+        lines = "".join(f"{step}-{number}\n" for number in range(3))
+        return stepper.run(kind, signals(step, again), "produce", name, *flags, lines=lines)
+
+    runs = {step: run(step) for step in steps(run(0))}
+    for step, one in runs.items():
+        ended_well(one, f"{kind} {step}")
+    if again is None:
+        here.settled(lambda rows: not _open(rows, name), "transactions", "list")
+        written = read(here, name, "--isolation-level", "read_committed")
+        said_is_written(runs, written, exactly=True)
+
+
+def said_is_written(runs: dict[int, Run], values: list[str], *, exactly: bool) -> None:
+    for step, one in runs.items():
+        there = [value for value in values if value.startswith(f"{step}-")]
+        least, most = stated(one)
+        assert least <= len(there), (step, one, there)
+        # A signal that ends all at once may leave no time for a word.
+        assert len(there) <= most or not exactly, (step, one, there)
+
+
+def _open(rows: list[dict[str, str]], name: str) -> list[dict[str, str]]:
+    return [
+        row
+        for row in rows
+        if row["transactional_id"].startswith(name)
+        and row["transaction_state"] in {"Ongoing", "PrepareCommit", "PrepareAbort"}
+    ]
+
+
+@pytest.mark.parametrize("again", AGAIN)
+@pytest.mark.parametrize("kind", ["lines", "turns"])
+def test_consume_in_a_group(
+    here: CommandLine, stepper: Stepper, name: str, kind: str, again: int | None
+) -> None:
+    here.create(name)
+    here.text("produce", name, lines="a\nb\nc\n")
+
+    def run(step: int) -> Run:
+        flags = ("--group", f"{name}-{step}", "--from-beginning", "-n", "3")
+        return stepper.run(kind, signals(step, again), "consume", name, *flags)
+
+    for step in steps(run(0)):
+        one = run(step)
+        ended_well(one, f"{kind} {step}")
+        rows = here.call("groups", "--describe", "--group", f"{name}-{step}", "--json")
+        found = re.search(r'"current_offset": ?(\d+)', rows.stdout)
+        committed = int(found[1]) if found else 0
+        printed = one.output.count("\n")
+        # After a second signal what was printed may come again: it is for a user in a hurry.
+        assert committed <= printed, (kind, step, one, rows.output)
+        assert committed == printed or again is not None, (kind, step, one, rows.output)
