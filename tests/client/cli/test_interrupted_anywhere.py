@@ -16,9 +16,9 @@ from tests.client.cli.signalled import MOST_S
 from tests.client.cli.stepping import Run, Stepper
 
 EVERY_STEP = int(os.environ.get("ONCELOG_INTERRUPTS", "2")) >= 100
-SAMPLE = 12
+SAMPLE = 8
 # The second signal so many steps after the first.
-AGAIN = (None, 1, 7)
+AGAIN = (None, 1, 7) if EVERY_STEP else (None, 3)
 
 numbers = count()
 pytestmark = pytest.mark.timeout(3600 if EVERY_STEP else 150)
