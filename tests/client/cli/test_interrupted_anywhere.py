@@ -44,7 +44,9 @@ def signals(step: int, again: int | None) -> list[int]:
 
 
 def ended_well(run: Run, where: str) -> None:
-    assert run.code in ({130} if run.signals else {0}), (where, run)
+    # The signal may come when all is done and said, and the exit code is known.
+    done = run.errors.startswith("3 records") and "interrupted" not in run.errors
+    assert run.code == 130 or (run.code == 0 and done), (where, run)
     assert run.took_s < MOST_S, (where, run)
     for word in ("Traceback", "Exception ignored", "Fatal", "defect"):
         assert word not in run.errors, (where, run)
