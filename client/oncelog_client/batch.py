@@ -82,6 +82,8 @@ class Batch(Generic[T]):
     # It has left under this identity and was not refused for its place in the sequence since.
     maybe_written: bool = False
     wire: bytearray = field(default_factory=bytearray)
+    # An attempt of it has ended without an answer that says what became of it.
+    is_doubtful: bool = False
     # Instead of `records`, for a batch that was given whole.
     encoded: EncodedRecords | None = None
     # Why its last attempt failed, for the error if no further one succeeds in time.
@@ -160,5 +162,6 @@ class Batch(Generic[T]):
             part.base_sequence = add_to_sequence(self.base_sequence, start)
         part.attempts = self.attempts
         part.refusal = self.refusal
+        part.is_doubtful = self.is_doubtful
         part.state = BatchState.RETRY
         return part

@@ -22,6 +22,8 @@ class KafkaError(Exception):
     default_code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
     # Whether the client raises it without asking a broker: then its text has no broker's code.
     is_local: ClassVar[bool] = False
+    # Whether it says of a record that no log has it. False: it may have been written.
+    not_written: bool = False
 
     def __init__(self, message: str = "", code: ErrorCode | None = None) -> None:
         self.code = self.default_code if code is None else code

@@ -46,12 +46,15 @@ from .producer_config import ProducerConfig
 from .request_versions import ANY_VERSION
 from .transactions import ProducerTransaction
 from .values import RecordMetadata, TopicPartition
+from .verdicts import NOT_WRITTEN
 
 Ticket = asyncio.Future[RecordMetadata]
 
 # From Produce v12 on the partition is added to the transaction by its leader (KIP-890 part 2).
 _VERSIONS_BEFORE_IMPLICIT = range(0, 12)
 
+# So many records of a batch are named in an error.
+NAMED_RECORDS = 3
 _WRITTEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
 
@@ -115,6 +118,7 @@ class Sender:
         message = f"{batch.partition}: not acknowledged within {limit}"
         reason = self._obstacle(batch)
         error = TimedOutError(f"{message}: {reason}" if reason else message)
+        error.not_written = not batch.was_sent
         error.__cause__ = batch.refusal
         return error
 
@@ -223,6 +227,7 @@ class Sender:
         unsendable, self._accumulator.unsendable = self._accumulator.unsendable, []
         for batch, cause in unsendable:
             error = KafkaError(f"{batch.partition}: cannot be encoded: {cause!r}")
+            error.not_written = True
             error.__cause__ = cause
             self._fail(batch, error)
 
@@ -332,8 +337,10 @@ class Sender:
             self._cluster.refresh_soon()
         batch.refusal = error
         code = error.code if isinstance(error.code, ErrorCode) else ErrorCode.UNKNOWN_SERVER_ERROR
+        batch.is_doubtful = batch.is_doubtful or code not in NOT_WRITTEN
         fate = self._accumulator.failed(batch, code, monotonic_ms(), fraction())
         if fate is Fate.FAILED:
+            error.not_written = not batch.is_doubtful
             self._fail(batch, error)
 
     def _succeed(self, batch: Batch[Ticket], base_offset: int, log_append_time_ms: int) -> None:
@@ -389,10 +396,20 @@ class Sender:
 
 
 def _message(batch: Batch[Ticket], row: PartitionProduceResponse) -> str:
-    details = [row.error_message or ""]
-    details += [
-        f"record {error.batch_index}: {error.batch_index_error_message}"
-        for error in row.record_errors
-    ]
-    text = "; ".join(detail for detail in details if detail)
+    """Return the partition and why it was refused. What is said of single records is said once;
+    the sentence for all of them repeats it."""
+    reasons: dict[str, list[str]] = {}
+    for error in row.record_errors:
+        if error.batch_index_error_message:
+            reasons.setdefault(error.batch_index_error_message, []).append(str(error.batch_index))
+    details = [_of_records(numbers, reason) for reason, numbers in reasons.items()]
+    text = "; ".join(details) or row.error_message
     return f"{batch.partition}: {text}" if text else str(batch.partition)
+
+
+def _of_records(numbers: list[str], reason: str) -> str:
+    """Return for which records of a batch the reason holds, and the reason."""
+    named = ", ".join(numbers[:NAMED_RECORDS])
+    more = len(numbers) - NAMED_RECORDS
+    which = f"{named} and {more} more" if more > 0 else named
+    return f"record{'s' if len(numbers) > 1 else ''} {which}: {reason}"

@@ -241,6 +241,7 @@ class Written:
     report: Callable[[RecordMetadata], None] | None = None
     lines: int = 0
     records: int = 0
+    refused: int = 0
     transactions: int = 0
     unfinished: str = ""  # what became of the last transaction, where it was not committed
     _committed: int = 0
@@ -250,6 +251,8 @@ class Written:
         """Return what was written, for people: `3 records written to orders`."""
         self._settle()
         text = f"{count_text(self.records, 'record')} written to {self.topic}"
+        if self.refused:
+            text += f", {self.refused} refused"
         if self.producer.config.transactional_id is not None:
             text += f" in {count_text(self.transactions, 'transaction')}"
         if self.unfinished:
@@ -348,15 +351,20 @@ class Written:
                 self.report(written)
 
     def _settle(self) -> None:
-        """Count what the broker has confirmed meanwhile."""
-        confirmed = [
-            answer
-            for answer in self._unanswered
-            if answer.done() and not answer.cancelled() and answer.exception() is None
-        ]
-        self.records += len(confirmed)
-        for answer in confirmed:
-            self._unanswered.remove(answer)
+        """Count what the broker has confirmed meanwhile, and what it has refused."""
+        unknown: deque[asyncio.Future[RecordMetadata]] = deque()
+        for answer in self._unanswered:
+            if not answer.done() or answer.cancelled():
+                unknown.append(answer)
+                continue
+            error = answer.exception()
+            if error is None:
+                self.records += 1
+            elif isinstance(error, KafkaError) and error.not_written:
+                self.refused += 1
+            else:
+                unknown.append(answer)
+        self._unanswered = unknown
 
 
 class _Stopped(Exception):

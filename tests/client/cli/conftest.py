@@ -62,9 +62,9 @@ class CommandLine:
         flags = ("--from-beginning", "--max-messages", str(count), "--timeout-ms", "60000")
         return sorted(self.text("consume", "--topic", topic, *flags, *arguments).splitlines())
 
-    def refused(self, *arguments: str) -> str:
+    def refused(self, *arguments: str, lines: str = "") -> str:
         """The message of a call that has to fail, without a traceback."""
-        result = self.call(*arguments)
+        result = self.call(*arguments, lines=lines)
         assert result.exit_code in {1, 2}, result.output
         assert isinstance(result.exception, SystemExit)
         return result.output
