@@ -18,7 +18,12 @@ from oncelog_server.network.listener import Requests
 from oncelog_server.storage.data_directory import DataDirectory
 from oncelog_server.storage.descriptors import affordable_descriptors
 from oncelog_server.storage.files import Files
-from oncelog_server.storage.layout import META_PROPERTIES, METADATA_COPY, METADATA_FILE
+from oncelog_server.storage.layout import (
+    META_PROPERTIES,
+    METADATA_COPY,
+    METADATA_FILE,
+    METADATA_RESERVE,
+)
 from oncelog_server.storage.os_files import OsFiles
 
 if TYPE_CHECKING:
@@ -122,6 +127,7 @@ class OsMachine:
             path / METADATA_FILE,
             may_be_new=not (path / META_PROPERTIES).exists(),
             copy=path / METADATA_COPY,
+            reserve=path / METADATA_RESERVE,
         )
 
     async def host_name(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,8 +16,21 @@ from typing import Protocol
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from oncelog_protocol.messages.end_txn import EndTxnRequest
+from oncelog_protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from oncelog_protocol.records.batch import build_batch
+from oncelog_server.metadata.reserve import RESERVE_BYTES
+from oncelog_server.storage.layout import METADATA_FILE, METADATA_RESERVE
 from tests.broker import BrokerFailed, Oncelog
 from tests.conformance.waiting import wait_until
 from tests.conformance.wire import Wire
@@ -57,6 +71,7 @@ TRY_AGAIN = {
 NOT_DECIDED = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 # So that one file has all ids.
 ONE_LOG = {"transaction.state.log.num.partitions": "1"}
+OFTEN = {"log.retention.check.interval.ms": "100"}
 
 
 class Disk(Protocol):
@@ -102,7 +117,7 @@ class SizeLimit:
 def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Oncelog]:
     if sys.platform != "linux":
         pytest.skip("needs tmpfs and prlimit")
-    broker = Oncelog(tmp_path, merged(QUICK, ONE_LOG))
+    broker = Oncelog(tmp_path, merged(QUICK, ONE_LOG, OFTEN))
     broker.data.mkdir()
     mounted = getattr(request, "param", Tmpfs) is Tmpfs
     if mounted:
@@ -318,6 +333,86 @@ def test_admin_requests_are_refused_and_work_again_later(broker: Oncelog, disk: 
             if code is ErrorCode.NONE:
                 sent = produce(wire, topic, build_batch(records()))
                 assert sent.error_code == ErrorCode.NONE, topic
+
+
+def free_bytes(broker: Oncelog) -> int:
+    return shutil.disk_usage(broker.data).free
+
+
+def metadata_is_written(broker: Oncelog) -> bool:
+    """Whether the store has its reserve, and nothing is left for its file."""
+    reserve, rest = broker.data / METADATA_RESERVE, broker.data / f"{METADATA_FILE}-wal"
+    whole = reserve.exists() and reserve.stat().st_size == RESERVE_BYTES
+    return whole and not rest.stat().st_size
+
+
+def fill_with(broker: Oncelog, wire: Wire, disk: Disk, *topics: str) -> None:
+    """The disk is full of these topics' records, to the last byte."""
+    for topic in topics:
+        create(wire, topic, file_delete_delay_ms=0, segment_bytes=1 << 20)
+    wait_until(lambda: metadata_is_written(broker), "the metadata is in its file")
+    for topic in topics[1:]:
+        for _ in range(20):  # more than one segment
+            assert produce(wire, topic, build_batch(records(1, VALUE))).error_code == 0
+    produce_until_refused(wire, topics[0])
+    disk.fill()
+    assert not free_bytes(broker)
+
+
+def delete_records(wire: Wire, topic: str) -> ErrorCode:
+    partition = DeleteRecordsPartition(0, -1)
+    request = DeleteRecordsRequest([DeleteRecordsTopic(topic, [partition])], timeout_ms=30_000)
+    return ErrorCode(wire.call(request).topics[0].partitions[0].error_code)
+
+
+def shorten_retention(wire: Wire, topic: str) -> ErrorCode:
+    config = AlterableConfig(name="retention.ms", config_operation=0, value="1")
+    resource = AlterConfigsResource(resource_type=2, resource_name=topic, configs=[config])
+    answer = wire.call(IncrementalAlterConfigsRequest([resource]))
+    return ErrorCode(answer.responses[0].error_code)
+
+
+def delete_topic(wire: Wire, topic: str) -> ErrorCode:
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=30_000)
+    return ErrorCode(wire.call(request).responses[0].error_code)
+
+
+FREEING = {
+    "topic delete": delete_topic,
+    "retention": shorten_retention,
+    "DeleteRecords": delete_records,
+}
+
+
+@pytest.mark.parametrize(
+    ("how", "through"), [*((how, "no crash") for how in FREEING), ("topic delete", "kill")]
+)
+def test_what_frees_space_works_on_a_full_disk(
+    broker: Oncelog, disk: Disk, how: str, through: str
+) -> None:
+    """D8: the broker itself can free the disk that is full, also when it was killed on it and
+    started again. DeleteRecords is refused until a checkpoint has room for the new start, which the
+    segments that it deletes make."""
+    with Wire(broker.address) as wire:
+        fill_with(broker, wire, disk, "t", "u")
+    if through == "kill":
+        broker.kill()
+        disk.fill()
+        broker.start()
+    with Wire(broker.address) as wire:
+        disk.fill()
+        assert not free_bytes(broker)
+        code = FREEING[how](wire, "u")
+        if how == "DeleteRecords":
+            assert code in (STORAGE_ERROR, ErrorCode.NONE)
+            wait_until(lambda: delete_records(wire, "u") is ErrorCode.NONE, "records are deleted")
+        else:
+            assert code is ErrorCode.NONE
+        wait_until(lambda: free_bytes(broker) > 400_000, "space")
+        wait_until(lambda: produce(wire, "t", build_batch(records())).error_code == 0, "a producer")
+        disk.free()
+        wait_until(lambda: metadata_is_written(broker), "the reserve is taken back")
+        create(wire, "new")
 
 
 def _create(wire: Wire, topic: str) -> ErrorCode:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 from zlib import crc32
 
 import msgspec
 
-from oncelog_server.cluster.records import PRODUCER_IDS
+from oncelog_server.cluster.records import DELETIONS, PRODUCER_IDS
 from oncelog_server.cluster.store import (
     Changes,
     Compare,
@@ -28,7 +28,10 @@ from oncelog_server.cluster.store import (
     Snapshot,
     TxnResult,
 )
+from oncelog_server.metadata.reserve import Reserve
 from oncelog_server.metadata.text_copy import TextCopy
+
+T = TypeVar("T")
 
 SCHEMA_VERSION: Final = 2
 # The first version had no checksum.
@@ -49,28 +52,41 @@ _SUM_BITS: Final = 62
 # What sqlite answers where the file is not what it was; everything else may pass.
 _DAMAGE: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR_SHORT_READ", "SQLITE_FORMAT")
 _NO_TABLE: Final = "no such table"
+# What it answers where the disk has no room: for a write, and for the index of its log.
+_FULL: Final = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE")
 
 
 class DamagedStore(OSError):
     """The file is empty, damaged, or older than its copy."""
 
 
+class FullStore(OSError):
+    """The disk has no room for what should be written."""
+
+
 class Database:
     """The connection, on the store's thread. `may_be_new`: whether an empty or missing file is a
-    new store rather than a lost one. `copy` is where its records are kept as text."""
+    new store rather than a lost one. `copy` is where its records are kept as text, `reserve` the
+    file that is given up for what must be written on a full disk."""
 
     def __init__(
-        self, path: Path | str, *, may_be_new: bool = True, copy: Path | None = None
+        self,
+        path: Path | str,
+        *,
+        may_be_new: bool = True,
+        copy: Path | None = None,
+        reserve: Path | None = None,
     ) -> None:
         self._path = path
         self._copy = TextCopy(copy) if copy is not None else None
+        self._reserve = Reserve(reserve) if reserve is not None else None
         try:
             # Autocommit: transactions are begun and ended by `txn` alone.
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
             raise OSError(f"{path}: {error}") from error
         try:
-            self._prepare(may_be_new)
+            self._with_reserve(lambda: self._prepare(may_be_new))
         except BaseException:
             self._connection.close()
             raise
@@ -132,13 +148,27 @@ class Database:
             if self._copy.failure is not None:
                 self._copy.refresh(self.revision, self._lasting)
             self._copy.sync()
-        busy, _, _ = self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        return not busy and self.copy_failure is None
+        checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)"
+        busy, _, _ = self._with_reserve(lambda: self._execute(checkpoint).fetchone())
+        refilled = self._reserve is None or self._reserve.refill()
+        return not busy and refilled and self.failure is None
 
     @property
-    def copy_failure(self) -> OSError | None:
-        """Why the text does not show the last change."""
-        return None if self._copy is None else self._copy.failure
+    def failure(self) -> OSError | None:
+        """Why the text does not show the last change, or why there is no reserve."""
+        failure = None if self._copy is None else self._copy.failure
+        if failure is None and self._reserve is not None:
+            failure = self._reserve.failure
+        return failure
+
+    def _with_reserve(self, write: Callable[[], T]) -> T:
+        """Write; while the disk is full, give up part after part of the reserve and try again."""
+        while True:
+            try:
+                return write()
+            except FullStore:
+                if self._reserve is None or not self._reserve.give():
+                    raise
 
     def get(self, key: str) -> Entry | None:
         row = self._execute(f"SELECT {_COLUMNS} FROM records WHERE key = ?", key).fetchone()
@@ -165,7 +195,8 @@ class Database:
         return [Entry(*row) for row in rows]
 
     def new_lease(self) -> int:
-        self._execute("UPDATE counters SET value = value + 1 WHERE name = 'lease'")
+        add_one = "UPDATE counters SET value = value + 1 WHERE name = 'lease'"
+        self._with_reserve(lambda: self._execute(add_one))
         return self._counter("lease")
 
     def end_lease(self, lease_id: int | None) -> tuple[TxnResult, Changes | None]:
@@ -179,6 +210,20 @@ class Database:
     def txn(
         self, compare: Sequence[Compare], operations: Sequence[Operation]
     ) -> tuple[TxnResult, Changes | None]:
+        """Do all operations if all conditions hold. Raises FullStore, but only a transaction that
+        adds to the store: any other one may have the reserve."""
+        if any(map(self._adds, operations)):
+            result, changes = self._commit(compare, operations)
+        else:
+            result, changes = self._with_reserve(lambda: self._commit(compare, operations))
+        self.revision = result.revision
+        if changes is not None:
+            self._note(changes, operations)
+        return result, changes
+
+    def _commit(
+        self, compare: Sequence[Compare], operations: Sequence[Operation]
+    ) -> tuple[TxnResult, Changes | None]:
         self._execute("BEGIN IMMEDIATE")
         try:
             result, changes = self._apply(compare, operations)
@@ -187,10 +232,16 @@ class Database:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
-        self.revision = result.revision
-        if changes is not None:
-            self._note(changes, operations)
         return result, changes
+
+    def _adds(self, operation: Operation) -> bool:
+        """Whether it makes a key, other than that of a deletion or of a lease (a start), or gives
+        out producer ids."""
+        if isinstance(operation, Delete) or operation.lease_id:
+            return False
+        if operation.key.startswith(DELETIONS):
+            return False
+        return operation.key == PRODUCER_IDS or self.get(operation.key) is None
 
     def _note(self, changes: Changes, operations: Sequence[Operation]) -> None:
         """Add a transaction to the text."""
@@ -263,6 +314,8 @@ class Database:
         code = getattr(error, "sqlite_errorname", "") or ""
         if code.startswith(_DAMAGE) or str(error).startswith(_NO_TABLE):
             return DamagedStore(f"{self._path} is damaged: {error}")
+        if code.startswith(_FULL):
+            return FullStore(f"metadata store {self._path}: {error}")
         return OSError(f"metadata store {self._path}: {error}")
 
 

@@ -57,13 +57,15 @@ class SqliteStore:
         *,
         may_be_new: bool = True,
         copy: Path | None = None,
+        reserve: Path | None = None,
     ) -> SqliteStore:
-        """Opens the file, or creates it if it `may_be_new`; its records are kept as text in `copy`.
+        """Opens the file, or creates it if it `may_be_new`; its records are kept as text in `copy`,
+        and space for deletions on a full disk in `reserve`.
 
         Raises DamagedStore, and OSError if it is no store of ours or cannot be opened.
         """
         thread = executor or ThreadPoolExecutor(1, "oncelog-metadata")
-        make = partial(Database, path, may_be_new=may_be_new, copy=copy)
+        make = partial(Database, path, may_be_new=may_be_new, copy=copy, reserve=reserve)
         try:
             database = await asyncio.get_running_loop().run_in_executor(thread, make)
         except BaseException:
@@ -130,7 +132,7 @@ class SqliteStore:
         self._settling = None
         if work.cancelled():
             return
-        failure = work.exception() or self._database.copy_failure
+        failure = work.exception() or self._database.failure
         self._tell("" if failure is None else str(failure))
         if failure is not None or not work.result():
             self._settle_soon()
@@ -141,9 +143,11 @@ class SqliteStore:
             return
         self._told = reason
         if reason:
-            log.error("metadata not written to its own file or its copy", reason=reason)
+            log.error(
+                "metadata not written to its own file, its copy or its reserve", reason=reason
+            )
         else:
-            log.info("metadata written to its own file and its copy again")
+            log.info("metadata written to its own file, its copy and its reserve again")
 
 
 class SqliteLease:

@@ -39,6 +39,7 @@ LOST_AND_FOUND: Final = "lost+found"
 METADATA_NAME: Final = "oncelog-metadata"
 METADATA_FILE: Final = f"{METADATA_NAME}.sqlite"
 METADATA_COPY: Final = f"{METADATA_NAME}.txt"
+METADATA_RESERVE: Final = f"{METADATA_NAME}.reserve"
 
 _MAX_NAME: Final = 255
 _SEGMENT_FILE = re.compile(
