@@ -37,6 +37,7 @@ MAY_OPEN = {
     "oncelog_client.cli": "reads and writes the files the user names",
     "oncelog_server.cleaning.child": "asks the system how long it waited for a processor",
     "oncelog_server.config": "reads server.properties",
+    "oncelog_server.metadata.reserve": "keeps space for deletions on a full disk",
     "oncelog_server.metadata.text_copy": "keeps the copy of the metadata store",
     "oncelog_server.offline.read_only_files": "is the disk of a log that is only read",
     "oncelog_server.salvage.changes": "rebuilds the metadata of a data directory",
