@@ -222,11 +222,13 @@ class Broker:
         return cleaner
 
     def _new_hosting(self, was_clean: bool) -> Hosting:
+        directory = self.directory
         last_stop = LastStop(
             was_clean,
-            self.directory.was_kept_by(self._machine.boot()),
-            self.directory.recovery_points(),
-            self.directory.log_start_offsets(),
+            directory.was_kept_by(self._machine.boot()),
+            directory.recovery_points(),
+            directory.log_start_offsets(),
+            directory.closed_logs() if was_clean else {},
         )
         return Hosting(
             self.settings.node_id,
@@ -366,7 +368,7 @@ class Broker:
         await self.metadata.stop()
         clean = await close_logs(self._files, self.partitions, self._slices)
         # Also after a failure: the checkpoint that is being written must come to its end.
-        clean = await self._upkeep.last_checkpoint() is None and clean
+        clean = await self._upkeep.last_checkpoint(remembers_logs=clean) is None and clean
         self._slices.stop()
         self._machine.close()
         clean = clean and self._leave_clean_mark()

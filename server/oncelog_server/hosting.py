@@ -22,6 +22,7 @@ from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STA
 from oncelog_server.config import Settings
 from oncelog_server.coordination.producer_id_quota import PER_PARTITION, RefusedProducerIds
 from oncelog_server.deferred import Deferred
+from oncelog_server.log.closed import ClosedLogs
 from oncelog_server.log.errors import CorruptLog, InconsistentTopicId
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.newer_logs import NewerLogs
@@ -71,6 +72,8 @@ class LastStop(msgspec.Struct, frozen=True):
     lost_nothing: bool
     recovery_points: Offsets
     log_start_offsets: Offsets
+    # Empty if it was not clean.
+    closed_logs: ClosedLogs
 
 
 class Hosting:
@@ -287,6 +290,7 @@ class Hosting:
                 producer_id_expiration_ms=self._settings.producer_id_expiration_ms,
                 refuses_damage=topic.name in self._coordinators,
                 lost_nothing=last.lost_nothing,
+                closed=last.closed_logs.get(topic_partition) if known else None,
                 topic_id_checked=partition_directory(*topic_partition) in self._checked,
                 jitter=self._jitter,
             )

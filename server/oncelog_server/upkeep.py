@@ -19,6 +19,7 @@ from oncelog_server.coordination.timers import Timer, Timers
 from oncelog_server.coordination.transactions import TransactionCoordinator
 from oncelog_server.deferred import Deferred
 from oncelog_server.durable_logs import end_of
+from oncelog_server.log.closed import closed_log_line, encode_closed_logs
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.partition import Partition
@@ -29,6 +30,7 @@ from oncelog_server.slices import Slices, Steps
 from oncelog_server.storage.checkpoint_writer import CheckpointWriter
 from oncelog_server.storage.data_directory import DataDirectory, checkpoints_of
 from oncelog_server.storage.files import Files, StorageError
+from oncelog_server.storage.layout import CLOSED_LOGS_CHECKPOINT
 from oncelog_server.topic_partition import TopicPartition
 
 log = structlog.get_logger("oncelog.upkeep")
@@ -88,6 +90,7 @@ class Upkeep:
         self._expired_ids = 0
         self._armed: dict[Callable[[], None], Timer] = {}
         self._stopped = False
+        self._remembers_logs = False
 
     def start(self) -> None:
         settings = self._settings
@@ -226,8 +229,10 @@ class Upkeep:
         for name in deleted:
             self._deleted.pop(name, None)
 
-    async def last_checkpoint(self) -> StorageError | None:
-        """Return when the checkpoints say what is so now, or why they do not."""
+    async def last_checkpoint(self, *, remembers_logs: bool = False) -> StorageError | None:
+        """Return when the checkpoints say what is so now, or why they do not. `remembers_logs`: the
+        logs are closed, and so are what the next start shall believe of them."""
+        self._remembers_logs = remembers_logs
         return await end_of(self.checkpoint(), otherwise=None)
 
     def _checkpoint(self) -> None:
@@ -257,6 +262,8 @@ class Upkeep:
         recovery_points: dict[tuple[str, int], int] = {}
         start_offsets: dict[tuple[str, int], int] = {}
         watermarks: dict[tuple[str, int], int] = {}
+        closed: list[str] = []
+        remembers_logs = self._remembers_logs
         for partition in list(self._partitions):
             yield
             name = partition.topic_partition
@@ -266,8 +273,13 @@ class Upkeep:
             if partition.log.log_start_offset > 0:
                 start_offsets[name] = partition.log.log_start_offset
             watermarks[name] = partition.high_watermark
+            if remembers_logs:
+                closed.append(closed_log_line(name, partition.log.remembered()))
         self._keep_those_of_offline(recovery_points, start_offsets)
-        return (yield from checkpoints_of(recovery_points, start_offsets, watermarks))
+        contents = yield from checkpoints_of(recovery_points, start_offsets, watermarks)
+        if remembers_logs:
+            contents[CLOSED_LOGS_CHECKPOINT] = encode_closed_logs(closed)
+        return contents
 
     def _keep_those_of_offline(
         self, recovery_points: dict[tuple[str, int], int], start_offsets: dict[tuple[str, int], int]

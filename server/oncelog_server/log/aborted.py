@@ -4,7 +4,8 @@ Kafka's rows carry none, and a lost row would show aborted records to a reader.
 `txn-index-checkpoint` keeps rows and CRC32C per segment in the form of Kafka's checkpoints; where
 they disagree with a file, or there is no checkpoint, the segment's rows are computed again from the
 log. Beside them it keeps how long the segment was, so that a start finds out when one is gone, or
-lost its end (`log/damage.py`).
+lost its end (`log/damage.py`). It is written when a segment is closed; what a clean stop knows of
+the last one is in `log/closed.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from oncelog_server.log.checkpoints import (
     decode_numbers,
     encode_lines,
 )
+from oncelog_server.log.closed import ClosedLog
 from oncelog_server.log.txn_index import AbortedTransaction, TxnIndex, encode_row
 from oncelog_server.log.whole_files import read_whole, swap_in, write_whole
 from oncelog_server.storage.files import File, Files, StorageError
@@ -59,6 +61,8 @@ class AbortedTransactions:
         # Base offset -> bytes of the segment when the checkpoint was written: it may have grown.
         self.sizes: dict[int, int] = {}
         self._sums = self._load_sums() if TXN_INDEX_CHECKPOINT in names else {}
+        # As in the checkpoint's file.
+        self._written = dict(self._sums)
 
     def _path(self, base_offset: int) -> str:
         return f"{self._directory}/{segment_file(base_offset, TXN_INDEX_SUFFIX)}"
@@ -72,6 +76,15 @@ class AbortedTransactions:
             return {}
         self.sizes = {base: size for base, _, _, size in rows if size >= 0}
         return {base: (count, crc) for base, count, crc, _ in rows if count >= 0}
+
+    def after_clean_stop(self, last_base: int | None, closed: ClosedLog | None) -> None:
+        """Take over what the stop has remembered of the last segment, which grew after the
+        checkpoint was written."""
+        if last_base is not None:
+            self._sums.pop(last_base, None)
+        if closed is not None:
+            self.sizes[closed.base_offset] = closed.size
+            self._sums[closed.base_offset] = closed.aborted, closed.rows_crc
 
     def start(self, base_offset: int) -> None:
         """A segment with no rows yet: a new one, or one that recovery is about to scan."""
@@ -148,14 +161,31 @@ class AbortedTransactions:
     def checkpoint(self, sizes: Mapping[int, int]) -> None:
         """Write the checksums, as far as they are known, and the sizes of these segments, which are
         given by base offset. Raises StorageError."""
-        for base_offset, index in self._loaded.items():
-            self._sums[base_offset] = (len(index.rows), index.crc)
+        known = self._known(sizes)
         lines = []
         for base_offset, size in sizes.items():
-            count, crc = self._sums.get(base_offset, _UNKNOWN)
+            count, crc = known.get(base_offset, _UNKNOWN)
             line = f"{base_offset} {count} {crc} {size}"
             lines.append(f"{line} {crc32c(line.encode())}")
         swap_in(self._files, f"{self._directory}/{TXN_INDEX_CHECKPOINT}", encode_lines(lines))
+        self._written = known
+
+    def is_checkpointed(self, base_offsets: Iterable[int]) -> bool:
+        """Whether the checkpoint's file has all that is known of these segments."""
+        known = self._known(base_offsets)
+        return all(self._written.get(base_offset) == known[base_offset] for base_offset in known)
+
+    def _known(self, base_offsets: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """Rows and CRC by base offset."""
+        for base_offset, index in self._loaded.items():
+            self._sums[base_offset] = (len(index.rows), index.crc)
+        sums = self._sums
+        return {one: sums[one] for one in base_offsets if one in sums}
+
+    def sum_of(self, base_offset: int) -> tuple[int, int]:
+        """Return the number of the segment's rows, and their CRC32C."""
+        index = self._index(base_offset)
+        return len(index.rows), index.crc
 
     def close(self) -> None:
         """Let the descriptor go."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from oncelog_server.log.closed import ClosedLog
 from oncelog_server.log.results import Flush
 from oncelog_server.log.segment import Segment
 from oncelog_server.storage.files import File
@@ -50,7 +51,16 @@ def close(log: PartitionLog) -> list[File]:
     if log.log_end_offset == log.closed_at:
         return log.take_unsynced()
     log.refusals.write_owed()
-    log.active.write_indexes()
-    log.aborted.checkpoint({one.base_offset: one.size for one in log.segments})
-    log.take_snapshot()
+    log.active.write_indexes(may_be_left_out=True)
+    if not log.aborted.is_checkpointed(one.base_offset for one in log.segments[:-1]):
+        log.aborted.checkpoint({one.base_offset: one.size for one in log.segments})
+    if log.producers:
+        log.take_snapshot()
     return [*log.take_unsynced(), *log.active.files()]
+
+
+def remembered(log: PartitionLog) -> ClosedLog:
+    """What a clean stop remembers of a closed log."""
+    last = log.active
+    aborted, rows_crc = log.aborted.sum_of(last.base_offset)
+    return ClosedLog(last.base_offset, last.size, aborted, rows_crc, len(log.producers))

@@ -11,6 +11,7 @@ from operator import attrgetter
 from oncelog_protocol.records.batch import BatchHeader, patch_place
 from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
 from oncelog_server.log import closing, retention, timestamps
+from oncelog_server.log.closed import ClosedLog
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import OffsetOutOfRange
 from oncelog_server.log.reading import LogReader
@@ -99,6 +100,7 @@ class PartitionLog:
         refuses_damage: bool = False,
         lost_nothing: bool = False,
         topic_id_checked: bool = False,
+        closed: ClosedLog | None = None,
         jitter: Callable[[int], int] = lambda most: 0,
     ) -> PartitionLog:
         """The log in `directory`, made if it is not there; `recovery` says what was found.
@@ -107,8 +109,9 @@ class PartitionLog:
         `topic_id_checked`: partition.metadata was read, and has `topic_id`.
 
         `recovery_point` and `log_start_offset` are those of the checkpoints, 0 where there are
-        none. `jitter(segment_jitter_ms)` draws how much earlier a segment is rolled. Raises
-        CorruptLog, InconsistentTopicId and StorageError.
+        none; `closed` is what the last stop has remembered, if that was clean.
+        `jitter(segment_jitter_ms)` draws how much earlier a segment is rolled. Raises CorruptLog,
+        InconsistentTopicId and StorageError.
         """
         loaded = load(
             files,
@@ -123,6 +126,7 @@ class PartitionLog:
             refuses_damage=refuses_damage,
             lost_nothing=lost_nothing,
             topic_id_checked=topic_id_checked,
+            closed=closed,
         )
         return cls(loaded, config, now_ms, jitter)
 
@@ -483,3 +487,8 @@ class PartitionLog:
         Raises StorageError, `failure` among them: then this stop was not clean."""
         self.let_go()
         return closing.close(self) if clean else []
+
+    def remembered(self) -> ClosedLog:
+        """Return what a clean stop remembers of the log, which is closed. Raises StorageError and
+        CorruptLog."""
+        return closing.remembered(self)

@@ -23,6 +23,7 @@ from oncelog_server.log.checkpoints import (
     decode_partition_metadata,
     encode_partition_metadata,
 )
+from oncelog_server.log.closed import ClosedLog
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.damage import (
     check_segments,
@@ -94,6 +95,8 @@ class LoadedLog(msgspec.Struct):
     leader_epochs: LeaderEpochs = msgspec.field(default_factory=LeaderEpochs)
     # What the file of the leader epochs holds.
     epochs_in_file: list[EpochStart] = msgspec.field(default_factory=list)
+    # What the last clean stop has remembered.
+    closed: ClosedLog | None = None
     # Whether that file may be newer than what is durable of it.
     epochs_unsynced: bool = False
     report: RecoveryReport = msgspec.field(default_factory=RecoveryReport)
@@ -120,11 +123,13 @@ def load(
     refuses_damage: bool = False,
     lost_nothing: bool = False,
     topic_id_checked: bool = False,
+    closed: ClosedLog | None = None,
 ) -> LoadedLog:
     """The log in `directory`, which is made if it is not there. `recovery_point` and
     `log_start_offset` are those of the checkpoints, 0 if there are none. `refuses_damage`: whole
     batches behind a bad one are not cut off with it, wherever the recovery point is.
-    `lost_nothing`: the computer has run since the last stop.
+    `lost_nothing`: the computer has run since the last stop. `closed` is what the last stop has
+    remembered, if that was clean.
 
     Raises CorruptLog, InconsistentTopicId and StorageError. Interrupted anywhere, it can be done
     again.
@@ -156,6 +161,10 @@ def load(
     if _drop_covered(loaded) or swapped:
         # What the checkpoint says of the old segments may have come back with a power loss.
         loaded.aborted.sizes.clear()
+    if clean_shutdown:
+        loaded.closed = closed
+        last_base = segments[-1].base_offset if segments else None
+        loaded.aborted.after_clean_stop(last_base, closed)
     check_segments(loaded, log_start_offset)
     if not topic_id_checked:
         _check_partition_metadata(loaded, topic_id)
@@ -197,7 +206,8 @@ def _load_segments(loaded: LoadedLog, log_start_offset: int) -> None:
 def _closed_at(loaded: LoadedLog) -> int:
     """The end of a log of which all files are as a clean stop leaves them, else -1."""
     end = loaded.segments[-1].end_offset
-    as_closed = loaded.report.clean_shutdown and loaded.report.snapshot_offset == end
+    needs_no_snapshot = loaded.report.snapshot_offset == end or _has_no_producers(loaded)
+    as_closed = loaded.report.clean_shutdown and needs_no_snapshot
     is_new = end == loaded.segments[0].base_offset and not loaded.producers
     return end if (as_closed or is_new) and not loaded.report.rebuilt else -1
 
@@ -300,11 +310,21 @@ def _resume(loaded: LoadedLog) -> None:
         loaded.aborted.rows(last.base_offset)
     else:
         loaded.aborted.start(last.base_offset)
+    if _has_no_producers(loaded):
+        return
     first = loaded.segments[0].base_offset
     replay_from = _load_snapshot(loaded, first, last.end_offset)
     for segment in loaded.segments:
         if segment.end_offset > replay_from:
             _replay(loaded, segment, replay_from)
+
+
+def _has_no_producers(loaded: LoadedLog) -> bool:
+    """Whether the last stop was clean and knew none, and nothing was appended since."""
+    closed, last = loaded.closed, loaded.segments[-1]
+    if closed is None or closed.producers:
+        return False
+    return (closed.base_offset, closed.size) == (last.base_offset, last.size)
 
 
 def _replay(loaded: LoadedLog, segment: Segment, from_offset: int) -> None:

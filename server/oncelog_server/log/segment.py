@@ -175,17 +175,21 @@ class Segment:
         self._recent_positions.append(position)
         self.end_offset = last_offset + 1
 
-    def write_indexes(self) -> None:
+    def write_indexes(self, *, may_be_left_out: bool = False) -> None:
         """Bring the index files up to what is in memory, the latest timestamp as last entry (as
-        Kafka at roll and close). Raises StorageError."""
+        Kafka at roll and close). `may_be_left_out`: where the offset index has no entry and no file
+        yet, neither gets one, as the few headers of the log say it all. Raises StorageError."""
         if self._offset_index is None or self._time_index is None:
             return
         self._note_latest_timestamp()
+        may_be_left_out = may_be_left_out and not len(self._offset_index)
         for suffix, data in (
             (OFFSET_INDEX_SUFFIX, self._offset_index.encode()),
             (TIME_INDEX_SUFFIX, self._time_index.encode()),
         ):
-            write_whole(self._files, self.path(suffix), data)
+            path = self.path(suffix)
+            if not may_be_left_out or self._files.exists(path):
+                write_whole(self._files, path, data)
 
     def _note_latest_timestamp(self) -> None:
         assert self._time_index is not None
@@ -288,8 +292,9 @@ class Segment:
     def offset_index(self) -> OffsetIndex:
         """From memory, from the file, or from the log."""
         if self._offset_index is None:
-            data = read_whole(self._files, self.path(OFFSET_INDEX_SUFFIX))
-            index = None if data is None else OffsetIndex.decode(data, max(self.log.size, 1))
+            # Without entries there may be no file.
+            data = read_whole(self._files, self.path(OFFSET_INDEX_SUFFIX)) or b""
+            index = OffsetIndex.decode(data, max(self.log.size, 1))
             if index is None or (not len(index) and self.log.size > WALK_CHUNK):
                 self.rebuild_indexes()
             else:
@@ -361,7 +366,7 @@ class Segment:
         self._recent_offsets.clear()
         self._recent_positions.clear()
         with suppress(StorageError):  # in memory they are right; the next start rebuilds them again
-            self.write_indexes()
+            self.write_indexes(may_be_left_out=True)
 
     def note_header(self, position: int, header: BatchHeader, interval: int = 4096) -> None:
         self.note(

@@ -21,12 +21,14 @@ from oncelog_server.log.checkpoints import (
     encode_meta_properties,
     offset_line,
 )
+from oncelog_server.log.closed import ClosedLogs, decode_closed_logs
 from oncelog_server.log.whole_files import swap_in
 from oncelog_server.slices import Steps
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import (
     BOOT,
     CLEAN_SHUTDOWN,
+    CLOSED_LOGS_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOCK,
     LOG_START_CHECKPOINT,
@@ -145,14 +147,27 @@ class DataDirectory:
     def log_start_offsets(self) -> Offsets:
         return self._offsets(LOG_START_CHECKPOINT)
 
+    def closed_logs(self) -> ClosedLogs:
+        """Return what the last stop has remembered of the logs; to be believed if it was clean. A
+        missing or broken checkpoint counts as empty: every log is read then."""
+        try:
+            data = self._read(CLOSED_LOGS_CHECKPOINT)
+            return {} if data is None else decode_closed_logs(data)
+        except (MalformedCheckpoint, OSError) as error:
+            self._ignored(CLOSED_LOGS_CHECKPOINT, error)
+            return {}
+
     def _offsets(self, name: str) -> Offsets:
         """A missing or broken checkpoint counts as empty: everything is scanned then (S8)."""
         try:
             data = self._read(name)
             return {} if data is None else decode_offsets(data)
         except (MalformedCheckpoint, OSError) as error:
-            log.warning("checkpoint ignored", file=str(self.path / name), reason=str(error))
+            self._ignored(name, error)
             return {}
+
+    def _ignored(self, name: str, error: Exception) -> None:
+        log.warning("checkpoint ignored", file=str(self.path / name), reason=str(error))
 
     def _read(self, name: str) -> bytes | None:
         """None where there is no such file. Raises OSError."""

@@ -35,6 +35,8 @@ BOOT: Final = "oncelog-boot"
 LOCK: Final = ".lock"
 # What mkfs leaves in the root of a file system: a volume with nothing else in it is empty.
 LOST_AND_FOUND: Final = "lost+found"
+# Ours: what a clean stop remembers of the logs.
+CLOSED_LOGS_CHECKPOINT: Final = "oncelog-closed-logs-checkpoint"
 # Ours: the metadata store. Every file of it, and of its copies, begins with METADATA_NAME.
 METADATA_NAME: Final = "oncelog-metadata"
 METADATA_FILE: Final = f"{METADATA_NAME}.sqlite"

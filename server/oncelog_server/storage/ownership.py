@@ -14,6 +14,7 @@ from typing import Final
 
 from oncelog_server.cluster.topic_names import is_internal
 from oncelog_server.storage.layout import (
+    CLOSED_LOGS_CHECKPOINT,
     LOCK,
     LOST_AND_FOUND,
     META_PROPERTIES,
@@ -89,7 +90,7 @@ def _owner(path: Path, names: Collection[str]) -> Owner:
         return Owner.EMPTY
     if METADATA_FILE in names:
         return Owner.ONCELOG
-    if any(name.startswith(METADATA_NAME) for name in names):
+    if CLOSED_LOGS_CHECKPOINT in names or any(name.startswith(METADATA_NAME) for name in names):
         return Owner.LOST
     if KAFKA_BOOTSTRAP in names or any(name.startswith(KAFKA_METADATA_LOG) for name in names):
         return Owner.FOREIGN

@@ -10,6 +10,7 @@ from typing import Any
 from oncelog_protocol.records.batch import BatchHeader, build_batch, read_records, split_batches
 from oncelog_protocol.records.control import read_marker
 from oncelog_protocol.records.record import NewRecord, Record
+from oncelog_server.log.closed import ClosedLog
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.results import Appended, LogRead, Origin
@@ -70,7 +71,7 @@ class Driver:
 
     def open(
         self, *, clean: bool, recovery_point: int = 0, log_start_offset: int = 0,
-        files: Files | None = None,
+        files: Files | None = None, closed: ClosedLog | None = None,
     ) -> PartitionLog:  # fmt: skip
         return PartitionLog.open(
             files or self.files,
@@ -82,6 +83,7 @@ class Driver:
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             producer_id_expiration_ms=self.expiration_ms,
+            closed=closed,
         )
 
     def append(self, data: bytearray, origin: Origin = Origin.CLIENT) -> Appended:
@@ -120,7 +122,12 @@ class Driver:
 
     def restart(self) -> PartitionLog:
         recovery_point, start = self.stop()
-        self.log = self.open(clean=True, recovery_point=recovery_point, log_start_offset=start)
+        self.log = self.open(
+            clean=True,
+            recovery_point=recovery_point,
+            log_start_offset=start,
+            closed=self.log.remembered(),
+        )
         return self.log
 
     def kill(self) -> PartitionLog:
