@@ -193,7 +193,7 @@ def test_the_last_entry_of_a_timeindex_is_the_latest_time_also_between_entries()
     driver = Driver(DEFAULT)
     driver.plain(3)
     driver.plain(1)
-    driver.stop()
+    driver.log.roll(driver.now_ms)
     assert content(driver, 0, ".index") == b""
     rows = list(struct.iter_unpack(">qi", content(driver, 0, ".timeindex")))
     assert rows == [(NOW_MS + 2, 2)]
