@@ -46,7 +46,7 @@ def test_the_file_reads_as_it_was_written_or_not_at_all() -> None:
             changed = bytearray(data)
             changed[place] ^= bit
             try:
-                assert decode_closed_logs(changed) == LOGS
+                assert decode_closed_logs(bytes(changed)) == LOGS
             except MalformedCheckpoint:
                 refused += 1
     assert refused > 2 * len(data)
