@@ -49,6 +49,8 @@ from oncelog_server.storage.layout import (
 
 _MARKER_BYTES: Final = 1 << 16
 _FOR_EVER_MS: Final = 1 << 62
+# The most that index.interval.bytes can be: up to there an index has no entry.
+_INDEX_INTERVAL_BYTES: Final = 1 << 16
 _ALL: Final = (1 << 63) - 1
 
 
@@ -177,9 +179,10 @@ class PartitionCheck:
         # Where the broker has not written the indexes yet, or a start will compute them.
         is_written = following is not None or self._facts.clean
         offsets = times = None
+        missing: list[Finding] = []
         if is_written:
             offsets, times, missing = self._indexes(base, is_empty=not log.size)
-            yield from missing
+        last_position = 0
         rows = AbortedRows()
         walk = Walk(log, base)
         for part in walk:
@@ -187,6 +190,7 @@ class PartitionCheck:
                 yield from self._gap(part, path, is_last=following is None)
                 continue
             position, header = part
+            last_position = position
             yield from self._snapshots_up_to(header.base_offset)
             yield from self._batch(part, walk, path, rows)
             if offsets is not None:
@@ -194,6 +198,9 @@ class PartitionCheck:
             if times is not None:
                 times.on_batch(header.last_offset, header.max_timestamp)
         log.close()
+        was_left_out = offsets is None and times is None and following is None
+        if not was_left_out or last_position > _INDEX_INTERVAL_BYTES:
+            yield from missing
         for check in (offsets, times):
             problem = None if check is None else check.finish()
             if problem is not None:

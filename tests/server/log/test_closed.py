@@ -7,7 +7,12 @@ from random import Random
 import pytest
 
 from oncelog_server.log.checkpoints import MalformedCheckpoint
-from oncelog_server.log.closed import ClosedLog, decode_closed_logs, encode_closed_logs
+from oncelog_server.log.closed import (
+    ClosedLog,
+    closed_log_line,
+    decode_closed_logs,
+    encode_closed_logs,
+)
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.log import PartitionLog
@@ -37,9 +42,9 @@ def files_of(driver: Driver) -> set[str]:
 
 def test_the_file_reads_as_it_was_written_or_not_at_all() -> None:
     """A changed bit may make another end of a line, which says the same."""
-    data = encode_closed_logs(LOGS)
+    data = encode_closed_logs([closed_log_line(name, log) for name, log in LOGS.items()])
     assert decode_closed_logs(data) == LOGS
-    assert decode_closed_logs(encode_closed_logs({})) == {}
+    assert decode_closed_logs(encode_closed_logs([])) == {}
     refused = 0
     for place in range(len(data)):
         for bit in (1, 4, 16):

@@ -118,6 +118,22 @@ def test_a_folder_that_was_closed_cleanly_is_whole_and_stays_as_it_is(data: Path
     assert digests(data) == before
 
 
+async def write_one(address: str) -> None:
+    async with Admin(address) as admin, Producer(address) as producer:
+        await admin.create_topics([NewTopic("short", 1, 1)])
+        await producer.send("short", b"v")
+
+
+def test_a_short_log_has_no_indexes_after_a_clean_stop_and_lacks_none(tmp_path: Path) -> None:
+    with Oncelog(tmp_path, SETTINGS) as broker:
+        asyncio.run(write_one(broker.address))
+    assert not list((broker.data / "short-0").glob("*index"))
+    assert verify(broker.data).findings == []
+    (broker.data / "short-0" / f"{FIRST}.index").touch()
+    (finding,) = verify(broker.data).findings
+    assert f"{FIRST}.timeindex" in str(finding)
+
+
 def test_a_running_broker_is_looked_at_without_a_word(tmp_path: Path) -> None:
     with Oncelog(tmp_path, SETTINGS) as broker:
         asyncio.run(write(broker.address))
