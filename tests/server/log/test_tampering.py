@@ -17,6 +17,7 @@ from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_protocol.records.record import NewRecord
 from oncelog_server.coordination.loading import replay_log
 from oncelog_server.coordination.shard import CoordinatorRecord, TransactionOfRecords
+from oncelog_server.log.closed import ClosedLog
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import CorruptLog, InconsistentTopicId, OffsetOutOfRange
 from oncelog_server.log.log import PartitionLog
@@ -92,15 +93,20 @@ def outcome(tamper: Tampering, stop: Stop, *, coordinator: bool) -> Outcome:
     config = LogConfig(cleanup_policy=frozenset({"compact"})) if coordinator else SMALL
     driver, rows = written(config)
     point = driver.stop()[0] if stop is Stop.CLEAN else 0
+    closed = driver.log.remembered() if stop is Stop.CLEAN else None
     driver.files = driver.files.after_kill()
     tamper(driver.files)
-    found = look(driver, stop, point, rows, coordinator=coordinator)
+    found = look(driver, stop, point, closed, rows, coordinator=coordinator)
     if found is Outcome.REFUSED:
-        assert look(driver, stop, point, rows, coordinator=coordinator) is found, "the next start"
+        again = look(driver, stop, point, closed, rows, coordinator=coordinator)
+        assert again is found, "the next start"
     return found
 
 
-def look(driver: Driver, stop: Stop, point: int, rows: Rows, *, coordinator: bool) -> Outcome:
+def look(
+    driver: Driver, stop: Stop, point: int, closed: ClosedLog | None, rows: Rows, *,
+    coordinator: bool,
+) -> Outcome:  # fmt: skip
     try:
         log = PartitionLog.open(
             driver.files,
@@ -114,6 +120,7 @@ def look(driver: Driver, stop: Stop, point: int, rows: Rows, *, coordinator: boo
             producer_id_expiration_ms=driver.expiration_ms,
             refuses_damage=coordinator,
             lost_nothing=stop is Stop.KILL,
+            closed=closed,
         )
         found = replayed(log) if coordinator else read(log)
     except (CorruptLog, InconsistentTopicId):
