@@ -211,7 +211,7 @@ class Segment:
         if not self.log.size:
             self.start_indexes()
             return
-        last = self.offset_index().last()
+        last = self.offset_index(is_last=True).last()
         if last is not None and not self._confirms(*last):
             self.rebuild_indexes()
             return
@@ -289,12 +289,13 @@ class Segment:
         entry = None if index is None else index.floor(offset - self.base_offset)
         return entry[1] if entry is not None and self._confirms(*entry) else 0
 
-    def offset_index(self) -> OffsetIndex:
-        """From memory, from the file, or from the log."""
+    def offset_index(self, *, is_last: bool = False) -> OffsetIndex:
+        """From memory, from the file, or from the log. `is_last`: of the log's segments."""
         if self._offset_index is None:
-            # Without entries there may be no file.
-            data = read_whole(self._files, self.path(OFFSET_INDEX_SUFFIX)) or b""
-            index = OffsetIndex.decode(data, max(self.log.size, 1))
+            data = read_whole(self._files, self.path(OFFSET_INDEX_SUFFIX))
+            if data is None and is_last:  # without entries it has no file
+                data = b""
+            index = None if data is None else OffsetIndex.decode(data, max(self.log.size, 1))
             if index is None or (not len(index) and self.log.size > WALK_CHUNK):
                 self.rebuild_indexes()
             else:
