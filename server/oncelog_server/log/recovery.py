@@ -131,8 +131,7 @@ def load(
     `lost_nothing`: the computer has run since the last stop. `closed` is what the last stop has
     remembered, if that was clean.
 
-    Raises CorruptLog, InconsistentTopicId and StorageError. Interrupted anywhere, it can be done
-    again.
+    Raises CorruptLog, InconsistentTopicId and StorageError. Can be interrupted and done again.
     """
     if not files.exists(directory):
         files.make_directory(directory)
@@ -161,10 +160,7 @@ def load(
     if _drop_covered(loaded) or swapped:
         # What the checkpoint says of the old segments may have come back with a power loss.
         loaded.aborted.sizes.clear()
-    if clean_shutdown:
-        loaded.closed = closed
-        last_base = segments[-1].base_offset if segments else None
-        loaded.aborted.after_clean_stop(last_base, closed)
+    _take_remembered(loaded, closed)
     check_segments(loaded, log_start_offset)
     if not topic_id_checked:
         _check_partition_metadata(loaded, topic_id)
@@ -184,6 +180,13 @@ def _drop_covered(loaded: LoadedLog) -> bool:
         loaded.report.leftovers += segment.mark_deleted()
         loaded.segments.remove(segment)
     return bool(found)
+
+
+def _take_remembered(loaded: LoadedLog, closed: ClosedLog | None) -> None:
+    if loaded.report.clean_shutdown:
+        loaded.closed = closed
+        last_base = loaded.segments[-1].base_offset if loaded.segments else None
+        loaded.aborted.after_clean_stop(last_base, closed)
 
 
 def _load_segments(loaded: LoadedLog, log_start_offset: int) -> None:
