@@ -157,11 +157,15 @@ class Connection(asyncio.Protocol):
         come too late as well), IncompleteResponseError if rows that were asked for are missing, or
         UnsupportedVersionError if the broker speaks none of `versions`.
         """
-        await self._writable.wait()
+        timeout_ms = self._config.request_timeout_ms if timeout_ms is None else timeout_ms
+        deadline_ms = monotonic_ms() + timeout_ms
+        api = api_of(type(request)).key
+        if not self.writable:
+            await self._room_for(api.name, timeout_ms)
+            timeout_ms = max(deadline_ms - monotonic_ms(), 0)
         version = self.version(request, versions)
         answer = await self._send(request, version, timeout_ms)
         assert isinstance(answer, response)
-        api = api_of(type(request)).key
         missing = missing_rows(api, request, answer, version)
         if missing:
             raise IncompleteResponseError(
@@ -170,6 +174,18 @@ class Connection(asyncio.Protocol):
                 + (f" and {len(missing) - _ROWS_SHOWN} more" if missing[_ROWS_SHOWN:] else "")
             )
         return answer
+
+    async def _room_for(self, api_name: str, timeout_ms: float) -> None:
+        """Wait until what was sent before has mostly left, or the connection has ended. Raises
+        TimedOutError, and closes, if the peer takes too little of it in `timeout_ms`."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._writable.wait()
+        except TimeoutError:
+            message = f"{shown(self.address)} takes no data: {api_name} could not be sent in time"
+            error = TimedOutError(message)
+            self._fail(error)
+            raise error from None
 
     def start_unanswered(self, request: object) -> None:
         """Send the one request that has no answer: Produce with acks=0."""

@@ -74,6 +74,7 @@ class Sender:
         self._transaction = transaction
         self._in_flight: dict[int, int] = {}
         self._identity_failures = 0
+        self._identifying: asyncio.Task[None] | None = None
         self._awake = asyncio.Event()
         self._progress: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # Why nothing will ever be sent again.
@@ -101,7 +102,7 @@ class Sender:
             now_ms = monotonic_ms()
             for batch in self._accumulator.expire(now_ms):
                 self._fail(batch, self._too_late(batch))
-            if await self._has_identity():
+            if self._has_identity():
                 # One and the same time for both: what falls due between would be in neither.
                 now_ms = monotonic_ms()
                 self._send_ready(now_ms)
@@ -139,7 +140,7 @@ class Sender:
         return ""
 
     def ended(self, work: asyncio.Task[None]) -> None:
-        """`run` has ended. Unless it was cancelled that is a defect: all there is fails with it."""
+        """`run`, or a part of it, has ended. With an error that is a defect: all there is fails."""
         cause = None if work.cancelled() else work.exception()
         if cause is None:
             return
@@ -151,12 +152,21 @@ class Sender:
 
     # -- identity
 
-    async def _has_identity(self) -> bool:
-        config = self._config
-        if not config.enable_idempotence or self._accumulator.identity != NO_IDENTITY:
+    def _has_identity(self) -> bool:
+        """Return whether batches have a producer id to leave with; ask for one if not.
+
+        Without waiting: batches expire meanwhile.
+        """
+        if not self._config.enable_idempotence or self._accumulator.identity != NO_IDENTITY:
             return True
-        if self._transaction is not None or not self._accumulator.partitions():
-            return False
+        wanted = self._transaction is None and self._accumulator.partitions()
+        if wanted and self._identifying is None:
+            self._identifying = self._cluster.spawn(self._identify())
+            self._identifying.add_done_callback(self._identified)
+        return False
+
+    async def _identify(self) -> None:
+        """Get a producer id; wait a little where it cannot be had now."""
         try:
             response = await self._cluster.call_any(
                 InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1),
@@ -167,14 +177,17 @@ class Sender:
             self._identity_failures += 1
             delay_ms = self._cluster.backoff.delay_ms(self._identity_failures, fraction())
             await asyncio.sleep(delay_ms / 1000)
-            self.wake()
-            return False
+            return
         except KafkaError as error:
             self.fail_all(error)
-            return False
+            return
         self._identity_failures = 0
         self._accumulator.adopt(ProducerIdentity(response.producer_id, response.producer_epoch))
-        return True
+
+    def _identified(self, work: asyncio.Task[None]) -> None:
+        self._identifying = None
+        self.ended(work)
+        self.wake()
 
     # -- sending
 

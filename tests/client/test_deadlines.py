@@ -14,7 +14,9 @@ from oncelog_client import (
     AlterConfigOp,
     ConfigResource,
     Consumer,
+    FatalError,
     KafkaError,
+    Producer,
     ResourceType,
     TopicPartition,
 )
@@ -178,3 +180,59 @@ def test_a_broker_that_does_not_answer_is_waited_for_once() -> None:
         await admin.close()
 
     simulated(broker, scenario)
+
+
+def test_a_peer_that_takes_nothing_is_waited_for_no_longer_than_a_request() -> None:
+    """Red before: the time-out of a call began when the socket had room for it."""
+    broker = ScriptedBroker()
+
+    async def scenario() -> float:
+        admin = Admin(SERVER, request_timeout_ms=1_000, default_api_timeout_ms=DEADLINE_MS)
+        await admin.start()
+        await admin.list_offsets({PLACE: "latest"})
+        loop = asyncio.get_running_loop()
+        before = loop.time()
+        for transport in broker.connections:
+            transport.protocol.pause_writing()
+        # Goes on over a new connection.
+        await admin.list_offsets({PLACE: "latest"})
+        took_ms = (loop.time() - before) * 1000
+        await admin.close()
+        return took_ms
+
+    assert simulated(broker, scenario) < 1_500
+
+
+def test_a_record_expires_in_time_while_no_producer_id_comes() -> None:
+    """Red before: nothing was looked at until InitProducerId was answered or given up."""
+    broker = ScriptedBroker(lambda api, _: DROP if api is ApiKey.INIT_PRODUCER_ID else None)
+
+    async def scenario() -> float:
+        producer = Producer(
+            SERVER, linger_ms=0, request_timeout_ms=2_000, delivery_timeout_ms=DEADLINE_MS
+        )
+        await producer.start()
+        took_ms = await _took_ms(await producer.send(TOPIC, b"x", partition=0))
+        await producer.close(timeout_ms=0)
+        return took_ms
+
+    assert simulated(broker, scenario) <= DEADLINE_MS + 1
+
+
+def test_a_defect_while_a_producer_id_is_asked_for_fails_the_records() -> None:
+    """Red where only the log was told: they would wait for an id until they expire."""
+    broker = ScriptedBroker()
+
+    async def scenario() -> None:
+        producer = Producer(SERVER, linger_ms=0)
+        await producer.start()
+        producer._accumulator.adopt = _broken  # type: ignore[assignment, method-assign]
+        with pytest.raises(FatalError):
+            await (await producer.send(TOPIC, b"x", partition=0))
+        await producer.close(timeout_ms=0)
+
+    simulated(broker, scenario)
+
+
+def _broken(_: object) -> None:
+    raise AssertionError("a defect")
