@@ -12,7 +12,7 @@ import structlog
 
 from oncelog_protocol.records.batch import build_batch, read_records, split_batches
 from oncelog_protocol.records.record import NewRecord
-from oncelog_server.cleaning.cleaner import LOGS_AT_ONCE, LogCleaner
+from oncelog_server.cleaning.cleaner import AFTER_PROBE_MS, LOGS_AT_ONCE, LogCleaner
 from oncelog_server.cleaning.slices import SlicedWork
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage, TopicImage
@@ -32,6 +32,8 @@ from tests.server.coordination.world import A0, A1, B0, OFFSETS, TXN_LOG, World,
 
 BACKOFF_MS = 1_000
 LARGEST_CLEAN_LOG = 3_500
+# What a full disk still takes.
+ROOM = 10
 SETTINGS = Settings(log_cleaner_backoff_ms=BACKOFF_MS, log_cleaner_io_buffer_size=500)
 
 
@@ -49,6 +51,7 @@ class Cleaning:
         self.partitions = Partitions()
         for one in self.world.partitions.values():
             self.partitions.add(one)
+        self.refused = RefusedWork(self.world.timers, self.world.now)
         self.cleaner = LogCleaner(
             settings,
             WorldClock(self.world),
@@ -56,7 +59,7 @@ class Cleaning:
             self.partitions,
             self.world.files,
             partial(SlicedWork, self.world.files, self.world.timers),
-            RefusedWork(self.world.timers, self.world.now),
+            self.refused,
         )
         self.cleaner.start()
 
@@ -210,20 +213,20 @@ def test_d6_a_full_disk_stops_a_pass_and_it_is_done_when_there_is_space(
     append = files.before_append
 
     def full(node: Any, path: str, data: bytes) -> None:
-        if kind in path:
+        if kind in path and len(data) > ROOM:
             raise StorageError("append", path, "No space left on device", len(data))
         append(node, path, data)
 
     with structlog.testing.capture_logs() as events:
         monkeypatch.setattr(files, "before_append", full)
-        started: list[object] = []
-        cleaning.cleaner._start_work = partial(_noting, started, cleaning.cleaner._start_work)
+        started = noted(cleaning)
         cleaning.run(60_000)
         assert one.offline is None
         assert one.log.failure is None
         assert len(started) == 1
         assert cleaning.checkpoint() == {}
         assert cleaning.cleaner.uncleanable_count == (kind != CLEANER_CHECKPOINT)
+        assert not [name for name in files.nodes if name.endswith(CLEANED_SUFFIX)]
         monkeypatch.setattr(files, "before_append", append)
         cleaning.run(5_000)
     assert A0 in cleaning.checkpoint()
@@ -231,6 +234,87 @@ def test_d6_a_full_disk_stops_a_pass_and_it_is_done_when_there_is_space(
     told = [one["event"] for one in events if one["event"] != "log compacted"]
     assert told == ["disk refused", "disk takes it again"]
     assert not [name for name in files.nodes if ".cleaned" in name]
+
+
+def noted(cleaning: Cleaning) -> list[object]:
+    """The passes that begin from now on."""
+    started: list[object] = []
+    cleaning.cleaner._start_work = partial(_noting, started, cleaning.cleaner._start_work)
+    return started
+
+
+def test_d6_a_disk_that_takes_what_is_written_and_refuses_its_name_begins_no_other_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cleaning = Cleaning()
+    files = cleaning.world.files
+    write(cleaning.compact(A0), 100)
+    rename = files.rename
+
+    def full(path: str, target: str) -> None:
+        if path.endswith(CLEANED_SUFFIX):
+            raise StorageError("rename", path, "No space left on device")
+        rename(path, target)
+
+    monkeypatch.setattr(files, "rename", full)
+    started = noted(cleaning)
+    cleaning.run(60_000)
+    assert len(started) == 1
+    monkeypatch.setattr(files, "rename", rename)
+    cleaning.run(5_000)
+    assert A0 in cleaning.checkpoint()
+
+
+def test_d6_a_log_that_is_refused_after_the_probe_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk takes zeros, as of the probe, and no records."""
+    cleaning = Cleaning()
+    files = cleaning.world.files
+    write(cleaning.compact(A0), 100)
+    append = files.before_append
+
+    def full(node: Any, path: str, data: bytes) -> None:
+        if path.endswith(CLEANED_SUFFIX) and any(data):
+            raise StorageError("append", path, "No space left on device", len(data))
+        append(node, path, data)
+
+    monkeypatch.setattr(files, "before_append", full)
+    started = noted(cleaning)
+    cleaning.run(60_000)
+    assert 2 <= len(started) <= 1 + 60_000 // AFTER_PROBE_MS
+
+
+def test_d6_a_pass_begins_as_soon_as_there_is_space_and_the_event_comes_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However long the cleaner waits between two passes."""
+    cleaning = Cleaning(settings=replace(SETTINGS, log_cleaner_backoff_ms=600_000))
+    files = cleaning.world.files
+    write(cleaning.compact(A0), 100)
+    files.fail_append(match=".log.cleaned", reason="No space left on device")
+    with structlog.testing.capture_logs() as events:
+        cleaning.run(600_000)
+        cleaning.run(5_000)
+    told = [one["event"] for one in events]
+    assert told == ["disk refused", "log compacted", "disk takes it again"]
+
+
+@pytest.mark.parametrize("how", ["closed", "deleted"])
+def test_d6_a_log_that_goes_while_the_disk_is_full_is_not_asked_for_again(how: str) -> None:
+    cleaning = Cleaning()
+    write(cleaning.compact(A0), 100)
+    files = cleaning.world.files
+    files.capacity = sum(len(node.data) for node in files.nodes.values())
+    cleaning.run(5_000)
+    assert cleaning.cleaner.uncleanable_count == 1
+    assert len(cleaning.refused) == 1
+    cleaning.partitions.remove(A0)
+    if how == "deleted":
+        topic = TopicImage(A0.topic, bytes(16), "", {}, (), 0)
+        delta = ImageDelta(topics_deleted=(topic,))
+        cleaning.cleaner.follow(ClusterImage(), ClusterImage(), delta)
+    else:
+        cleaning.run(5_000)
+    assert (len(cleaning.refused), cleaning.cleaner.uncleanable_count) == (0, 0)
 
 
 def _noting(started: list[object], start_work: Any, job: Any, work: Any) -> Any:

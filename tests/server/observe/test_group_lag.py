@@ -1,0 +1,40 @@
+"""Counts of readable records that are kept from scrape to scrape."""
+
+from __future__ import annotations
+
+from oncelog_server.group.offsets import CommittedOffset
+from oncelog_server.observe import metrics
+from oncelog_server.observe.exposition import WORK
+from oncelog_server.observe.group_lag import GroupLag
+from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.coordination.world import World
+from tests.server.log.cleaner.compacting import Compacting
+from tests.server.log.driver import TOPIC_ID
+from tests.server.observe.scraping import scraped
+
+NAME = TopicPartition("table", 0)
+
+
+def test_lag_of_a_compacted_partition_is_counted_anew_at_each_scrape() -> None:
+    driver = Compacting()
+    for number in range(6):
+        driver.put(("key", f"value {number}"))
+        driver.roll()
+    partition = Partition(NAME, TOPIC_ID, driver.log, lambda partition: None, flush_on_ack=False)
+    partition.become_leader(0, 0, (0,), (0,))
+    partitions, world = Partitions(), World()
+    partitions.add(partition)
+    (shard,) = world.groups.shards()
+    shard.table.offsets.commit("g", *NAME, CommittedOffset(0, 0, "", 0, None, 0))
+    page = GroupLag(world.groups, partitions)
+
+    def lag() -> float:
+        found = scraped(line for line in page.lines() if line != WORK)
+        return found.value(metrics.GROUP_LAG.name, consumergroup="g", topic="table", partition="0")
+
+    assert lag() == 6
+    driver.compact()
+    assert len(driver.contents()) < 6
+    assert lag() == len(driver.contents())
