@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -123,8 +123,14 @@ class Broker:
         checks.check_identity(meta, self.metadata.image, next_producer_id)
         was_clean = self.directory.has_clean_mark()
         self._build(was_clean)
-        endpoints = await self._bind()
-        self._metrics = await self._bind_metrics()
+        try:
+            endpoints = await self._bind()
+            self._metrics = await self._bind_metrics()
+        except OSError:
+            await self.metadata.stop()
+            with suppress(OSError):  # the port is what the user has to learn of
+                self.directory.unmake()
+            raise
         # After every check: a refused start leaves everything as it was.
         folders = checks.folders(self.metadata.image)
         self.directory.take_clean_mark()

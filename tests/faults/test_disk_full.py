@@ -3,6 +3,7 @@ with it once there is room (scenarios D1-D4, D7)."""
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -32,6 +33,7 @@ from oncelog_protocol.records.batch import build_batch
 from oncelog_server.metadata.reserve import RESERVE_BYTES
 from oncelog_server.storage.layout import METADATA_FILE, METADATA_RESERVE
 from tests.broker import BrokerFailed, Oncelog
+from tests.client.cli.conftest import CommandLine
 from tests.conformance.waiting import wait_until
 from tests.conformance.wire import Wire
 from tests.conformance.writing import (
@@ -309,6 +311,25 @@ def test_transactions_that_were_decided_are_finished(
         )
         found = values(wire, "t") + values(wire, "t", partition=1)
         assert sorted(found) == sorted(committed)
+
+
+def test_health_reports_a_full_disk(broker: Oncelog, disk: Disk) -> None:
+    """What scripts ask: exit code 1, and the row names the folder."""
+    command_line = CommandLine(broker.address)
+
+    def row() -> tuple[int, str, list[str]]:
+        result = command_line.call("cluster", "health", "--json")
+        rows = {one["check"]: one for one in json.loads(result.stdout)}
+        found = rows["full disks"]
+        return result.exit_code, found["state"], found["what"]
+
+    assert row() == (0, "ok", [])
+    disk.fill()
+    code, state, what = row()
+    assert (code, state) == (1, "problem")
+    assert str(broker.data) in what[0]
+    disk.free()
+    assert row() == (0, "ok", [])
 
 
 @BOTH

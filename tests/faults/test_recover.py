@@ -221,7 +221,8 @@ def test_recovery_is_refused_while_a_broker_runs(broker: Oncelog) -> None:
     for arguments in ([], ["--yes"]):
         result = run("recover", "--data", str(broker.data), *arguments)
         assert result.exit_code == 1
-        assert "a broker runs on" in result.output
+        assert result.output.startswith("Error: ")
+        assert f"(pid {broker.pid}) uses {broker.data}" in result.output
 
 
 @pytest.mark.parametrize("kind", ["Apache Kafka", "a broker of Apache Kafka alone", "a person"])
@@ -243,6 +244,30 @@ def test_there_must_be_something_to_recover(tmp_path: Path) -> None:
 
 class _Died(BaseException):
     """The process ends here."""
+
+
+def test_a_folder_of_another_program_is_refused(tmp_path: Path) -> None:
+    """A folder in it that is called like a partition makes it no data directory."""
+    (tmp_path / "polkit-1").mkdir()
+    (tmp_path / "hosts").write_text("127.0.0.1 localhost")
+    before = sorted(tmp_path.rglob("*"))
+    for arguments in ([], ["--yes"]):
+        result = run("recover", "--data", str(tmp_path), *arguments)
+        assert result.exit_code == 1
+        assert result.output.startswith("Error: ")
+        assert "is not a data directory of oncelog" in result.output
+        assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_metadata_without_its_folders_is_not_said_to_agree(broker: Oncelog, tmp_path: Path) -> None:
+    with Wire(broker.address) as wire:
+        create(wire, "orders", partitions=50)
+    target = tmp_path / "copy"
+    assert run("backup", str(target), "--data", str(broker.data)).exit_code == 0
+    output = run("recover", "--data", str(target)).output
+    assert "no folder for partitions 0-49 of orders: will be empty" in output
+    assert "agrees with the folders" not in output
+    assert "50 partitions of it without a folder" in output
 
 
 def _dying(last: int) -> Callable[[str], None]:

@@ -67,9 +67,26 @@ def test_a_second_process_on_the_same_data_is_refused(broker: Oncelog, tmp_path:
         code, said = start_refused(second)
         assert code == 1
         assert "another process uses the data directory" in said
+        assert f"(pid {broker.pid})" in said
         assert str(broker.data) in said
         with Wire(broker.address) as wire:
             assert wire.call(ApiVersionsRequest(), 2).error_code == 0
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["new", "empty"])
+def test_a_start_on_a_used_port_leaves_no_data_behind(
+    broker: Oncelog, tmp_path: Path, is_there: bool
+) -> None:
+    with broker:
+        other = tmp_path / "other"
+        if is_there:
+            other.mkdir()
+        command = [sys.executable, "-m", "oncelog_server", "serve", "--port", str(broker.port)]
+        done = subprocess.run([*command, "--data", str(other)], capture_output=True, text=True)
+        assert done.returncode == 1
+        assert str(broker.port) in done.stderr
+        assert other.exists() == is_there
+        assert not is_there or not list(other.iterdir())
 
 
 def test_a_defect_is_in_the_log_with_the_place_where_it_happened(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from oncelog_client.errors import KafkaError
 from oncelog_client.values import Node, TopicPartition
 
 
@@ -25,9 +26,11 @@ class ReplicaInfo(NamedTuple):
 
 
 class LogDirDescription(NamedTuple):
-    """One data directory of a broker. -1 bytes: the broker did not say."""
+    """One data directory of a broker. -1 bytes: the broker did not say. `error`: why the broker
+    cannot use it."""
 
     path: str
     total_bytes: int
     usable_bytes: int
     replicas: Mapping[TopicPartition, ReplicaInfo]
+    error: KafkaError | None = None

@@ -12,7 +12,7 @@ from oncelog_client.admin.broker_descriptions import (
 )
 from oncelog_client.clock import monotonic_ms
 from oncelog_client.cluster import Cluster
-from oncelog_client.errors import KafkaError, check
+from oncelog_client.errors import KafkaError, check, error_for
 from oncelog_client.values import Node, TopicPartition
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_cluster import (
@@ -80,7 +80,6 @@ def _directories(response: DescribeLogDirsResponse) -> list[LogDirDescription]:
     check(response.error_code)
     found = []
     for row in response.results:
-        check(row.error_code, row.log_dir)
         replicas = {
             TopicPartition(topic.name, partition.partition_index): ReplicaInfo(
                 partition.partition_size, partition.offset_lag, partition.is_future_key
@@ -88,5 +87,8 @@ def _directories(response: DescribeLogDirsResponse) -> list[LogDirDescription]:
             for topic in row.topics
             for partition in topic.partitions
         }
-        found.append(LogDirDescription(row.log_dir, row.total_bytes, row.usable_bytes, replicas))
+        error = error_for(row.error_code, row.log_dir) if row.error_code else None
+        found.append(
+            LogDirDescription(row.log_dir, row.total_bytes, row.usable_bytes, replicas, error)
+        )
     return found

@@ -10,6 +10,7 @@ import click
 from oncelog_client.admin import Admin
 from oncelog_client.cli.commands import ToolGroup
 from oncelog_client.cli.connecting import ask
+from oncelog_client.cli.disks import disks
 from oncelog_client.cli.hanging import open_transactions
 from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import Column, note, say, show, show_json
@@ -93,11 +94,16 @@ def info(*, output: str, **_: object) -> None:
 @connection_options
 @output_option
 def health(*, output: str, **_: object) -> None:
-    """Look for offline partitions, missing copies, hanging transactions and readers held back.
+    """Look for full disks, offline partitions, missing copies, hanging transactions and readers
+    held back.
 
     Exit code 1 if there is a problem. A transaction that is open now is no problem.
     """
-    rows = ask(health_rows)
+
+    async def call(admin: Admin) -> list[Row]:
+        return [await _full_disks(admin), *await health_rows(admin)]
+
+    rows = ask(call)
     shown = [
         (row.check, row.state, row.number, row.what if output == "json" else some(row.what))
         for row in rows
@@ -109,8 +115,13 @@ def health(*, output: str, **_: object) -> None:
         click.get_current_context().exit(1)
 
 
+async def _full_disks(admin: Admin) -> Row:
+    full = [f"broker {one.broker} {one.found}" for one in await disks(admin) if one.is_full]
+    return Row("full disks", PROBLEM if full else OK, len(full), full)
+
+
 async def health_rows(admin: Admin) -> list[Row]:
-    """Return what `health` shows."""
+    """Return what `health` shows of partitions, transactions and groups."""
     topics = await admin.list_topics(list_internal=True)
     described = await admin.describe_topics(topics) if topics else {}
     infos = {

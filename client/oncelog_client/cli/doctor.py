@@ -13,17 +13,15 @@ from oncelog_client.admin import Admin, ConfigResource, ResourceType
 from oncelog_client.cli.cluster import NOTICE, OK, PROBLEM, health_rows, some
 from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import Target, connected_admin, target
+from oncelog_client.cli.disks import disks
 from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.options import connection_options, output_option, run
 from oncelog_client.cli.output import Column, for_people, say, show
-from oncelog_client.cli.quantities import size_text
 from oncelog_client.clock import monotonic_ms
 from oncelog_client.errors import KafkaError, UnsupportedVersionError
 from oncelog_protocol.apis import APIS, ApiKey
 
 COLUMNS: Final = (Column("State"), Column("Check"), Column("Found"), Column("To do"))
-LITTLE_DISK: Final = 0.10
-LEAST_DISK: Final = 0.03
 SLOW_MS: Final = 200.0
 TRANSACTION_VERSION: Final = "transaction.version"
 # What producers, consumers and transactions cannot do without.
@@ -259,23 +257,14 @@ async def _settings(admin: Admin) -> AsyncIterator[Finding]:
 
 
 async def _disk(admin: Admin) -> AsyncIterator[Finding]:
-    for broker, directories in sorted((await admin.describe_log_dirs()).items()):
-        for directory in directories:
-            check = f"disk of broker {broker}"
-            if directory.total_bytes <= 0:
-                yield Finding(OK, check, f"{directory.path}: the broker does not say")
-                continue
-            share = directory.usable_bytes / directory.total_bytes
-            found = (
-                f"{directory.path}: {size_text(directory.usable_bytes)} of"
-                f" {size_text(directory.total_bytes)} free"
-            )
-            if share < LITTLE_DISK:
-                state = PROBLEM if share < LEAST_DISK else NOTICE
-                to_do = "free space, or lower log.retention.bytes or log.retention.ms"
-                yield Finding(state, check, found, to_do)
-            else:
-                yield Finding(OK, check, found)
+    for disk in await disks(admin):
+        check = f"disk of broker {disk.broker}"
+        if disk.is_short:
+            state = PROBLEM if disk.is_full else NOTICE
+            to_do = "free space, or lower log.retention.bytes or log.retention.ms"
+            yield Finding(state, check, disk.found, to_do)
+        else:
+            yield Finding(OK, check, disk.found)
 
 
 async def _health(admin: Admin) -> AsyncIterator[Finding]:

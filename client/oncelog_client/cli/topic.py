@@ -12,6 +12,7 @@ from oncelog_client.admin import Admin
 from oncelog_client.cli.commands import ToolGroup
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.internal_topics import refuse_internal
 from oncelog_client.cli.names import NAME
 from oncelog_client.cli.offset_ranges import NOTATION, Position, parse_position, resolve
 from oncelog_client.cli.options import connection_options, output_option, split_pair
@@ -178,21 +179,35 @@ async def _described(
 @connection_options
 @names_argument
 @click.option("--if-exists", is_flag=True, help="Pass over a topic that does not exist.")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted; change nothing.")
+@click.option("--force", is_flag=True, help="Internal topics too, with all that brokers keep.")
 @output_option
-def delete(*, topics: tuple[str, ...], if_exists: bool, output: str, **_: object) -> None:
+def delete(
+    *,
+    topics: tuple[str, ...],
+    if_exists: bool,
+    dry_run: bool,
+    force: bool,
+    output: str,
+    **_: object,
+) -> None:
     """Delete topics with all their records. This cannot be undone."""
 
     async def call(admin: Admin) -> list[tuple[str, str]]:
-        existing = set(await admin.list_topics(list_internal=True))
+        existing = await admin.list_topics(list_internal=True)
         missing = [name for name in topics if name not in existing]
         if missing and not if_exists:
             raise Failed(f"there is no topic {', '.join(missing)}; nothing was deleted")
         found = [name for name in dict.fromkeys(topics) if name in existing]
-        if found:
+        if not force:
+            refuse_internal(existing[name] for name in found)
+        if found and not dry_run:
             await admin.delete_topics(found)
-        return [(name, "deleted") for name in found]
+        return [(name, "would be deleted" if dry_run else "deleted") for name in found]
 
     show(RESULT_COLUMNS, ask(call), output=output, empty="no topic was deleted")
+    if dry_run and for_people(output):
+        note("nothing was changed: this is what would be deleted without --dry-run")
 
 
 @topic.command(

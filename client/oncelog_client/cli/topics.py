@@ -73,6 +73,7 @@ PARTITION_COLUMNS: Final = (
 )
 @click.option("--if-not-exists", is_flag=True, help="With --create: leave existing topics alone.")
 @click.option("--if-exists", is_flag=True, help="Without such a topic: do nothing, do not fail.")
+@click.option("--force", is_flag=True, help="With --delete: internal topics too.")
 @click.option("--exclude-internal", is_flag=True, help="Leave internal topics out.")
 def topics(
     *,
@@ -140,7 +141,12 @@ async def _alter(admin: Admin, *, topic: Sequence[str], output: str, **flags: An
 
 
 async def _delete(admin: Admin, *, topic: Sequence[str], output: str, **flags: Any) -> None:
+    from oncelog_client.cli.internal_topics import refuse_internal
+
     names = await _existing(admin, topic, flags["if_exists"], False)
+    if not flags["force"]:
+        listed = await admin.list_topics(list_internal=True)
+        refuse_internal(listed[name] for name in names if name in listed)
     if names:
         await admin.delete_topics(names)
     _show_changed(names, "deleted", output)

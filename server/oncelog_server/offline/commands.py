@@ -170,8 +170,10 @@ class Dumper:
         if self._as_kafka or not os.path.isdir(path):
             self._file(path)
             return
-        for folder in look(self._files, path).partitions:
-            self._folder(folder)
+        folders = look(self._files, path).partitions
+        empty = sum(self._folder(folder, skips_empty=len(folders) > 1) for folder in folders)
+        if empty:
+            click.echo(f"Not shown: {_count(empty, 'segment')} without records")
 
     def finish(self) -> None:
         """What Kafka's tool says at the end, and the exit code."""
@@ -184,13 +186,19 @@ class Dumper:
         if self._failed:
             sys.exit(1)
 
-    def _folder(self, folder: PartitionFolder) -> None:
+    def _folder(self, folder: PartitionFolder, *, skips_empty: bool) -> int:
+        """Return how many logs were left out as they are empty."""
+        empty = 0
         for name in self._files.list(folder.path):
             parsed = parse_segment_file(name)
             if parsed is None or parsed.state:
                 continue
-            if parsed.suffix == LOG_SUFFIX or self._flags["side_files"]:
-                self._file(f"{folder.path}/{name}")
+            path = f"{folder.path}/{name}"
+            if parsed.suffix == LOG_SUFFIX and skips_empty and not os.path.getsize(path):
+                empty += 1
+            elif parsed.suffix == LOG_SUFFIX or self._flags["side_files"]:
+                self._file(path)
+        return empty
 
     def _file(self, path: str) -> None:
         click.echo(f"Dumping {path}")

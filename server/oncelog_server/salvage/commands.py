@@ -19,6 +19,8 @@ from oncelog_server.salvage.sources import Found, find
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.data_directory import DataDirectory, DirectoryInUse
 from oncelog_server.storage.files import StorageError
+from oncelog_server.storage.layout import LOCK
+from oncelog_server.storage.lock_owner import lock_owner
 from oncelog_server.storage.ownership import Owner, owner_of, refusal_of
 
 DEFAULT_DATA: Final = "./oncelog-data"
@@ -73,7 +75,7 @@ def recover(data: Path, yes: bool, verbose: bool) -> None:
         is_right = found.store == plan.snapshot
         if is_right and not plan.moves and not plan.relabelled and found.meta is not None:
             _show(found, plan, facts, verbose, is_done=False)
-            click.echo("Nothing to do: the metadata is whole and agrees with the folders.")
+            click.echo(_nothing_to_do(plan))
             return
         _show(found, plan, facts, verbose, is_done=yes)
         if not yes:
@@ -118,7 +120,8 @@ def _check(path: Path) -> None:
     if owner is Owner.FOREIGN:
         _fail(refusal_of(path))
     if is_in_use(str(path)):
-        _fail(f"a broker runs on {path}: stop it first")
+        process = lock_owner((path / LOCK).resolve()) or "a broker"
+        _fail(f"{process} uses {path}: stop it first")
 
 
 def _plan(found: Found, facts: list[FolderFacts]) -> Plan:
@@ -147,6 +150,16 @@ def _show(
     _lines("Left as it is", [f"{name}: {why}" for name, why in plan.left], verbose)
 
 
+def _nothing_to_do(plan: Plan) -> str:
+    if not plan.without_folder:
+        return "Nothing to do: the metadata is whole and agrees with the folders."
+    return (
+        "Nothing to do: the metadata is whole. "
+        f"{_count(plan.without_folder, 'partition')} of it without a folder will be empty when a "
+        "broker starts here: if they had records, put their folders back first."
+    )
+
+
 def _shown(plan: Plan, *, is_done: bool) -> str:
     """Return the node and its cluster; an id that a later run draws anew is not shown."""
     node = f"node {plan.meta.node_id}"
@@ -171,5 +184,5 @@ def _lines(title: str, lines: list[str], verbose: bool) -> None:
 
 
 def _fail(message: str) -> NoReturn:
-    click.echo(message, err=True)
+    click.echo(f"Error: {message}", err=True)
     sys.exit(1)

@@ -62,6 +62,8 @@ class Plan(msgspec.Struct):
     left: list[tuple[str, str]]
     takes_strays: bool = False
     draws_cluster_id: bool = False
+    # How many partitions the metadata has and the directory has not.
+    without_folder: int = 0
 
 
 class _Records:
@@ -126,6 +128,7 @@ class Planner:
         self._moves: list[tuple[str, str]] = []
         self._relabelled: dict[str, bytes] = {}
         self._takes_strays = False
+        self._without_folder = 0
         self._node_id = self._find_node_id()
         # Of the topics as they will be: name -> (id, folders by partition).
         self._topics: dict[str, tuple[bytes, dict[int, FolderFacts]]] = {}
@@ -166,6 +169,7 @@ class Planner:
             self._left,
             self._takes_strays,
             draws_cluster_id,
+            self._without_folder,
         )
 
     # --- which folders belong to which topic
@@ -270,9 +274,13 @@ class Planner:
         count = max(folders, default=-1) + 1
         if old is not None:
             count = max(count, old.partitions) if same else count or old.partitions
-        missing = [f"{name}-{number}" for number in range(count) if number not in folders]
+        missing = [number for number in range(count) if number not in folders]
         if missing:
-            self._told.append(f"no folder for {', '.join(missing)}: will be empty")
+            self._without_folder += len(missing)
+            plural = "" if len(missing) == 1 else "s"
+            self._told.append(
+                f"no folder for partition{plural} {_ranges(missing)} of {name}: will be empty"
+            )
         settings = dict(old.settings) if old is not None else self._settings_of(name)
         values[records.topic_key(name)] = TopicRecord(id_text, count, settings)
         if old is None:
@@ -371,3 +379,14 @@ class Planner:
             return self._meta.node_id
         replicas = [one.replicas[0] for one in self._old.partitions.values() if one.replicas]
         return max(set(replicas), key=replicas.count) if replicas else self._settings.node_id
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return ascending numbers as `0-3, 7`."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ", ".join(f"{low}" if low == high else f"{low}-{high}" for low, high in ranges)

@@ -44,7 +44,9 @@ def find(path: Path) -> Found:
     ]
     known = max(found, key=lambda one: one.snapshot.revision, default=None)
     if known is None:
-        told.append("no records are left: all is taken from the folders of the partitions")
+        told.append(
+            "no metadata records are left: the metadata is made from the folders of the partitions"
+        )
     else:
         told.append(
             f"the metadata is taken from {known.source}, revision {known.snapshot.revision}"

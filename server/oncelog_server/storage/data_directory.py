@@ -33,6 +33,8 @@ from oncelog_server.storage.layout import (
     LOCK,
     LOG_START_CHECKPOINT,
     META_PROPERTIES,
+    METADATA_FILE,
+    METADATA_NAME,
     RECOVERY_POINT_CHECKPOINT,
 )
 from oncelog_server.storage.ownership import NeedsRecovery, check_ownership
@@ -52,6 +54,8 @@ class DataDirectory:
     def __init__(self, path: str) -> None:
         self.path = _absolute(path)
         self._lock: int | None = None
+        self._was_there = True
+        self._was_empty = False
 
     def lock(self) -> None:
         """Make the directory and take it, if it is oncelog's or empty.
@@ -61,6 +65,8 @@ class DataDirectory:
         try:
             _check_links(self.path)
             check_ownership(self.path)
+            self._was_there = self.path.exists()
+            self._was_empty = not (self.path / METADATA_FILE).exists()
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise self._unusable(error) from error
@@ -76,9 +82,12 @@ class DataDirectory:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(descriptor)
+            from oncelog_server.storage.lock_owner import lock_owner
+
+            owner = lock_owner((self.path / LOCK).resolve()) or "it"
             raise DirectoryInUse(
                 f"another process uses the data directory {self.path} "
-                f"(it holds {self.path / LOCK}); stop it, or give --data another directory"
+                f"({owner} holds {self.path / LOCK}); stop it, or give --data another directory"
             ) from error
         self._lock = descriptor
 
@@ -86,6 +95,17 @@ class DataDirectory:
         return OSError(
             f"the data directory {self.path} cannot be made or written to: {error.strerror}"
         )
+
+    def unmake(self) -> None:
+        """Leave nothing in a directory that was new or empty, as its first start was refused.
+        Raises OSError."""
+        if not self._was_empty or self._lock is None:
+            return
+        for path in self.path.iterdir():
+            if path.name in (LOCK, META_PROPERTIES) or path.name.startswith(METADATA_NAME):
+                path.unlink()
+        if not self._was_there:
+            self.path.rmdir()
 
     def release(self) -> None:
         if self._lock is not None:

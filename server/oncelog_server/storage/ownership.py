@@ -22,6 +22,7 @@ from oncelog_server.storage.layout import (
     METADATA_NAME,
     TXN_INDEX_CHECKPOINT,
     parse_partition_directory,
+    parse_segment_file,
 )
 
 # Every node of Apache Kafka (KRaft) has them beside its partitions, oncelog never.
@@ -99,7 +100,17 @@ def _owner(path: Path, names: Collection[str]) -> Owner:
     partitions = [name for name in names if parse_partition_directory(name) is not None]
     if any((path / name / TXN_INDEX_CHECKPOINT).is_file() for name in partitions):
         return Owner.LOST
-    return Owner.UNKNOWN if partitions and META_PROPERTIES not in names else Owner.FOREIGN
+    if META_PROPERTIES in names or not any(_has_segments(path / name) for name in partitions):
+        return Owner.FOREIGN
+    return Owner.UNKNOWN
+
+
+def _has_segments(folder: Path) -> bool:
+    """Whether it is a partition's by its files: /etc/java-17 is not."""
+    try:
+        return any(parse_segment_file(name) is not None for name in os.listdir(folder))
+    except OSError:
+        return False
 
 
 def _is_our_properties(path: Path) -> bool:

@@ -184,6 +184,34 @@ def test_health_names_open_transactions_and_who_waits(tmp_path: Path, name: str)
         assert found["offline partitions"]["state"] == "ok"
 
 
+def test_internal_topics_are_deleted_by_force_only(tmp_path: Path) -> None:
+    """The message says what would be lost; a pattern that finds one does not delete it either."""
+    with Oncelog(tmp_path) as broker:
+        command_line = CommandLine(broker.address)
+        command_line.create("t")
+        with open_transaction(command_line.address, "t", "opened"):
+            pass
+        command_line.text("group", "seek", "g", "--to", "start", "--topic", "t", "--execute")
+        for topic in ("__consumer_offsets", "__transaction_state"):
+            for call in (
+                ("topic", "delete", "t", topic),
+                ("topic", "delete", "t", topic, "--dry-run"),
+                ("topics", "--delete", "--topic", "t|__.*"),
+            ):
+                said = command_line.refused(*call)
+                assert f"with {topic} " in said
+                assert "would be lost" in said
+                assert "--force" in said
+            listed = command_line.json("topic", "list", "--internal")
+            assert {"topic": "t"} in listed
+            assert {"topic": topic} in listed
+            shown = command_line.json("topic", "delete", topic, "--force", "--dry-run")
+            assert shown == [{"topic": topic, "result": "would be deleted"}]
+            assert {"topic": topic} in command_line.json("topic", "list", "--internal")
+        deleted = command_line.json("topic", "delete", topic, "--force")
+        assert deleted == [{"topic": topic, "result": "deleted"}]
+
+
 @pytest.mark.parametrize("noun", NOUNS)
 def test_every_verb_has_examples_on_one_screen(noun: str) -> None:
     command_line = CommandLine("127.0.0.1:1")

@@ -122,16 +122,23 @@ def unknown_query(sink_id: str) -> Refusal:
 
 def fenced(plan: Plan, stored: SinkState | None) -> Refusal:
     """`stored`: what was found, None where it was not looked at or is gone."""
-    who, asked = "a newer driver", "Is the query running twice?"
-    if stored is not None and stored.generation != plan.generation:
-        if stored.is_planner_known:
-            who = f"query {stored.query_id} in generation {stored.generation}"
-        else:
-            who = (
-                f"generation {stored.generation}, begun by a query that is not known, as its"
-                " checkpointLocation cannot be read,"
-            )
-            asked = "Is the query running twice, or has another one the same sinkId?"
+    if stored is None or stored.generation == plan.generation:
+        return Refusal(
+            Reason.FENCED,
+            f"another driver owns sink {plan.sink_id}, or the brokers have lost its transactional"
+            f" ids: a producer of generation {plan.generation} was refused, and no newer generation"
+            " was found. Nothing of this batch was committed. Is the query running twice? If not,"
+            " was __transaction_state or __consumer_offsets deleted? Then restart the query",
+        )
+    asked = "Is the query running twice?"
+    if stored.is_planner_known:
+        who = f"query {stored.query_id} in generation {stored.generation}"
+    else:
+        who = (
+            f"generation {stored.generation}, begun by a query that is not known, as its"
+            " checkpointLocation cannot be read,"
+        )
+        asked = "Is the query running twice, or has another one the same sinkId?"
     return Refusal(
         Reason.FENCED,
         f"another driver owns sink {plan.sink_id}: {who} has taken it over from generation"

@@ -1,0 +1,40 @@
+"""The disks of the brokers, as far as brokers say: what `cluster health` and `doctor` report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from oncelog_client.cli.quantities import size_text
+
+if TYPE_CHECKING:
+    from oncelog_client.admin import Admin, LogDirDescription
+
+# Shares of a disk that are free.
+LITTLE: Final = 0.10
+LEAST: Final = 0.03
+
+
+class Disk(NamedTuple):
+    """One data directory. `is_full`: nearly all of it is used, or the broker cannot use it."""
+
+    broker: int
+    found: str
+    is_full: bool
+    is_short: bool
+
+
+async def disks(admin: Admin) -> list[Disk]:
+    """Return the data directories of all brokers, in the order of the brokers' ids."""
+    described = await admin.describe_log_dirs()
+    return [_disk(broker, one) for broker in sorted(described) for one in described[broker]]
+
+
+def _disk(broker: int, directory: LogDirDescription) -> Disk:
+    if directory.error is not None:
+        return Disk(broker, f"{directory.path}: {directory.error}", True, True)
+    if directory.total_bytes <= 0:
+        return Disk(broker, f"{directory.path}: the broker does not say", False, False)
+    share = directory.usable_bytes / directory.total_bytes
+    usable, total = size_text(directory.usable_bytes), size_text(directory.total_bytes)
+    found = f"{directory.path}: {usable} of {total} free"
+    return Disk(broker, found, share < LEAST, share < LITTLE)

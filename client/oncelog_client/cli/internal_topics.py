@@ -1,0 +1,34 @@
+"""The topics that brokers write for themselves, and what goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from oncelog_client.cli.failures import Failed
+
+if TYPE_CHECKING:
+    from oncelog_client.admin import TopicListing
+
+LOST: Final = {
+    "__consumer_offsets": "the committed offsets and the members of all groups",
+    "__transaction_state": (
+        "all transactional ids with their epochs and the decisions on open transactions, which"
+        " then hang; running producers are refused"
+    ),
+}
+LOST_OF_OTHERS: Final = "what the brokers keep in it"
+
+
+def refuse_internal(topics: Iterable[TopicListing]) -> None:
+    """Raise Failed if an internal topic is among those to be deleted."""
+    found = [one.name for one in topics if one.is_internal]
+    if not found:
+        return
+    lost = "; ".join(
+        f"with {name} {LOST.get(name, LOST_OF_OTHERS)} would be lost" for name in found
+    )
+    plural = "is an internal topic" if len(found) == 1 else "are internal topics"
+    raise Failed(
+        f"{', '.join(found)} {plural}: {lost}. Nothing was deleted; --force deletes all the same"
+    )
