@@ -107,13 +107,15 @@ def codes(answer: ProduceResponse) -> set[int]:
 
 async def some_appended(broker: Broker) -> None:
     """Return when some of the appends are made."""
-    while ends(broker) != {0, 1}:  # noqa: ASYNC110 - turns of the loop, no time
-        await asyncio.sleep(0)
+    async with asyncio.timeout(DEADLINE_S):
+        while ends(broker) != {0, 1}:  # noqa: ASYNC110 - turns of the loop, no time
+            await asyncio.sleep(0)
 
 
 async def all_appended(broker: Broker) -> None:
-    while ends(broker) != {1}:  # noqa: ASYNC110 - turns of the loop, no time
-        await asyncio.sleep(0)
+    async with asyncio.timeout(DEADLINE_S):
+        while ends(broker) != {1}:  # noqa: ASYNC110 - turns of the loop, no time
+            await asyncio.sleep(0)
 
 
 async def identity(broker: Broker, name: str) -> tuple[int, int]:
