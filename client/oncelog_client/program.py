@@ -11,6 +11,7 @@ import gc
 import os
 import select
 import signal
+import sys
 from typing import NoReturn
 
 INTERRUPTED = 130
@@ -22,6 +23,8 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, end_at_once)
     gc.disable()
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        _open_standard_streams()
     try:
         from oncelog_client.cli import main as run
 
@@ -62,3 +65,19 @@ def last_words(text: str) -> None:
             os.write(2, f"{shown_before}{text}\n".encode(errors="replace"))
     except (OSError, ValueError):
         pass  # It is closed: the exit code is all that is left.
+
+
+def _open_standard_streams() -> None:
+    """Put something in the place of standard streams that were closed before the start, so that no
+    other file gets their numbers: input and output that fail, an error output that takes all."""
+    for number, name, mode, flags in (
+        (0, "stdin", "r", os.O_WRONLY),
+        (1, "stdout", "w", os.O_RDONLY),
+        (2, "stderr", "w", os.O_WRONLY),
+    ):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, flags)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115

@@ -8,6 +8,8 @@ import os
 from collections.abc import AsyncIterator
 from typing import IO, Final
 
+from oncelog_client.cli.failures import Failed
+
 CHUNK: Final = 1 << 20
 
 
@@ -42,7 +44,10 @@ async def _chunks(stream: IO[bytes], stop: asyncio.Event) -> AsyncIterator[bytes
             await _readable(descriptor, stop)
             if stop.is_set():
                 return
-            chunk = os.read(descriptor, CHUNK)
+            try:
+                chunk = os.read(descriptor, CHUNK)
+            except OSError as error:
+                raise Failed(f"cannot read standard input: {error.strerror}") from error
         else:
             chunk = stream.read(CHUNK)
         if not chunk:

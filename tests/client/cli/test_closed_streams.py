@@ -1,0 +1,48 @@
+"""Standard streams that are closed before the program starts (`oncelog … >&-`)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import pytest
+
+from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.standard_input import lines_of
+
+PROGRAM = "import sys; from oncelog_client.program import main; sys.argv[0] = 'oncelog'; main()"
+
+
+def closed(streams: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the program with the streams of these redirections closed."""
+    call = ("bash", "-c", f'exec "$@" {streams}', "bash", sys.executable, "-c", PROGRAM, *arguments)
+    return subprocess.run(call, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("completion", "bash")])
+def test_output_that_is_closed_is_a_failure_with_a_reason(arguments: tuple[str, ...]) -> None:
+    done = closed(">&-", *arguments)
+    assert done.stderr == "Error: cannot write to standard output: Bad file descriptor\n"
+    assert done.returncode == 1
+
+
+def test_a_closed_error_output_takes_no_result_away() -> None:
+    done = closed("2>&-", "completion", "bash")
+    assert (done.returncode, "complete -o nosort" in done.stdout) == (0, True)
+
+
+def test_without_any_stream_the_exit_code_is_left() -> None:
+    done = closed("<&- >&- 2>&-", "completion", "bash")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+
+
+def test_input_that_cannot_be_read_is_named() -> None:
+    async def read() -> None:
+        with os.fdopen(os.open(os.devnull, os.O_WRONLY), "wb") as unreadable:
+            async for _ in lines_of(unreadable, asyncio.Event(), 1):
+                pass
+
+    with pytest.raises(Failed, match="cannot read standard input: Bad file descriptor"):
+        asyncio.run(read())
