@@ -76,13 +76,19 @@ SOURCES: Final[dict[str, Names]] = {
 BY_NOUN: Final[dict[str, Names]] = {"topic": _topics, "group": _groups}
 
 
+def source_of(parameter: click.Parameter, noun: str) -> Names | None:
+    """Return what lists the names that a parameter of a verb of `noun` takes; None for others."""
+    if parameter.name == "name":
+        return BY_NOUN.get(noun)
+    is_flag = isinstance(parameter, click.Option) and parameter.is_flag
+    return None if is_flag else SOURCES.get(parameter.name or "")
+
+
 def attach(command: click.Command, noun: str = "") -> None:
     """Make the parameters of a command complete the names that the broker knows."""
     for parameter in command.params:
-        source = SOURCES.get(parameter.name or "")
-        if parameter.name == "name":
-            source = BY_NOUN.get(noun)
-        if source is not None and not (isinstance(parameter, click.Option) and parameter.is_flag):
+        source = source_of(parameter, noun)
+        if source is not None:
             parameter._custom_shell_complete = _completer(source)
     if isinstance(command, click.Group):
         for verb in command.commands.values():

@@ -15,18 +15,26 @@ import click
 from click.core import ParameterSource
 
 from oncelog_client.admin import Admin
-from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.failures import Failed, Missing
 from oncelog_client.cli.options import DEFAULT_SERVER, parse_servers, read_properties, run
 from oncelog_client.cli.output import note
 from oncelog_client.client_config import ClientConfig
 from oncelog_client.clock import monotonic_ms
 from oncelog_client.connect_failures import ConnectCause, ConnectFailure
-from oncelog_client.errors import RetriableError
+from oncelog_client.errors import KafkaError, RetriableError
+from oncelog_protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 WATCH_S: Final = 0.2
+NAMES_NOTHING: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    }
+)
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -104,7 +112,14 @@ def ask(call: Callable[[Admin], Awaitable[T]]) -> T:
 
     async def connect_and_call() -> T:
         async with connected_admin(*where) as admin:
-            return await call(admin)
+            try:
+                return await call(admin)
+            except (KafkaError, Missing) as error:
+                if isinstance(error, Missing) or error.code in NAMES_NOTHING:
+                    from oncelog_client.cli.near_names import add_near_name
+
+                    await add_near_name(admin, error)
+                raise
 
     return run(connect_and_call())
 

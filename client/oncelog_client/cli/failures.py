@@ -36,6 +36,17 @@ class Failed(click.ClickException):
     exit_code = FAILED
 
 
+class Missing(Failed):
+    """A command for a topic, a group or a transactional id that does not exist. `near` is said
+    behind the message: which name does."""
+
+    near: str = ""
+
+    def format_message(self) -> str:
+        """Return what is printed."""
+        return self.message + self.near
+
+
 class Interrupted(Exception):
     """The user has ended the command; `message`, unless empty, is what was done before."""
 
@@ -126,9 +137,13 @@ def _show(error: click.ClickException) -> int:
     """As click does, with the usage line of a wrong call, but without control characters."""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         context = error.ctx
+        if error.message == context.get_help():
+            return _say(error.message, error.exit_code)  # a group that was called without a verb
         help_option = context.help_option_names[0] if context.help_option_names else "--help"
         _say(f"{context.get_usage()}\nTry '{context.command_path} {help_option}'.\n")
-    return _say(f"Error: {error.format_message()}", error.exit_code)
+    # click lists the values of an argument that is missing one a line, after tabs.
+    message = error.format_message().replace("\n\t", " ")
+    return _say(f"Error: {message}", error.exit_code)
 
 
 def _output_failed(reason: str) -> int:

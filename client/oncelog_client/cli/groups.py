@@ -11,7 +11,7 @@ import click
 from oncelog_client.admin import Admin, GroupDescription
 from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
-from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.failures import Failed, Missing
 from oncelog_client.cli.names import FILE, INT64_MAX, NAME, OFFSET
 from oncelog_client.cli.offset_resets import STRATEGIES, reset_offsets
 from oncelog_client.cli.options import (
@@ -189,7 +189,7 @@ async def _existing(admin: Admin, names: Iterable[str]) -> list[GroupDescription
     described = await admin.describe_groups(names)
     for group in described.values():
         if group.state == DEAD and not await admin.list_group_offsets(group.group_id):
-            raise Failed(f"there is no group {group.group_id}")
+            raise Missing(f"there is no group {group.group_id}")
     return list(described.values())
 
 

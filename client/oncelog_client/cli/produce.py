@@ -31,6 +31,7 @@ from oncelog_client.cli.quantities import count_text
 from oncelog_client.cli.record_flags import FixedParts, Reader, one_topic, report_to
 from oncelog_client.cli.record_lines import LineReader
 from oncelog_client.cli.standard_input import lines_of
+from oncelog_client.cli.topic_lookup import warning_if_new
 from oncelog_client.errors import CommitOutcomeUnknown, KafkaError, SettingsWarning
 from oncelog_client.producer import Producer
 from oncelog_client.values import RecordMetadata
@@ -129,8 +130,12 @@ def produce(
         written: Written | None = None
         with stop.listening():
             try:
+                # Before the producer asks: that makes the topic.
+                created = await warning_if_new(bootstrap_server, given, topic, give_up_after)
                 async with connected(producer, give_up_after):
                     await _find(producer, topic, give_up_after)
+                    if created:
+                        note(created)
                     with Progress("records written", sys.stdin) as progress:
                         written = Written(
                             producer,

@@ -3,28 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
 
 import click
 
+from oncelog_client.admin import Admin
 from oncelog_client.cli.connecting import connected_admin
 from oncelog_client.client_config import AdminSettings
+from oncelog_client.errors import KafkaError
 from oncelog_client.values import TopicPartition
+from oncelog_protocol.errors import ErrorCode
 
 
 async def find_partitions(
     bootstrap_server: str, settings: Mapping[str, Any], topic: str, give_up_after: float
 ) -> list[TopicPartition]:
-    """Asked by an admin client that has those of a consumer's settings that all clients have.
+    """Asked by an admin client that has those of a client's settings that all clients have.
 
-    Raises KafkaError (UNKNOWN_TOPIC_OR_PARTITION) for a topic that does not exist.
+    Raises KafkaError (UNKNOWN_TOPIC_OR_PARTITION) for a topic that does not exist, with the nearest
+    name that does.
     """
+    async with _admin(bootstrap_server, settings, give_up_after) as admin:
+        try:
+            described = await admin.describe_topics([topic])
+        except KafkaError as error:
+            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                near = await _near(admin, topic)
+                error.reword(f"{error.message}.{near}" if near else error.message)
+            raise
+    return [TopicPartition(topic, info.partition) for info in described[topic].partitions]
+
+
+async def warning_if_new(
+    bootstrap_server: str, settings: Mapping[str, Any], topic: str, give_up_after: float
+) -> str:
+    """Return what to say once a topic is made that does not exist now, with the nearest name that
+    does; an empty string for a topic that exists."""
+    async with _admin(bootstrap_server, settings, give_up_after) as admin:
+        try:
+            await admin.describe_topics([topic])
+        except KafkaError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return ""
+            return f"created topic {topic}.{await _near(admin, topic)}".removesuffix(".")
+    return ""
+
+
+def _admin(
+    bootstrap_server: str, settings: Mapping[str, Any], give_up_after: float
+) -> AbstractAsyncContextManager[Admin]:
     shared = {
         name: value for name, value in settings.items() if name in AdminSettings.__annotations__
     }
-    async with connected_admin(bootstrap_server, shared, give_up_after) as admin:
-        described = await admin.describe_topics([topic])
-    return [TopicPartition(topic, info.partition) for info in described[topic].partitions]
+    return connected_admin(bootstrap_server, shared, give_up_after)
+
+
+async def _near(admin: Admin, topic: str) -> str:
+    from oncelog_client.cli.near_names import near_topic
+
+    with suppress(KafkaError):
+        return await near_topic(admin, topic)
+    return ""
 
 
 class TopicNames:

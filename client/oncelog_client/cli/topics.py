@@ -9,6 +9,7 @@ import click
 
 from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
+from oncelog_client.cli.failures import Missing
 from oncelog_client.cli.names import INT16_MAX, INT32_MAX, NAME
 from oncelog_client.cli.options import (
     connection_options,
@@ -174,7 +175,7 @@ async def _existing(
 ) -> list[str]:
     names = await _names(admin, patterns, exclude_internal)
     if patterns and not names and not if_exists:
-        raise click.ClickException(f"no topic matches {', '.join(patterns)}")
+        raise Missing(f"no topic matches {', '.join(patterns)}")
     return names
 
 

@@ -11,7 +11,7 @@ from oncelog_client.admin import Admin, TransactionDescription
 from oncelog_client.cli.blocking import blocking
 from oncelog_client.cli.commands import ToolGroup
 from oncelog_client.cli.connecting import ask
-from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.failures import Missing
 from oncelog_client.cli.hanging import find_hanging
 from oncelog_client.cli.marker import abort
 from oncelog_client.cli.names import INT64_MAX, NAME, PARTITION
@@ -211,7 +211,7 @@ async def existing(admin: Admin, transactional_id: str) -> TransactionDescriptio
         return (await admin.describe_transactions([transactional_id]))[transactional_id]
     except KafkaError as error:
         if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-            raise Failed(f"no transactional id {transactional_id!r}") from error
+            raise Missing(f"no transactional id {transactional_id!r}") from error
         raise
 
 
