@@ -14,7 +14,7 @@ from typing import IO, Any, Final, cast
 import click
 
 from oncelog_client.cli.commands import Tool
-from oncelog_client.cli.connecting import connected, patience_when_lost, target, watched
+from oncelog_client.cli.connecting import Target, connected, patience_when_lost, target, watched
 from oncelog_client.cli.failures import Failed, Interrupted
 from oncelog_client.cli.interrupts import Stop
 from oncelog_client.cli.names import INT32_MAX, INT64_MAX, MILLISECONDS, NAME, PARTITION
@@ -113,7 +113,7 @@ def produce(
     topic = one_topic(topic_name, topic)
     if topic is None:
         raise click.UsageError("which topic? Give its name")
-    bootstrap_server, given, give_up_after = target()
+    where = bootstrap_server, given, give_up_after = target()
     patience_s = patience_when_lost()
     settings = _settings(given, flags)
     lines = LineReader.from_properties(dict(map(split_pair, flags["properties"])))
@@ -130,12 +130,8 @@ def produce(
         written: Written | None = None
         with stop.listening():
             try:
-                # Before the producer asks: that makes the topic.
-                created = await warning_if_new(bootstrap_server, given, topic, give_up_after)
                 async with connected(producer, give_up_after):
-                    await _find(producer, topic, give_up_after)
-                    if created:
-                        note(created)
+                    await _find(producer, topic, where)
                     with Progress("records written", sys.stdin) as progress:
                         written = Written(
                             producer,
@@ -202,9 +198,12 @@ def _producer(bootstrap_server: str, settings: dict[str, Any]) -> Producer:
     return producer
 
 
-async def _find(producer: Producer, topic: str, give_up_after: float) -> None:
-    """Raise Failed where there is no such topic, and none is made: a producer's first record would
-    wait for it for `max_block_ms`."""
+async def _find(producer: Producer, topic: str, where: Target) -> None:
+    """Print that a topic is made, if it is. Raise Failed where there is no such topic, and none is
+    made: a producer's first record would wait for it for `max_block_ms`."""
+    server, settings, give_up_after = where
+    # Before the producer asks: that makes the topic.
+    created = await warning_if_new(server, settings, topic, give_up_after)
     try:
         async with asyncio.timeout(give_up_after):
             await producer.partitions_for(topic)
@@ -212,6 +211,8 @@ async def _find(producer: Producer, topic: str, give_up_after: float) -> None:
         raise Failed(
             f"there is no topic {topic} that could be written to; looked for {give_up_after:g} s"
         ) from error
+    if created:
+        note(created)
 
 
 async def _ended(written: Written, writing: Coroutine[Any, Any, None], patience_s: float) -> None:
