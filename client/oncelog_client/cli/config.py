@@ -7,7 +7,14 @@ from typing import Any, Final
 
 import click
 
-from oncelog_client.admin import Admin, AlterConfigOp, ConfigResource, ConfigSource, ResourceType
+from oncelog_client.admin import (
+    Admin,
+    AlterConfigOp,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    ResourceType,
+)
 from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.names import INT32_MAX, NAME
@@ -15,7 +22,7 @@ from oncelog_client.cli.options import (
     connection_options,
     exactly_one,
     output_option,
-    split_pair,
+    split_config,
 )
 from oncelog_client.cli.output import Column, show
 
@@ -26,7 +33,7 @@ COLUMNS: Final = (
     Column("Source", "id", rank=1),
     Column("Read only", rank=2),
 )
-ALTERED_COLUMNS: Final = COLUMNS[:3]
+ALTERED_COLUMNS: Final = (*COLUMNS[:2], Column("Old value", "id"), COLUMNS[2])
 ENTITIES: Final = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}
 # What --describe shows without --all: the dynamic settings, as kafka-configs does.
 SHOWN_BY_DEFAULT: Final = {
@@ -96,9 +103,16 @@ def config(
             return
         changes = [AlterConfigOp(key, value) for key, value in added.items()]
         changes += [AlterConfigOp(key, None, "delete") for key in deleted]
+        before = await admin.describe_configs(resources) if resources else {}
         await admin.alter_configs(dict.fromkeys(resources, changes))
+        after = await admin.describe_configs(resources) if deleted and resources else before
         altered = [
-            (resource.name, change.name, change.value)
+            _altered(
+                resource,
+                change,
+                before[resource].get(change.name),
+                after[resource].get(change.name),
+            )
             for resource in resources
             for change in changes
         ]
@@ -130,6 +144,21 @@ async def _resources(admin: Admin, kind: ResourceType, name: str | None) -> list
     return [ConfigResource(kind, str(node.node_id)) for node in cluster.nodes]
 
 
+def _altered(
+    resource: ConfigResource,
+    change: AlterConfigOp,
+    before: ConfigEntry | None,
+    after: ConfigEntry | None,
+) -> tuple[Any, ...]:
+    """The setting, its value before, and its value now: of one that is deleted, the default. That
+    is not known of a broker that has not heard of the change yet."""
+    now = change.value
+    if change.op == "delete" and after is not None:
+        is_deleted = after.source not in SHOWN_BY_DEFAULT[resource.type]
+        now = after.value if is_deleted else None
+    return resource.name, change.name, None if before is None else before.value, now
+
+
 def _is_broker(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= INT32_MAX
 
@@ -156,5 +185,5 @@ def parse_added(text: str | None) -> dict[str, str]:
     pairs = _PAIR.findall(text)
     if ",".join(pairs) != text:
         raise click.UsageError(f"--add-config {text!r} is not name=value,name=[value,value]")
-    added = dict(map(split_pair, pairs))
+    added = dict(map(split_config, pairs))
     return {name: value.removeprefix("[").removesuffix("]") for name, value in added.items()}

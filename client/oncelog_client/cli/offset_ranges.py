@@ -10,15 +10,12 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import click
 
+from oncelog_client.cli.quantities import parse_duration_ms
 from oncelog_client.cli.reset import kept_within
 from oncelog_client.values import OffsetAndTimestamp, TopicPartition
 
 MAX_OFFSET: Final = (1 << 63) - 1
 _LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999
-_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-# Text, which `re` compiles when it is first matched: most commands match none.
-_DURATION: Final = r"(?:\d{1,12}(?:ms|s|m|h|d))+"
-_PART: Final = r"(\d+)(ms|s|m|h|d)"
 # Python would take any character between date and time, the colon of a range too.
 _ISO: Final = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?"
 # Up to so many digits a number after @ is of seconds, above it of milliseconds.
@@ -126,10 +123,8 @@ def parse_time(text: str, now_ms: int) -> int | None:
             return None
         return int(text) * (1_000 if len(text) <= _DIGITS_OF_SECONDS else 1)
     if text.startswith("-"):
-        if re.fullmatch(_DURATION, text[1:]) is None:
-            return None
-        ago_ms = sum(int(number) * _UNITS_MS[unit] for number, unit in re.findall(_PART, text))
-        return max(now_ms - ago_ms, 0)
+        ago_ms = parse_duration_ms(text[1:])
+        return None if ago_ms is None else max(now_ms - ago_ms, 0)
     return _iso_time(text)
 
 

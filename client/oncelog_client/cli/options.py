@@ -9,6 +9,7 @@ import click
 
 from oncelog_client.cli.names import FILE, SecondsType
 from oncelog_client.cli.output import output_option
+from oncelog_client.cli.quantities import parse_duration_ms
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +22,7 @@ __all__ = [
     "parse_settings",
     "read_properties",
     "run",
+    "split_config",
     "split_pair",
 ]
 
@@ -149,8 +151,20 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
                 f"{name}: TLS and SASL are not built yet; use a PLAINTEXT listener of the broker"
             )
         setting = name.replace(".", "_")
-        settings[setting] = _typed(name, value, types.get(setting, "str"))
+        if setting not in types:
+            raise click.UsageError(f"there is no setting {name!r}{_near_setting(name, types)}")
+        settings[setting] = _typed(name, value, types[setting])
     return settings
+
+
+def _near_setting(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean …?`, with dots where the user types dots, or an empty string."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name.replace(".", "_").lower(), list(known), n=1)
+    if not near:
+        return ""
+    return f"; did you mean {near[0] if '_' in name else near[0].replace('_', '.')}?"
 
 
 def _setting_types() -> dict[str, str]:
@@ -172,6 +186,21 @@ def split_pair(pair: str) -> tuple[str, str]:
     if not equals or not name.strip():
         raise click.UsageError(f"{_hidden(pair)!r} is not name=value")
     return name.strip(), value.strip()
+
+
+def split_config(pair: str) -> tuple[str, str]:
+    """Return `name=value` of a topic or a broker as (name, value).
+
+    Raises click.UsageError where there is no `=`, and for a duration in units where the setting is
+    in milliseconds.
+    """
+    name, value = split_pair(pair)
+    duration_ms = parse_duration_ms(value) if name.endswith(".ms") else None
+    if duration_ms is not None:
+        raise click.UsageError(
+            f"{name}={value}: not a number of milliseconds; {value} is {duration_ms}"
+        )
+    return name, value
 
 
 def _hidden(pair: str) -> str:

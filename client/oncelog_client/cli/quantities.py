@@ -6,6 +6,9 @@ import time
 from typing import Final
 
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
+# Text, which `re` compiles when it is first matched: most commands match none.
+_DURATION: Final = r"(?:\d{1,12}(?:ms|s|m|h|d))+"
+_PART: Final = r"(\d+)(ms|s|m|h|d)"
 _SIZES: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _KIB: Final = 1024
 # time.localtime takes years of four digits; a timestamp beyond them is no time of a clock.
@@ -54,3 +57,13 @@ def size_text(size_bytes: int) -> str:
 def count_text(count: int, noun: str, plural: str = "") -> str:
     """Return `1 record`, `2 records`."""
     return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
+
+
+def parse_duration_ms(text: str) -> int | None:
+    """Return `1h30m`, `7d` or `500ms` in milliseconds; None for what is no duration."""
+    import re
+
+    if re.fullmatch(_DURATION, text) is None:
+        return None
+    units_ms = dict(_UNITS, ms=1)
+    return sum(int(number) * units_ms[unit] for number, unit in re.findall(_PART, text))

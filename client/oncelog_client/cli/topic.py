@@ -15,7 +15,7 @@ from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.internal_topics import refuse_internal
 from oncelog_client.cli.names import NAME
 from oncelog_client.cli.offset_ranges import NOTATION, Position, parse_position, resolve
-from oncelog_client.cli.options import connection_options, output_option, split_pair
+from oncelog_client.cli.options import connection_options, output_option, split_config
 from oncelog_client.cli.output import Column, for_people, note, show
 from oncelog_client.cli.partitions import parse_partitions
 from oncelog_client.cli.trimming import check_trim
@@ -120,7 +120,7 @@ def create(
     """Create topics. The broker's defaults hold for what is not given."""
     from oncelog_client.admin import NewTopic
 
-    settings = dict(map(split_pair, configs))
+    settings = dict(map(split_config, configs))
 
     async def call(admin: Admin) -> list[tuple[str, str]]:
         existing = set(await admin.list_topics(list_internal=True)) if if_not_exists else set()

@@ -15,7 +15,7 @@ from oncelog_client.cli.options import (
     connection_options,
     exactly_one,
     output_option,
-    split_pair,
+    split_config,
 )
 from oncelog_client.cli.output import Column, show
 from oncelog_client.cli.topic_lookup import TopicNames
@@ -108,7 +108,7 @@ async def _create(admin: Admin, *, topic: Sequence[str], output: str, **flags: A
             name,
             num_partitions=flags["partitions"] or -1,
             replication_factor=flags["replication_factor"] or -1,
-            configs=dict(map(split_pair, flags["configs"])),
+            configs=dict(map(split_config, flags["configs"])),
         )
         for name in topic
     ]

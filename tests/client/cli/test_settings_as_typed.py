@@ -1,0 +1,46 @@
+"""Settings on the command line: answered in the form they were typed, with the value before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from oncelog_client.cli.options import parse_settings, split_config
+from tests.broker import Oncelog
+from tests.client.cli.conftest import QUICK, CommandLine
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
+    with Oncelog(tmp_path_factory.mktemp("oncelog"), QUICK) as broker:
+        yield CommandLine(broker.address)
+
+
+def test_an_unknown_setting_is_named_as_it_was_typed() -> None:
+    with pytest.raises(click.UsageError, match=r"'fetch\.min'; did you mean fetch\.min\.bytes\?"):
+        parse_settings(["fetch.min=1"])
+    with pytest.raises(click.UsageError, match=r"'fetch_min'; did you mean fetch_min_bytes\?"):
+        parse_settings(["fetch_min=1"])
+
+
+def test_a_duration_in_units_is_answered_in_milliseconds() -> None:
+    with pytest.raises(click.UsageError, match=r"retention\.ms=1d: .*; 1d is 86400000"):
+        split_config("retention.ms=1d")
+    for pair in ("retention.ms=86400000", "retention.ms=-1", "compression.type=lz4", "x=1d"):
+        assert split_config(pair) == tuple(pair.split("="))
+
+
+def test_a_change_shows_the_value_before_and_now(here: CommandLine, name: str) -> None:
+    here.create(name)
+    alter = ("config", "--alter", "--topic", name)
+    (default,) = [
+        row["value"]
+        for row in here.json("config", "--describe", "--topic", name, "--all")
+        if row["name"] == "retention.ms"
+    ]
+    (row,) = here.json(*alter, "--add-config", "retention.ms=1000")
+    assert (row["old_value"], row["value"]) == (default, "1000")
+    (row,) = here.json(*alter, "--delete-config", "retention.ms")
+    assert (row["old_value"], row["value"]) == ("1000", default)
