@@ -24,6 +24,7 @@ from .errors import (
     IllegalStateError,
     KafkaError,
     RecordTooLargeError,
+    error_for,
 )
 from .metadata import TopicInfo
 from .new_records import new_record, partition_number, topic_name
@@ -269,6 +270,17 @@ class Producer(Transactional):
                 await sender.progressed()
         finally:
             self._accumulator.hurries -= 1
+
+    @property
+    def refusals(self) -> tuple[KafkaError, ...]:
+        """Why brokers refuse records that are sent again, for each partition: a full disk, too few
+        replicas. A change of the leader is not among them."""
+        return () if self._sender is None else self._sender.refusals
+
+    def topic_failure(self, topic: str) -> KafkaError | None:
+        """What the brokers last said of a topic that cannot be used, None if nothing."""
+        info = self._cluster.metadata.topics.get(topic)
+        return None if info is None or not info.error else error_for(info.error, topic)
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic. Raises the topic's error, or TimedOutError."""

@@ -7,6 +7,7 @@ order is the order in which batches were drained.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -53,6 +54,14 @@ Ticket = asyncio.Future[RecordMetadata]
 # From Produce v12 on the partition is added to the transaction by its leader (KIP-890 part 2).
 _VERSIONS_BEFORE_IMPLICIT = range(0, 12)
 
+log = logging.getLogger(__name__)
+
+# Refusals that a new leader does not end: a user has to know of them at once.
+_LASTING = (
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+)
 # So many records of a batch are named in an error.
 NAMED_RECORDS = 3
 _WRITTEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
@@ -77,6 +86,8 @@ class Sender:
         self._identifying: asyncio.Task[None] | None = None
         self._awake = asyncio.Event()
         self._progress: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # What is refused now and tried again, by partition; `refusals` shows it.
+        self._refusals: dict[TopicPartition, KafkaError] = {}
         # Why nothing will ever be sent again.
         self.failure: FatalError | None = None
         # Adds partitions to the transaction, where that is the client's business (before KIP-890).
@@ -352,12 +363,17 @@ class Sender:
         code = error.code if isinstance(error.code, ErrorCode) else ErrorCode.UNKNOWN_SERVER_ERROR
         batch.is_doubtful = batch.is_doubtful or code not in NOT_WRITTEN
         fate = self._accumulator.failed(batch, code, monotonic_ms(), fraction())
+        if fate is Fate.RETRIED and code in _LASTING:
+            if batch.partition not in self._refusals:
+                log.warning("%s; trying again", error)
+            self._refusals[batch.partition] = error
         if fate is Fate.FAILED:
             error.not_written = not batch.is_doubtful
             self._fail(batch, error)
 
     def _succeed(self, batch: Batch[Ticket], base_offset: int, log_append_time_ms: int) -> None:
         self._accumulator.succeeded(batch)
+        self._refusals.pop(batch.partition, None)
         topic, partition = batch.partition
         if batch.encoded is not None:
             self._redeem(batch, batch.encoded, base_offset, log_append_time_ms)
@@ -385,11 +401,17 @@ class Sender:
             ticket.set_result(RecordMetadata(*batch.partition, offset, timestamp))
 
     def _fail(self, batch: Batch[Ticket], error: KafkaError) -> None:
+        self._refusals.pop(batch.partition, None)
         try:
             if self._transaction is not None:
                 self._transaction.batch_failed(error)
         finally:
             self.fail_tickets(batch, error)
+
+    @property
+    def refusals(self) -> tuple[KafkaError, ...]:
+        """Why brokers refuse records that are sent again, for each partition."""
+        return tuple(self._refusals.values())
 
     def fail_tickets(self, batch: Batch[Ticket], error: KafkaError) -> None:
         """Tell every record of a batch that it was not written."""

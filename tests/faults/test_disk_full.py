@@ -313,6 +313,40 @@ def test_transactions_that_were_decided_are_finished(
         assert sorted(found) == sorted(committed)
 
 
+def test_produce_says_that_the_disk_is_full_and_goes_on(broker: Oncelog, disk: Disk) -> None:
+    """The cause is on standard error while the program tries again; with room it ends well."""
+    with Wire(broker.address) as wire:
+        create(wire, "t")
+        wait_until(lambda: metadata_is_written(broker), "the metadata is in its file")
+        disk.fill()
+    command = [sys.executable, "-m", "oncelog_client.cli", "produce", "--topic"]
+    address = ["--bootstrap-server", broker.address]
+    new = subprocess.run(
+        [*command, "new", *address, "--give-up-after", "1"],
+        input=b"a\n",
+        capture_output=True,
+        check=False,
+        timeout=30,
+    )
+    assert new.returncode == 1
+    assert b"KAFKA_STORAGE_ERROR" in new.stderr
+    assert b"disk" in new.stderr
+    with subprocess.Popen(
+        [*command, "t", *address], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
+        assert running.stdin is not None
+        assert running.stderr is not None
+        running.stdin.write(VALUE + b"\n")
+        running.stdin.close()
+        said = running.stderr.readline()
+        assert b"KAFKA_STORAGE_ERROR" in said
+        assert b"t-0" in said
+        assert b"trying again" in said
+        disk.free()
+        rest = running.stderr.read()
+        assert running.wait() == 0, rest
+
+
 def test_health_reports_a_full_disk(broker: Oncelog, disk: Disk) -> None:
     """What scripts ask: exit code 1, and the row names the folder."""
     command_line = CommandLine(broker.address)

@@ -174,8 +174,15 @@ async def watched(
 async def _watch(client: Client, give_up_after: float) -> None:
     """Raise Failed once no broker was reached for `give_up_after` seconds."""
     lost_ms: float | None = None
+    is_refused = False
     while True:
         await asyncio.sleep(WATCH_S)
+        refused = "; ".join(dict.fromkeys(map(str, getattr(client, "refusals", ()))))
+        if refused and not is_refused:
+            note(f"{refused}; trying again")
+        elif is_refused and not refused:
+            note("records are taken again")
+        is_refused = bool(refused)
         causes = "; ".join(dict.fromkeys(map(str, client.outage)))
         if not causes:
             if lost_ms is not None:

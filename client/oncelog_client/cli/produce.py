@@ -35,6 +35,7 @@ from oncelog_client.cli.topic_lookup import warning_if_new
 from oncelog_client.errors import CommitOutcomeUnknown, KafkaError, SettingsWarning
 from oncelog_client.producer import Producer
 from oncelog_client.values import RecordMetadata
+from oncelog_protocol.errors import ErrorCode
 
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 CLOSING_MS: Final = 150
@@ -208,6 +209,12 @@ async def _find(producer: Producer, topic: str, where: Target) -> None:
         async with asyncio.timeout(give_up_after):
             await producer.partitions_for(topic)
     except TimeoutError as error:
+        failure = producer.topic_failure(topic)
+        if failure is not None and failure.code is ErrorCode.KAFKA_STORAGE_ERROR:
+            raise Failed(
+                f"topic {topic} cannot be made, as the disk of the broker refuses it ({failure}): "
+                f"`oncelog cluster health` shows the disks; looked for {give_up_after:g} s"
+            ) from error
         raise Failed(
             f"there is no topic {topic} that could be written to; looked for {give_up_after:g} s"
         ) from error
