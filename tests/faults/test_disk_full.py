@@ -445,7 +445,7 @@ FREEING = {
 def test_what_frees_space_works_on_a_full_disk(
     broker: Oncelog, disk: Disk, how: str, through: str
 ) -> None:
-    """D8: the broker itself can free the disk that is full, also when it was killed on it and
+    """The broker itself can free the disk that is full, also when it was killed on it and
     started again. DeleteRecords is refused until a checkpoint has room for the new start, which the
     segments that it deletes make."""
     with Wire(broker.address) as wire:
