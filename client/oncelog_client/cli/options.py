@@ -173,7 +173,7 @@ def _setting_types() -> dict[str, str]:
     from oncelog_client.consumer_config import ConsumerSettings
     from oncelog_client.producer_config import ProducerSettings
 
-    return {
+    return {"bootstrap_servers": "str"} | {
         name: getattr(hint, "__forward_arg__", str(hint))
         for settings in (AdminSettings, ProducerSettings, ConsumerSettings)
         for name, hint in settings.__annotations__.items()
