@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from random import Random
+from typing import Any
 
 from oncelog_server.broker import Broker
 from oncelog_server.config import Settings
@@ -77,6 +78,11 @@ class BrokerNode:
             self._broker = made[0]
         return self.is_up
 
+    def watch_loads(self, loaded: Callable[[], None]) -> None:
+        """Call `loaded` after each shard of a coordinator that this broker loads from now on."""
+        for runtime in (self.broker.transactions.runtime, self.broker.groups.runtime):
+            runtime._on_loaded = _then(runtime._on_loaded, loaded)
+
     async def stop(self) -> bool:
         """Cleanly; False where the process was killed on its way down."""
         assert self.process is not None
@@ -105,3 +111,11 @@ class BrokerNode:
     def resume(self) -> None:
         if self.process is not None and self.process.state == PAUSED:
             self._loop.resume(self.process)
+
+
+def _then(on_loaded: Callable[[int, Any], None], loaded: Callable[[], None]) -> Any:
+    def both(index: int, shard: Any) -> None:
+        on_loaded(index, shard)
+        loaded()
+
+    return both

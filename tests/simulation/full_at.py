@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from oncelog_server.broker import Broker
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
-from oncelog_server.storage.layout import parse_stray_directory, partition_directory
+from oncelog_server.storage.layout import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    SWAP_SUFFIX,
+    TEMPORARY_SUFFIX,
+    parse_stray_directory,
+    partition_directory,
+)
 from tests.simulation.disk import SimDisk
 
 if TYPE_CHECKING:
@@ -36,6 +43,8 @@ KINDS: Final = {
     "everything": r"",
     METADATA: r"^$",
 }
+# Of files that are not yet, or no longer, in use.
+UNDER_WAY: Final = (TEMPORARY_SUFFIX, SWAP_SUFFIX, CLEANED_SUFFIX, DELETED_SUFFIX)
 # So long after there is room again all must be as if there always had been.
 HEALED_WITHIN_US: Final = 5_000_000
 CHECKED_EVERY_US: Final = 100_000
@@ -124,6 +133,10 @@ def left_of(broker: Broker, disk: SimDisk) -> list[str]:
     there = {one for one in disk.names.directories if one and parse_stray_directory(one) is None}
     found += [f"directory {name} is left" for name in sorted(there - known)]
     found += [f"directory {name} is missing" for name in sorted(known - there)]
+    # What a log has deleted and remembers goes with the next check of its retention.
+    due = {path for one in broker.partitions for _, paths in one.log.deleted for path in paths}
+    under_way = {path for path in disk.names.files if path.endswith(UNDER_WAY)}
+    found += [f"{path} is left" for path in sorted(under_way - due)]
     for name, coordinator in (
         (TRANSACTION_STATE, broker.transactions),
         (CONSUMER_OFFSETS, broker.groups),

@@ -53,6 +53,12 @@ def inspect_start(world: World) -> None:
             world.violate(f"after a start: {violation}")
 
 
+def inspect_loaded(world: World) -> None:
+    """Shards have loaded since the last turn, as some do when the broker is up already."""
+    world.sometimes.met("a shard has loaded after the start")
+    _inspect_memory(world, _opened_logs(world), "after a start")
+
+
 def inspect_running(world: World) -> None:
     """Between two events of the broker."""
     _inspect_memory(world, _opened_logs(world), "on the way")

@@ -50,6 +50,7 @@ STATES: Final = (
     "rebuilt metadata",
     "rebuilt leader-epoch-checkpoint",
     # What was undecided when the broker's memory was compared with its files.
+    "a shard has loaded after the start",
     "after a start: a transaction is Ongoing",
     "after a start: a transaction is PrepareAbort",
     "after a start: a transaction is PrepareCommit",

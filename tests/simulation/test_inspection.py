@@ -28,6 +28,7 @@ def at_rest(seed: int) -> list[str]:
     """The violations of a world that is looked at in the end alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(world, "inspect_start", nothing)
+        patch.setattr(world, "inspect_loaded", nothing)
         patch.setattr(world, "inspect_running", nothing)
         return run_seed(seed).violations
 
@@ -47,6 +48,7 @@ def time_of(violation: str) -> float:
 def test_an_inspection_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     traces = [run_seed(seed).trace for seed in SEEDS[:2]]
     monkeypatch.setattr(world, "inspect_start", nothing)
+    monkeypatch.setattr(world, "inspect_loaded", nothing)
     monkeypatch.setattr(world, "inspect_running", nothing)
     assert [run_seed(seed).trace for seed in SEEDS[:2]] == traces
 

@@ -21,7 +21,7 @@ from tests.simulation.checking.promises import Promises
 from tests.simulation.clock import EPOCH_MS
 from tests.simulation.durability import not_durable
 from tests.simulation.faults import Fault, Faults
-from tests.simulation.inspection import EVERY_US, inspect_running, inspect_start
+from tests.simulation.inspection import EVERY_US, inspect_loaded, inspect_running, inspect_start
 from tests.simulation.log_capture import LogCapture
 from tests.simulation.loop import SimLoop
 from tests.simulation.net import SimNet
@@ -92,6 +92,7 @@ class World:
         self._work: list[asyncio.Task[Any]] = []
         self._restarting = False
         self._is_stopping = False
+        self._looks_at_loads = False
         self.net = loop.network = SimNet(loop, self.rng("net"))
         self.net_process = self.new_process("network")
         self._make_weather()
@@ -238,6 +239,18 @@ class World:
         else:
             raise AssertionError("the broker does not start")
         inspect_start(self)
+        self.node.watch_loads(self._shard_loaded)
+
+    def _shard_loaded(self) -> None:
+        """Once for all that load in this turn, between two events of the broker."""
+        if not self._looks_at_loads:
+            self._looks_at_loads = True
+            self.after(0, self._inspect_loaded)
+
+    def _inspect_loaded(self) -> None:
+        self._looks_at_loads = False
+        if self.node.is_up:
+            inspect_loaded(self)
 
     async def live(self, faults: list[Fault]) -> None:
         """From the first start to the end of the last client, all faults between."""
