@@ -18,6 +18,7 @@ from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import (
     DELETED_SUFFIX,
     SNAPSHOT_SUFFIX,
+    TEMPORARY_SUFFIX,
     segment_file,
 )
 
@@ -68,15 +69,25 @@ class Snapshots:
         self._files = files
         self._directory = directory
         self.offsets = sorted(offsets)
+        # Offsets of which a temporary file is left, because the disk refused to finish it.
+        self._unfinished: set[int] = set()
 
     def _path(self, offset: int, state: str = "") -> str:
         return f"{self._directory}/{segment_file(offset, SNAPSHOT_SUFFIX, state)}"
 
     def take(self, offset: int, entries: Iterable[ProducerEntry]) -> None:
-        """Raises StorageError; an older file of this name is then still whole."""
+        """Write the snapshot of `offset`. Raises StorageError; an older file of this name is then
+        still whole."""
+        self._unfinished.add(offset)
         swap_in(self._files, self._path(offset), encode(entries))
+        self._unfinished.remove(offset)
         if offset not in self.offsets:
             insort(self.offsets, offset)
+        # A retry comes at a later offset, so that the name of an earlier one is not used again.
+        if self._unfinished:
+            left = [self._path(each, TEMPORARY_SUFFIX) for each in sorted(self._unfinished)]
+            self._unfinished.clear()
+            self._files.remove(left)
 
     def newest(self, first: int, last: int, now_ms: int) -> tuple[int, list[ProducerEntry]] | None:
         """The newest whole snapshot taken in `first`..`last`; broken ones on the way are

@@ -1,0 +1,30 @@
+"""Snapshot files that the disk refuses to finish leave nothing behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_server.log.producer_snapshot import Snapshots
+from oncelog_server.storage.files import StorageError
+from tests.server.storage.memory_files import NO_SPACE, MemoryFiles
+
+
+@pytest.mark.parametrize("refused", ["create", "append", "rename"])
+def test_the_next_snapshot_removes_what_a_refused_one_left(refused: str) -> None:
+    files = MemoryFiles()
+    files.make_directory("a-0")
+    snapshots = Snapshots(files, "a-0", [])
+    step = files.step
+
+    def full(operation: str, path: str) -> None:
+        if operation == refused:
+            raise StorageError(operation, path, NO_SPACE)
+        step(operation, path)
+
+    files.step = full  # type: ignore[method-assign]
+    with pytest.raises(StorageError, match=NO_SPACE):
+        snapshots.take(7, [])
+    files.step = step  # type: ignore[method-assign]
+    snapshots.take(9, [])
+    files.settle()
+    assert files.list("a-0") == ["00000000000000000009.snapshot"]
