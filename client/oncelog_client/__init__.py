@@ -10,16 +10,9 @@ from importlib import import_module
 # Type checkers take this for true. `typing` itself would be most of the time of the import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .admin import (
-        Admin,
-        AlterConfigOp,
-        ConfigResource,
-        NewTopic,
-        ResourceType,
-    )
-    from .consumer import (
-        Consumer,
-    )
+    from .admin import Admin, AlterConfigOp, ConfigResource, NewTopic, ResourceType
+    from .consumer import Consumer
+    from .core.prepared import PreparedTxnState
     from .errors import (
         AbortableError,
         AuthorizationError,
@@ -49,15 +42,8 @@ if TYPE_CHECKING:
         TransactionGoneError,
         UnsupportedVersionError,
     )
-    from .group_session import (
-        RebalanceListener,
-    )
-    from .prepared import (
-        PreparedTxnState,
-    )
-    from .producer import (
-        Producer,
-    )
+    from .io.group_session import RebalanceListener
+    from .producer import Producer
     from .values import (
         ConsumerGroupMetadata,
         ConsumerRecord,
@@ -101,11 +87,11 @@ _HOMES = {
     "OffsetAndTimestamp": "values",
     "OffsetOutOfRangeError": "errors",
     "PartitionInfo": "values",
-    "PreparedTxnState": "prepared",
+    "PreparedTxnState": "core.prepared",
     "Producer": "producer",
     "ProducerFencedError": "errors",
     "RebalanceInProgressError": "errors",
-    "RebalanceListener": "group_session",
+    "RebalanceListener": "io.group_session",
     "RecordMetadata": "values",
     "RecordTooLargeError": "errors",
     "ResourceType": "admin",

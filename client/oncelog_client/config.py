@@ -12,7 +12,7 @@ from importlib import import_module
 # Type checkers take this for true. `typing` itself would be most of the time of the import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .client_config import (
+    from .core.client_config import (
         AdminConfig,
         AdminSettings,
         ClientConfig,
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
         admin_config,
         client_config,
     )
-    from .consumer_config import (
+    from .core.consumer_config import (
         AssignorName,
         ConsumerConfig,
         ConsumerSettings,
         OffsetReset,
         consumer_config,
     )
-    from .producer_config import (
+    from .core.producer_config import (
         MAX_IN_FLIGHT_WITH_IDEMPOTENCE,
         Acks,
         ProducerConfig,
@@ -62,7 +62,7 @@ def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(import_module(f"oncelog_client.{home}"), name)
+    found: object = getattr(import_module(f"oncelog_client.core.{home}"), name)
     globals()[name] = found
     return found
 

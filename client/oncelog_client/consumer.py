@@ -9,22 +9,17 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self, Unpack
 
-from .auto_commit import AutoCommit
-from .clock import monotonic_ms
-from .cluster import Cluster
 from .connect_failures import ConnectFailure
-from .consumer_config import ConsumerConfig, ConsumerSettings, OffsetReset, consumer_config
-from .errors import (
-    ClosedError,
-    IllegalStateError,
-    RetriableError,
-    TimedOutError,
-)
-from .fetcher import Fetcher
-from .group_session import GroupSession, RebalanceListener
-from .log_offsets import EARLIEST, LATEST, list_offsets
-from .positions import Positions
-from .subscription import Mode, Subscription, TopicPattern
+from .core.consumer_config import ConsumerConfig, ConsumerSettings, OffsetReset, consumer_config
+from .core.subscription import Mode, Subscription, TopicPattern
+from .errors import ClosedError, IllegalStateError, RetriableError, TimedOutError
+from .io.auto_commit import AutoCommit
+from .io.clock import monotonic_ms
+from .io.cluster import Cluster
+from .io.fetcher import Fetcher
+from .io.group_session import GroupSession, RebalanceListener
+from .io.log_offsets import EARLIEST, LATEST, list_offsets
+from .io.positions import Positions
 from .values import (
     ConsumerGroupMetadata,
     ConsumerRecord,

@@ -11,13 +11,16 @@ from typing import Self, Unpack
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.record import EncodedRecords
 
-from .backoff import Backoff
-from .batch import record_size
-from .batching import Accumulator
-from .chance import below
-from .clock import monotonic_ms, wall_ms
-from .cluster import Cluster
 from .connect_failures import ConnectFailure
+from .core.backoff import Backoff
+from .core.batch import record_size
+from .core.batching import Accumulator
+from .core.metadata import TopicInfo
+from .core.new_records import new_record, partition_number, topic_name
+from .core.partition_queue import BatchingConfig
+from .core.partitioner import Partitioner
+from .core.producer_config import ProducerConfig, ProducerSettings, producer_config
+from .core.transaction_states import ProducerTransaction, State
 from .errors import (
     BufferExhaustedError,
     ClosedError,
@@ -26,21 +29,13 @@ from .errors import (
     RecordTooLargeError,
     error_for,
 )
-from .metadata import TopicInfo
-from .new_records import new_record, partition_number, topic_name
-from .partition_queue import BatchingConfig
-from .partitioner import Partitioner
-from .producer_config import ProducerConfig, ProducerSettings, producer_config
-from .sender import Sender, Ticket
-from .transaction_session import TransactionSession
-from .transactional import Transactional
-from .transactions import ProducerTransaction, State
-from .values import (
-    Header,
-    PartitionInfo,
-    RecordMetadata,
-    TopicPartition,
-)
+from .io.clock import monotonic_ms, wall_ms
+from .io.cluster import Cluster
+from .io.randomness import below
+from .io.sender import Sender, Ticket
+from .transaction.session import TransactionSession
+from .transaction.transactional import Transactional
+from .values import Header, PartitionInfo, RecordMetadata, TopicPartition
 
 
 class Producer(Transactional):

@@ -12,34 +12,31 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from oncelog_protocol.errors import ProtocolError
+from oncelog_server.background_tasks import Upkeep
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.config import Settings
-from oncelog_server.coordination.groups import GroupCoordinator
-from oncelog_server.coordination.leaders import ImageLeaders
-from oncelog_server.coordination.marker_delivery import LocalMarkers
-from oncelog_server.coordination.producer_id_quota import ProducerIdQuota, RefusedProducerIds
-from oncelog_server.coordination.producer_ids import ProducerIds
-from oncelog_server.coordination.transactions import TransactionCoordinator
 from oncelog_server.deferred import Unheard
 from oncelog_server.dispatch import Dispatch
 from oncelog_server.durable_logs import close_logs, sync_recovered
+from oncelog_server.environment import Machine
 from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.group.config import GroupConfig
+from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.handlers import all_handlers
-from oncelog_server.hosting import Hosting, LastStop
 from oncelog_server.late_cleaner import LateCleaner
 from oncelog_server.late_imports import LateImports
 from oncelog_server.links.markers import RemoteMarkers
-from oncelog_server.machine import Machine
+from oncelog_server.loop_timers import LoopTimers
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.network.listener import Limits, Listener
 from oncelog_server.newer_logs import NewerLogs
-from oncelog_server.node import Node
 from oncelog_server.observe.fences import logged_fences, tell_refused_id, tell_stray_markers
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
 from oncelog_server.refused_work import RefusedWork
+from oncelog_server.replica_manager import Hosting, LastStop
 from oncelog_server.request_tasks import RequestTasks
 from oncelog_server.security.authorizer import AllowAll
 from oncelog_server.settings.listeners import (
@@ -52,8 +49,11 @@ from oncelog_server.slices import Slices
 from oncelog_server.start_checks import StartChecks
 from oncelog_server.storage.files import StorageError
 from oncelog_server.strays import Folders
-from oncelog_server.timers import LoopTimers
-from oncelog_server.upkeep import Upkeep
+from oncelog_server.transaction.coordinator import TransactionCoordinator
+from oncelog_server.transaction.leaders import ImageLeaders
+from oncelog_server.transaction.marker_delivery import LocalMarkers
+from oncelog_server.transaction.producer_id_quota import ProducerIdQuota, RefusedProducerIds
+from oncelog_server.transaction.producer_ids import ProducerIds
 
 if TYPE_CHECKING:
     from oncelog_server.cleaning.cleaner import LogCleaner

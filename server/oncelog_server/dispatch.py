@@ -19,13 +19,13 @@ from oncelog_protocol.codecs import (
 )
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.headers import REQUEST_START, read_client_id
+from oncelog_server.broker_services import Node
 from oncelog_server.deferred import Deferred, pass_on, then_ask
 from oncelog_server.log.results import FileRange
 from oncelog_server.network.connection import Answer, Parts, RequestFailed
 from oncelog_server.network.frame_reader import SHARED_BYTES
 from oncelog_server.network.outbox import Part
 from oncelog_server.network.request_context import Peer, RequestContext
-from oncelog_server.node import Node
 from oncelog_server.request_limits import max_elements
 from oncelog_server.slices import SMALL, Steps, within
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from oncelog_server.coordination.timers import Timer, Timers
+from oncelog_server.timers import Timer, Timers
 
 if TYPE_CHECKING:
     from oncelog_server.cleaning.cleaner import LogCleaner

@@ -8,8 +8,8 @@ from typing import Final
 
 import structlog
 
-from oncelog_server.coordination.timers import Timer, Timers
 from oncelog_server.handlers import NAMES
+from oncelog_server.timers import Timer, Timers
 
 log = structlog.get_logger("oncelog")
 
@@ -18,7 +18,7 @@ MODULES: Final = (
     *(f"oncelog_server.handlers.{name}" for name in NAMES),
     "oncelog_protocol.codegen_decode",
     "oncelog_protocol.codegen_encode",
-    "oncelog_server.coordination.group_transactions",
+    "oncelog_server.transaction.grouped.coordinator",
 )
 # After the start, and between two modules: each takes a few ms of the loop.
 BEGIN_MS: Final = 300

@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 import structlog
 
-from oncelog_server.coordination.timers import Timer, Timers
 from oncelog_server.storage.files import StorageError
+from oncelog_server.timers import Timer, Timers
 
 log = structlog.get_logger("oncelog.storage")
 

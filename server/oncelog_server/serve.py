@@ -183,11 +183,11 @@ def _run(settings: object, faults: Faults | None, announce: Announce) -> int:
 async def _serve(settings: object, faults: Faults | None, announce: Announce) -> int:
     from oncelog_server.broker import Broker
     from oncelog_server.config import Settings
+    from oncelog_server.data_directory.lock import DirectoryInUse
+    from oncelog_server.data_directory.ownership import ForeignDirectory, NeedsRecovery
+    from oncelog_server.environment import OsMachine
     from oncelog_server.garbage import collect_in_short_stops
-    from oncelog_server.machine import OsMachine
-    from oncelog_server.storage.data_directory import DirectoryInUse
     from oncelog_server.storage.files import StorageError
-    from oncelog_server.storage.ownership import ForeignDirectory, NeedsRecovery
 
     assert isinstance(settings, Settings)
     stopping = asyncio.Event()

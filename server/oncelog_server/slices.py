@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from oncelog_server.coordination.timers import Timers
 from oncelog_server.deferred import Deferred
+from oncelog_server.timers import Timers
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]

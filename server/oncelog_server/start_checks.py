@@ -6,12 +6,12 @@ from __future__ import annotations
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.config import Settings
+from oncelog_server.data_directory.ownership import SHOWN, NeedsRecovery
+from oncelog_server.environment import Machine
 from oncelog_server.log.checkpoints import MetaProperties
-from oncelog_server.machine import Machine
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.metadata.database import DamagedStore
 from oncelog_server.storage.layout import META_PROPERTIES, METADATA_FILE
-from oncelog_server.storage.ownership import SHOWN, NeedsRecovery
 from oncelog_server.strays import Folders, look_at_folders
 
 

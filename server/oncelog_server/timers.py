@@ -1,17 +1,19 @@
-"""The event loop's timers, as the pure packages know them."""
+"""Doing something later, injected: the event loop's timers in production, the simulator's in
+tests."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 
-class LoopTimers:
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+class Timer(Protocol):
+    def cancel(self) -> None: ...
 
+
+class Timers(Protocol):
     def call_soon(self, callback: Callable[[], None]) -> None:
-        self._loop.call_soon(callback)
+        """In this turn's next round, after what is running now."""
+        ...
 
-    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        return self._loop.call_later(delay_ms / 1000, callback)
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer: ...

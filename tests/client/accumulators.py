@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from oncelog_client.backoff import Backoff
-from oncelog_client.batch import ProducerIdentity
-from oncelog_client.batching import Accumulator
-from oncelog_client.partition_queue import BatchingConfig
+from oncelog_client.core.backoff import Backoff
+from oncelog_client.core.batch import ProducerIdentity
+from oncelog_client.core.batching import Accumulator
+from oncelog_client.core.partition_queue import BatchingConfig
 from oncelog_client.values import TopicPartition
 
 TP = TopicPartition("t", 0)

@@ -8,16 +8,16 @@ from typing import Any, cast, get_type_hints
 import pytest
 
 from oncelog_client import config
-from oncelog_client.client_config import (
+from oncelog_client.core.client_config import (
     AdminConfig,
     AdminSettings,
     ClientConfig,
     ClientSettings,
     admin_config,
 )
-from oncelog_client.consumer_config import ConsumerConfig, ConsumerSettings, consumer_config
+from oncelog_client.core.consumer_config import ConsumerConfig, ConsumerSettings, consumer_config
+from oncelog_client.core.producer_config import ProducerConfig, ProducerSettings, producer_config
 from oncelog_client.errors import ConfigError, SettingsWarning
-from oncelog_client.producer_config import ProducerConfig, ProducerSettings, producer_config
 from oncelog_protocol.records.compression import Compression
 
 

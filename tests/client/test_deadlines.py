@@ -20,17 +20,10 @@ from oncelog_client import (
     ResourceType,
     TopicPartition,
 )
-from oncelog_client.log_offsets import EARLIEST
+from oncelog_client.io.log_offsets import EARLIEST
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
-from tests.client.scripted_broker import (
-    CLOSE,
-    DROP,
-    TOPIC,
-    ScriptedBroker,
-    messages,
-    simulated,
-)
+from tests.client.scripted_broker import CLOSE, DROP, TOPIC, ScriptedBroker, messages, simulated
 
 SERVER = "broker:9092"
 PLACE = TopicPartition(TOPIC, 0)

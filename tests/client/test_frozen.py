@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from oncelog_client.client_config import AdminConfig, ClientConfig, client_config
+from oncelog_client.core.client_config import AdminConfig, ClientConfig, client_config
 
 SERVERS = (("localhost", 9092),)
 

@@ -24,7 +24,7 @@ from oncelog_client import (
     TransactionMember,
     UnsupportedVersionError,
 )
-from oncelog_client.transaction_session import TransactionSession
+from oncelog_client.transaction.session import TransactionSession
 from oncelog_protocol.errors import ErrorCode
 from tests.broker import Oncelog
 from tests.client.conftest import QUICK

@@ -18,9 +18,9 @@ from oncelog_client import (
     ProducerFencedError,
     TopicPartition,
 )
-from oncelog_client.batch import ProducerIdentity
+from oncelog_client.core.batch import ProducerIdentity
 from oncelog_client.errors import AbortableError
-from oncelog_client.fence_reasons import described
+from oncelog_client.io.fence_reasons import described
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.features import GROUP_TRANSACTIONS

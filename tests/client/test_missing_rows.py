@@ -24,9 +24,9 @@ from oncelog_client import (
     TopicPartition,
 )
 from oncelog_client.admin import AbortTransactionSpec
-from oncelog_client.asked_rows import RULES, missing_rows
+from oncelog_client.core.asked_rows import RULES, missing_rows
+from oncelog_client.core.metadata import Metadata
 from oncelog_client.errors import AbortableError, RetriableError
-from oncelog_client.metadata import Metadata
 from oncelog_protocol.apis import APIS, ApiKey
 from oncelog_protocol.errors import ErrorCode
 from tests.client.scripted_broker import TOPIC, Script, ScriptedBroker, messages, simulated

@@ -20,9 +20,9 @@ from oncelog_client import (
     TransactionGroup,
     TransactionMember,
     UnsupportedVersionError,
-    shared_transactions,
 )
-from oncelog_client.transaction_session import TransactionSession
+from oncelog_client.transaction import shared as shared_transactions
+from oncelog_client.transaction.session import TransactionSession
 from oncelog_protocol.apis import ApiKey
 from tests.broker import Oncelog
 from tests.client.conftest import QUICK

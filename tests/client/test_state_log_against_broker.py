@@ -12,7 +12,7 @@ from oncelog_client import (
     ProducerFencedError,
     TopicPartition,
 )
-from oncelog_client.logged_batches import LoggedBatch
+from oncelog_client.core.logged_batches import LoggedBatch
 from tests.client.reading import eventually
 
 

@@ -24,8 +24,8 @@ from oncelog_client import (
     ProducerFencedError,
     TopicPartition,
 )
-from oncelog_client.clock import monotonic_ms
-from oncelog_client.transaction_session import TransactionSession
+from oncelog_client.io.clock import monotonic_ms
+from oncelog_client.transaction.session import TransactionSession
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from tests.broker import Oncelog

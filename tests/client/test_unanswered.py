@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from oncelog_client import Admin, Producer, TopicPartition
-from oncelog_client.clock import monotonic_ms
+from oncelog_client.io.clock import monotonic_ms
 from tests.client.reading import DEADLINE_S, eventually, read_values
 
 

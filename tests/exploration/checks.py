@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from oncelog_server.coordination.shard import CoordinatorRecord
+from oncelog_server.coordinator.shard import CoordinatorRecord
 from tests.exploration.coordinator_model import Appended
 from tests.exploration.partition_model import Entry, Ghost
 from tests.exploration.steps import commit, deliver_marker, time_out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import NamedTuple
 
-from oncelog_server.coordination.shard import CoordinatorRecord, Decision
+from oncelog_server.coordinator.shard import CoordinatorRecord, Decision
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.metadata import TransactionMetadata
 from oncelog_server.transaction.results import TransactionResult

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.coordination.shard import Decision
+from oncelog_server.coordinator.shard import Decision
 from oncelog_server.deferred import Deferred
 from oncelog_server.log.errors import AppendError
-from oncelog_server.transaction.add_partitions import AddPartitions, decide_add_partitions
-from oncelog_server.transaction.end_txn import EndTxn, decide_end_txn
-from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
+from oncelog_server.transaction.commands.add_partitions import AddPartitions, decide_add_partitions
+from oncelog_server.transaction.commands.end_txn import EndTxn, decide_end_txn
+from oncelog_server.transaction.commands.init_producer_id import (
+    InitProducerId,
+    decide_init_producer_id,
+)
 from oncelog_server.transaction.results import SUCCESS, TransactionResult
 from tests.exploration.clients import Add, ClientModel, End, Init, Produce
 from tests.exploration.coordinator_model import NOW_MS, TIMEOUT_MS, WALL_MS, Waiting

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.log.errors import AppendError
-from oncelog_server.transaction.fencing import abort_overdue
+from oncelog_server.transaction.commands.fencing import abort_overdue
 from oncelog_server.transaction.markers import MarkerOutcome, marker_outcome
 from oncelog_server.transaction.results import TransactionResult
 from oncelog_server.transaction.shard import decided

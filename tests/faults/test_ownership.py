@@ -18,12 +18,12 @@ from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteT
 from oncelog_server.broker import Broker
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.topics import delete_topics
+from oncelog_server.data_directory.ownership import NeedsRecovery
+from oncelog_server.environment import OsMachine
 from oncelog_server.log.checkpoints import encode_partition_metadata
-from oncelog_server.machine import OsMachine
 from oncelog_server.metadata.sqlite_store import SqliteStore
 from oncelog_server.metadata.text_copy import decode_copy
 from oncelog_server.settings.model import Settings
-from oncelog_server.storage.ownership import NeedsRecovery
 from tests.broker import Oncelog
 from tests.conformance.waiting import wait_until
 from tests.conformance.wire import Wire

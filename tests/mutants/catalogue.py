@@ -13,8 +13,8 @@ from tests.mutants.sink import SINK_MUTANTS
 
 _SERVER: Final = "server/oncelog_server"
 _PRODUCERS: Final = f"{_SERVER}/log/producers.py"
-_TRANSACTIONS: Final = f"{_SERVER}/coordination/transactions.py"
-_RUNTIME: Final = f"{_SERVER}/coordination/runtime.py"
+_TRANSACTIONS: Final = f"{_SERVER}/transaction/coordinator.py"
+_RUNTIME: Final = f"{_SERVER}/coordinator/runtime.py"
 _SHARD: Final = f"{_SERVER}/transaction/shard.py"
 
 _LOG: Final = ("tests/server/log/test_producers.py", "tests/server/log/test_transactions.py")
@@ -23,13 +23,13 @@ _PARTITION: Final = (
     "tests/server/partition/test_partition.py",
 )
 _COORDINATION: Final = (
-    "tests/server/coordination/test_transactions.py",
-    "tests/server/coordination/test_marker_delivery.py",
+    "tests/server/transaction/test_coordinator.py",
+    "tests/server/transaction/test_marker_delivery.py",
     "tests/simulation/test_crash_matrix.py",
 )
 _TIMEOUTS: Final = (
-    "tests/server/transaction/test_add_partitions.py",
-    "tests/server/coordination/test_timeouts.py",
+    "tests/server/transaction/commands/test_add_partitions.py",
+    "tests/server/transaction/test_timeouts.py",
 )
 _OFFSETS: Final = (
     "tests/server/group/test_offsets.py",
@@ -98,7 +98,7 @@ MUTANTS: Final = (
     Mutant(
         "M8",
         "an abort writes COMMIT on its last partition",
-        f"{_SERVER}/coordination/marker_delivery.py",
+        f"{_SERVER}/transaction/marker_delivery.py",
         "                committed=work.committed,\n",
         "                committed=work.committed or topic_partition == work.partitions[-1],\n",
         _COORDINATION,
@@ -145,7 +145,7 @@ MUTANTS: Final = (
     Mutant(
         "M13",
         "the time-out is measured from the last activity",
-        f"{_SERVER}/transaction/add_partitions.py",
+        f"{_SERVER}/transaction/commands/add_partitions.py",
         "    if not ongoing:\n",
         "    if ongoing or not ongoing:\n",
         _TIMEOUTS,
@@ -161,10 +161,10 @@ MUTANTS: Final = (
     Mutant(
         "M15",
         "a time-out does not bump the epoch",
-        f"{_SERVER}/transaction/fencing.py",
+        f"{_SERVER}/transaction/commands/fencing.py",
         "        producer_epoch=metadata.producer_epoch + 1,\n",
         "        producer_epoch=metadata.producer_epoch,\n",
-        ("tests/server/transaction/test_fencing.py", *_TIMEOUTS),
+        ("tests/server/transaction/commands/test_fencing.py", *_TIMEOUTS),
     ),
     Mutant(
         "M16",

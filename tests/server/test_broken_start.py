@@ -11,7 +11,7 @@ import pytest
 
 from oncelog_server.broker import Broker
 from oncelog_server.config import Settings
-from oncelog_server.machine import OsMachine
+from oncelog_server.environment import OsMachine
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.newer_logs import NewerLogs
 

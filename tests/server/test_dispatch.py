@@ -9,18 +9,15 @@ import pytest
 
 from oncelog_protocol.apis import APIS, ApiKey
 from oncelog_protocol.errors import ErrorCode, ProtocolError
-from oncelog_protocol.messages.api_versions import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-)
+from oncelog_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from oncelog_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from oncelog_protocol.requests import Requests
+from oncelog_server.broker_services import Node
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.dispatch import Dispatch, Handler
 from oncelog_server.handlers import all_handlers
 from oncelog_server.network.connection import Answer, Parts, RequestFailed
 from oncelog_server.network.request_context import Peer, RequestContext
-from oncelog_server.node import Node
 from oncelog_server.security.authorizer import ANONYMOUS
 from oncelog_server.settings.model import Settings
 from oncelog_server.slices import Slices, Steps

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from oncelog_server.durable_logs import close_logs
+from oncelog_server.loop_timers import LoopTimers
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.slices import Slices
-from oncelog_server.timers import LoopTimers
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.log.driver import DIRECTORY, TOPIC_ID, Driver
 

@@ -14,7 +14,7 @@ START = """
 import sys
 from oncelog_server import serve
 serve._keep_rich_out()
-import oncelog_server.broker, oncelog_server.config, oncelog_server.machine
+import oncelog_server.broker, oncelog_server.config, oncelog_server.environment
 import oncelog_server.observe.logs
 from oncelog_server.handlers import all_handlers
 all_handlers()

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from oncelog_client import Producer
 from oncelog_server.broker import Broker
-from oncelog_server.coordination.shard import Decision
+from oncelog_server.coordinator.shard import Decision
 from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH, to_record
 from tests.simulation.workloads.client import BROKER
 

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import oncelog_client.chance
-import oncelog_client.clock
+import oncelog_client.io.clock
+import oncelog_client.io.randomness
 from tests.simulation.clock import EPOCH_MS
 from tests.simulation.loop import SimLoop
 
-_COMPUTERS = oncelog_client.chance.drawn
+_COMPUTERS = oncelog_client.io.randomness.drawn
 
 
 class _Time:
@@ -54,7 +54,7 @@ class _Chance:
 @contextmanager
 def simulated_client_time(loop: SimLoop, seed: int) -> Iterator[None]:
     """Its chance as well: `seed` decides it."""
-    clock, chance = vars(oncelog_client.clock), vars(oncelog_client.chance)
+    clock, chance = vars(oncelog_client.io.clock), vars(oncelog_client.io.randomness)
     clock["time"], chance["drawn"] = _Time(loop), _Chance(seed)
     try:
         yield

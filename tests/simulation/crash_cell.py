@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.deferred import Deferred
 from oncelog_server.topic_partition import TopicPartition
-from tests.server.coordination.world import DATA, OFFSETS, World, value_of
 from tests.server.storage.memory_files import Stopped
+from tests.server.transaction.world import DATA, OFFSETS, World, value_of
 from tests.simulation.checking.internal_records import Transition, read_transitions
 from tests.simulation.checking.invariants import check_files, check_settled
 from tests.simulation.checking.live import check_live

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from oncelog_server.storage.files import Buffer, Done, File, StorageError
 from oncelog_server.storage.layout import partition_directory
 from oncelog_server.topic_partition import TopicPartition
-from tests.server.coordination.world import A0, A1, B0, TXN_LOG
 from tests.server.storage.memory_files import MemoryFile, MemoryFiles
+from tests.server.transaction.world import A0, A1, B0, TXN_LOG
 
 
 class When(Enum):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from oncelog_server.coordination.groups import GroupCoordinator
-from oncelog_server.coordination.transactions import TransactionCoordinator
+from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.group.shard import GroupShard
 from oncelog_server.partition.partition import Partition
+from oncelog_server.transaction.coordinator import TransactionCoordinator
 from tests.simulation.checking.live import LiveBroker, LivePartition, LiveTransaction
 from tests.simulation.checking.logs import AbortedRow, Producer
 

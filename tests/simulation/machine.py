@@ -9,12 +9,12 @@ from random import Random
 from oncelog_server.cleaning.slices import SlicedWork
 from oncelog_server.cleaning.work import Listener, Work
 from oncelog_server.cluster.store import MetadataStore
+from oncelog_server.data_directory.lock import DataDirectory
 from oncelog_server.log.cleaner.job import CleaningJob
+from oncelog_server.loop_timers import LoopTimers
 from oncelog_server.network.listener import Requests
-from oncelog_server.storage.data_directory import DataDirectory
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import CLEAN_SHUTDOWN
-from oncelog_server.timers import LoopTimers
 from tests.server.metadata.memory_store import MemoryStore
 from tests.simulation.clock import SimClock
 from tests.simulation.files import SimFiles

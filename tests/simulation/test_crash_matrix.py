@@ -13,7 +13,7 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.transaction.states import State
-from tests.server.coordination.world import DATA, OFFSETS, World, value_of
+from tests.server.transaction.world import DATA, OFFSETS, World, value_of
 from tests.simulation.checking.internal_records import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from oncelog_client import chance, clock
+from oncelog_client.io import clock
+from oncelog_client.io import randomness as chance
 from tests.pythons import OTHERS, with_the_broker_s_requirements
 from tests.simulation.run import run_seed
 

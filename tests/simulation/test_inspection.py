@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oncelog_protocol.internal.transaction_log import TransactionState
-from oncelog_server.coordination.loading import replay_log
+from oncelog_server.coordinator.loading import replay_log
 from oncelog_server.group.shard import GroupShard
 from oncelog_server.log.recovery import load
 from oncelog_server.transaction.shard import TransactionShard
@@ -91,7 +91,7 @@ def test_an_open_transaction_that_a_restart_drops(monkeypatch: pytest.MonkeyPatc
                     del shard.transactions[name]
         return count
 
-    monkeypatch.setattr("oncelog_server.coordination.runtime.replay_log", drops)
+    monkeypatch.setattr("oncelog_server.coordinator.runtime.replay_log", drops)
     seed, found = next(seen("I12"))
     later = at_rest(seed)
     assert not later or time_of(found[0]) < time_of(later[0])

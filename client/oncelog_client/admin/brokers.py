@@ -10,9 +10,9 @@ from oncelog_client.admin.broker_descriptions import (
     LogDirDescription,
     ReplicaInfo,
 )
-from oncelog_client.clock import monotonic_ms
-from oncelog_client.cluster import Cluster
 from oncelog_client.errors import KafkaError, check, error_for
+from oncelog_client.io.clock import monotonic_ms
+from oncelog_client.io.cluster import Cluster
 from oncelog_client.values import Node, TopicPartition
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_cluster import (

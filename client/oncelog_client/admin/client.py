@@ -6,10 +6,15 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, Unpack
 
-from oncelog_client.client_config import AdminConfig, AdminSettings, IsolationLevel, admin_config
-from oncelog_client.cluster import Cluster
 from oncelog_client.connect_failures import ConnectFailure
+from oncelog_client.core.client_config import (
+    AdminConfig,
+    AdminSettings,
+    IsolationLevel,
+    admin_config,
+)
 from oncelog_client.errors import IllegalStateError
+from oncelog_client.io.cluster import Cluster
 
 # Each method imports what it needs: a command line calls one or two of them.
 if TYPE_CHECKING:
@@ -24,7 +29,7 @@ if TYPE_CHECKING:
         TransactionDescription,
         TransactionListing,
     )
-    from oncelog_client.state_log import StateLog
+    from oncelog_client.io.state_log import StateLog
     from oncelog_client.values import (
         OffsetAndMetadata,
         OffsetAndTimestamp,
@@ -188,7 +193,7 @@ class Admin:
         require_stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """The committed offsets of a group: all, or those of the partitions that have one."""
-        from oncelog_client.group_offsets import fetch_offsets
+        from oncelog_client.io.group_offsets import fetch_offsets
 
         return await fetch_offsets(
             self._cluster, group_id, partitions, self._timeout_ms, require_stable=require_stable
@@ -207,7 +212,7 @@ class Admin:
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> None:
         """Set committed offsets. Raises CommitFailedError while the group has members."""
-        from oncelog_client.group_offsets import commit_offsets
+        from oncelog_client.io.group_offsets import commit_offsets
         from oncelog_client.values import ConsumerGroupMetadata
 
         await commit_offsets(
@@ -309,7 +314,8 @@ class Admin:
         Raises FencedInGroupError in an older generation, UnsupportedVersionError where the broker
         does not announce `oncelog.group.transactions`.
         """
-        from oncelog_client import group_transactions, shared_transactions
+        from oncelog_client.transaction import group as group_transactions
+        from oncelog_client.transaction import shared as shared_transactions
 
         if group is None:
             return await shared_transactions.init_producer(
@@ -337,7 +343,7 @@ class Admin:
         is ended this way. Raises TransactionGoneError where it is not open and was not ended this
         way, CommitOutcomeUnknown (call again) or TimedOutError without an answer.
         """
-        from oncelog_client import shared_transactions
+        from oncelog_client.transaction import shared as shared_transactions
 
         await shared_transactions.end_transaction(
             self._cluster, member, committed=committed, timeout_ms=self._timeout_ms
@@ -345,7 +351,7 @@ class Admin:
 
     def state_log(self, partition: TopicPartition) -> StateLog:
         """A partition as the durable state of processes that share a producer; no call yet."""
-        from oncelog_client.state_log import StateLog
+        from oncelog_client.io.state_log import StateLog
 
         return StateLog(self._cluster, partition, self._timeout_ms)
 
@@ -358,7 +364,7 @@ class Admin:
         """The first half of `commit_group`: put offsets of the group into the parent's transaction.
         `commit_group` without offsets is the other one. Raises FencedInGroupError, or
         GroupCommitError where the parent was not initialised with the group."""
-        from oncelog_client import group_transactions
+        from oncelog_client.transaction import group as group_transactions
 
         await group_transactions.stage_offsets(
             self._cluster, group_id, parent, offsets, timeout_ms=self._timeout_ms
@@ -385,7 +391,7 @@ class Admin:
         nothing open, or was decided with other members). After CommitOutcomeUnknown the same call
         *without offsets* asks again.
         """
-        from oncelog_client import group_transactions
+        from oncelog_client.transaction import group as group_transactions
 
         await group_transactions.commit_group(
             self._cluster, group_id, parent, members, offsets or {}, timeout_ms=self._timeout_ms
@@ -401,7 +407,7 @@ class Admin:
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Offsets at the ends of partitions, or of the first record at or after a time (ms since
         1970). Under read_committed "latest" is the last stable offset."""
-        from oncelog_client.log_offsets import list_offsets
+        from oncelog_client.io.log_offsets import list_offsets
 
         return await list_offsets(
             self._cluster,

@@ -14,9 +14,9 @@ from oncelog_client.admin.config_descriptions import (
     ConfigSynonym,
     ResourceType,
 )
-from oncelog_client.clock import monotonic_ms
-from oncelog_client.cluster import Cluster
 from oncelog_client.errors import KafkaError, check
+from oncelog_client.io.clock import monotonic_ms
+from oncelog_client.io.cluster import Cluster
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from oncelog_client.cluster import Cluster
 from oncelog_client.errors import RetriableError, check, error_for
-from oncelog_client.log_offsets import EARLIEST, LATEST, list_offsets
+from oncelog_client.io.cluster import Cluster
+from oncelog_client.io.log_offsets import EARLIEST, LATEST, list_offsets
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.list_offsets import (

@@ -10,8 +10,8 @@ from oncelog_client.admin.group_descriptions import (
     GroupListing,
     MemberDescription,
 )
-from oncelog_client.cluster import Cluster, CoordinatorType
 from oncelog_client.errors import check
+from oncelog_client.io.cluster import Cluster, CoordinatorType
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode, ProtocolError
 from oncelog_protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -92,8 +92,8 @@ async def describe_groups(
 
 def _member(protocol_type: str, member: DescribedGroupMember) -> MemberDescription:
     # A list of groups needs none of what members do.
-    from oncelog_client.group_protocol import decode_assignment
-    from oncelog_client.membership import PROTOCOL_TYPE
+    from oncelog_client.core.group_protocol import decode_assignment
+    from oncelog_client.core.membership import PROTOCOL_TYPE
 
     assignment: tuple[TopicPartition, ...] = ()
     if protocol_type == PROTOCOL_TYPE:

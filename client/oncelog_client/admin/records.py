@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from oncelog_client.cluster import Cluster
 from oncelog_client.errors import RetriableError, error_for
+from oncelog_client.io.cluster import Cluster
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.delete_records import (

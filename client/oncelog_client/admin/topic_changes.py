@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from oncelog_client.admin.topic_descriptions import NewTopic
 from oncelog_client.admin.topics import no_topic
-from oncelog_client.cluster import Cluster
 from oncelog_client.errors import check
+from oncelog_client.io.cluster import Cluster
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.create_partitions import (
     CreatePartitionsRequest,

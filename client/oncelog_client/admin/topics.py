@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from oncelog_client.admin.topic_descriptions import TopicDescription, TopicListing
-from oncelog_client.cluster import Cluster
 from oncelog_client.errors import KafkaError, check, error_for
+from oncelog_client.io.cluster import Cluster
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.metadata import (
     MetadataRequest,

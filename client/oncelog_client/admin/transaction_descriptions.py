@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from oncelog_client.settings import INT32_MAX
+from oncelog_client.core.settings import INT32_MAX
 from oncelog_client.values import TopicPartition
 
 

@@ -14,18 +14,15 @@ from oncelog_client.admin.transaction_descriptions import (
     TransactionDescription,
     TransactionListing,
 )
-from oncelog_client.clock import monotonic_ms
-from oncelog_client.cluster import Cluster, CoordinatorType
+from oncelog_client.core.request_versions import ANY_VERSION
 from oncelog_client.errors import KafkaError, RetriableError, check, error_for
-from oncelog_client.request_versions import ANY_VERSION
+from oncelog_client.io.clock import monotonic_ms
+from oncelog_client.io.cluster import Cluster, CoordinatorType
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages import describe_producers as producers
 from oncelog_protocol.messages import describe_transactions as transactions
-from oncelog_protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
+from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from oncelog_protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,

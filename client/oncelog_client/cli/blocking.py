@@ -30,7 +30,7 @@ from oncelog_client.cli.output import (
 )
 from oncelog_client.cli.quantities import count_text, duration_text, size_text, time_text
 from oncelog_client.cli.two_phase import EVEN_TWO_PHASE, OPEN, refuse_two_phase
-from oncelog_client.clock import wall_ms
+from oncelog_client.io.clock import wall_ms
 from oncelog_client.values import TopicPartition
 
 HANGING: Final = "Hanging"

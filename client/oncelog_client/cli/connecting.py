@@ -18,10 +18,10 @@ from oncelog_client.admin import Admin
 from oncelog_client.cli.failures import Failed, Missing
 from oncelog_client.cli.options import DEFAULT_SERVER, parse_servers, read_properties, run
 from oncelog_client.cli.output import note
-from oncelog_client.client_config import ClientConfig
-from oncelog_client.clock import monotonic_ms
 from oncelog_client.connect_failures import ConnectCause, ConnectFailure
+from oncelog_client.core.client_config import ClientConfig
 from oncelog_client.errors import KafkaError, RetriableError
+from oncelog_client.io.clock import monotonic_ms
 from oncelog_protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

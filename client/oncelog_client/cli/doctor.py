@@ -17,8 +17,8 @@ from oncelog_client.cli.disks import disks
 from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.options import connection_options, output_option, run
 from oncelog_client.cli.output import Column, for_people, say, show
-from oncelog_client.clock import monotonic_ms
 from oncelog_client.errors import KafkaError, UnsupportedVersionError
+from oncelog_client.io.clock import monotonic_ms
 from oncelog_protocol.apis import APIS, ApiKey
 
 COLUMNS: Final = (Column("State"), Column("Check"), Column("Found"), Column("To do"))
@@ -200,7 +200,7 @@ async def _brokers(admin: Admin) -> AsyncIterator[Finding]:
 
 async def _addresses(admin: Admin) -> AsyncIterator[Finding]:
     """Clients go to the addresses that brokers name, not to the one they were given."""
-    from oncelog_client.connection import Connection
+    from oncelog_client.io.connection import Connection
 
     for node in (await admin.describe_cluster()).nodes:
         name = f"broker {node.node_id}"

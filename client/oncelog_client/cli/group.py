@@ -17,7 +17,7 @@ from oncelog_client.cli.offset_ranges import NOTATION, Position, parse_position,
 from oncelog_client.cli.options import connection_options, exactly_one, output_option
 from oncelog_client.cli.output import Column, for_people, note, show
 from oncelog_client.cli.reset import in_scope, parse_scope
-from oncelog_client.clock import wall_ms
+from oncelog_client.io.clock import wall_ms
 from oncelog_client.values import OffsetAndMetadata, TopicPartition
 
 # Offsets are changed while no member would go on from where it is.

@@ -15,8 +15,8 @@ from oncelog_client.cli.names import INT32_MAX, NAME
 from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import Column, show
 from oncelog_client.cli.transaction_options import broker_option, partition_option
-from oncelog_client.clock import wall_ms
 from oncelog_client.errors import KafkaError, StaleCoordinatorError
+from oncelog_client.io.clock import wall_ms
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
 

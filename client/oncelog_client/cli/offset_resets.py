@@ -19,7 +19,7 @@ from oncelog_client.cli.reset import (
     parse_duration,
     parse_scope,
 )
-from oncelog_client.clock import wall_ms
+from oncelog_client.io.clock import wall_ms
 from oncelog_client.values import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:

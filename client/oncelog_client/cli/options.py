@@ -169,9 +169,9 @@ def _near_setting(name: str, known: Iterable[str]) -> str:
 
 def _setting_types() -> dict[str, str]:
     """Setting -> its type as the clients' settings name it."""
-    from oncelog_client.client_config import AdminSettings
-    from oncelog_client.consumer_config import ConsumerSettings
-    from oncelog_client.producer_config import ProducerSettings
+    from oncelog_client.core.client_config import AdminSettings
+    from oncelog_client.core.consumer_config import ConsumerSettings
+    from oncelog_client.core.producer_config import ProducerSettings
 
     return {"bootstrap_servers": "str"} | {
         name: getattr(hint, "__forward_arg__", str(hint))

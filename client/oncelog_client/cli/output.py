@@ -177,7 +177,7 @@ def _align(columns: Sequence[Column], rows: Sequence[Row]) -> None:
 
 
 def _draw(columns: Sequence[Column], rows: Sequence[Row], width: int) -> None:
-    from oncelog_client.clock import wall_ms
+    from oncelog_client.io.clock import wall_ms
 
     now_ms = wall_ms()
     fields = [Field(column.title, column.rank, column.kind in NUMBERS) for column in columns]

@@ -12,8 +12,8 @@ from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import Column, show
-from oncelog_client.clock import wall_ms
-from oncelog_client.prepared import PreparedTxnState
+from oncelog_client.core.prepared import PreparedTxnState
+from oncelog_client.io.clock import wall_ms
 
 COLUMNS: Final = (
     Column("Transactional id", "id"),

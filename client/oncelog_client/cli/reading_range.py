@@ -10,8 +10,8 @@ import click
 from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.offset_ranges import END, START, Range, parse_range, resolve
 from oncelog_client.cli.partitions import parse_partitions
-from oncelog_client.clock import wall_ms
 from oncelog_client.consumer import Consumer
+from oncelog_client.io.clock import wall_ms
 from oncelog_client.values import ConsumerRecord, OffsetAndTimestamp, TopicPartition
 
 

@@ -19,7 +19,7 @@ from oncelog_client.cli.options import connection_options, output_option, split_
 from oncelog_client.cli.output import Column, for_people, note, show
 from oncelog_client.cli.partitions import parse_partitions
 from oncelog_client.cli.trimming import check_trim
-from oncelog_client.clock import wall_ms
+from oncelog_client.io.clock import wall_ms
 from oncelog_client.values import PartitionInfo, TopicPartition
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -10,7 +10,7 @@ import click
 
 from oncelog_client.admin import Admin
 from oncelog_client.cli.connecting import connected_admin
-from oncelog_client.client_config import AdminSettings
+from oncelog_client.core.client_config import AdminSettings
 from oncelog_client.errors import KafkaError
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode

@@ -20,8 +20,8 @@ from oncelog_client.cli.output import Column, for_people, show
 from oncelog_client.cli.prepared import prepared
 from oncelog_client.cli.transaction_options import broker_option
 from oncelog_client.cli.two_phase import EVEN_TWO_PHASE, refuse_two_phase
-from oncelog_client.clock import wall_ms
 from oncelog_client.errors import KafkaError
+from oncelog_client.io.clock import wall_ms
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
 

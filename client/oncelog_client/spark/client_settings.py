@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, cast, get_type_hints
 
-from oncelog_client.client_config import AdminSettings, admin_config
-from oncelog_client.consumer_config import ConsumerSettings, consumer_config
+from oncelog_client.core.client_config import AdminSettings, admin_config
+from oncelog_client.core.consumer_config import ConsumerSettings, consumer_config
+from oncelog_client.core.producer_config import ProducerSettings, producer_config
+from oncelog_client.core.settings import SECURITY_NOT_BUILT
 from oncelog_client.errors import ConfigError
-from oncelog_client.producer_config import ProducerSettings, producer_config
-from oncelog_client.settings import SECURITY_NOT_BUILT
 
 from .options import KAFKA_PREFIX, OptionError, Options, read_boolean, read_integer
 

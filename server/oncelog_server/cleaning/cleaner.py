@@ -14,7 +14,6 @@ from oncelog_server.clock import Clock
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.config import Settings
-from oncelog_server.coordination.timers import Timer, Timers
 from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_offsets, encode_offsets
 from oncelog_server.log.cleaner.cleanable import Cleanable, cleanable, job_for
 from oncelog_server.log.cleaner.job import Chunk, Cleaned, CleaningJob, CleaningLimits, Done, Event
@@ -32,6 +31,7 @@ from oncelog_server.storage.layout import (
     LOG_SUFFIX,
     segment_file,
 )
+from oncelog_server.timers import Timer, Timers
 from oncelog_server.topic_partition import TopicPartition
 
 log = structlog.get_logger("oncelog.cleaner")

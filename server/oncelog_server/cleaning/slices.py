@@ -4,11 +4,11 @@ process, and it is no other's business how long a step takes."""
 from __future__ import annotations
 
 from oncelog_server.cleaning.work import Listener, pause_ms
-from oncelog_server.coordination.timers import Timers
 from oncelog_server.log.cleaner.cleaning import clean
 from oncelog_server.log.cleaner.job import CleaningJob, Done, Progress
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.storage.files import Files, StorageError
+from oncelog_server.timers import Timers
 
 
 class SlicedWork:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from oncelog_server.coordination.timers import Timer, Timers
 from oncelog_server.deferred import Deferred
 from oncelog_server.fetching.read import FetchResult
 from oncelog_server.partition.partition import Partition
+from oncelog_server.timers import Timer, Timers
 
 
 class ParkedFetch:

@@ -31,14 +31,14 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from oncelog_protocol.types import INT64_MAX
-from oncelog_server.coordination.shard import CoordinatorRecord, Decision, TransactionOfRecords
-from oncelog_server.group.classic_group import ClassicGroup
+from oncelog_server.coordinator.shard import CoordinatorRecord, Decision, TransactionOfRecords
+from oncelog_server.group.classic.group import ClassicGroup
+from oncelog_server.group.classic.rebalance import Rebalance
+from oncelog_server.group.classic.states import GroupState, append_error
 from oncelog_server.group.history import Dismissal, Why
 from oncelog_server.group.moment import Caller
 from oncelog_server.group.offsets import CommittedOffset
-from oncelog_server.group.rebalance import Rebalance
 from oncelog_server.group.records import fits_record, offset_record, offset_tombstone
-from oncelog_server.group.states import GroupState, append_error
 from oncelog_server.group.table import GroupTable
 from oncelog_server.refusal import Refused
 

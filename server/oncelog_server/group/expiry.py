@@ -10,12 +10,12 @@ from collections.abc import Iterator, Set
 from itertools import islice
 
 from oncelog_server.cluster.topic_names import SINKS
-from oncelog_server.coordination.shard import CoordinatorRecord, Decision
-from oncelog_server.group.classic_group import ClassicGroup
+from oncelog_server.coordinator.shard import CoordinatorRecord, Decision
+from oncelog_server.group.classic.group import ClassicGroup
+from oncelog_server.group.classic.states import GroupState
 from oncelog_server.group.moment import Moment
 from oncelog_server.group.offsets import CommittedOffset, Place
 from oncelog_server.group.records import group_tombstone, offset_tombstone
-from oncelog_server.group.states import GroupState
 from oncelog_server.group.table import GroupTable
 
 _SWEEP_KEY = ("sweep",)

@@ -12,11 +12,11 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.delete_groups import DeletableGroupResult
 from oncelog_protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from oncelog_protocol.messages.list_groups import ListedGroup
-from oncelog_server.coordination.shard import CoordinatorRecord, Decision
-from oncelog_server.group.classic_group import ClassicGroup
+from oncelog_server.coordinator.shard import CoordinatorRecord, Decision
+from oncelog_server.group.classic.group import ClassicGroup
+from oncelog_server.group.classic.states import DELETE_CODES, GroupState, append_error
 from oncelog_server.group.moment import Caller
 from oncelog_server.group.records import group_tombstone, offset_tombstone
-from oncelog_server.group.states import DELETE_CODES, GroupState, append_error
 from oncelog_server.group.table import GroupTable
 
 GROUP_TYPE: Final = "classic"

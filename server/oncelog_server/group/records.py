@@ -19,11 +19,11 @@ from oncelog_protocol.internal.group_metadata import (
     encode_offset_commit_key,
     encode_offset_commit_value,
 )
-from oncelog_server.coordination.shard import CoordinatorRecord
-from oncelog_server.group.classic_group import ClassicGroup
-from oncelog_server.group.member import Member
+from oncelog_server.coordinator.shard import CoordinatorRecord
+from oncelog_server.group.classic.group import ClassicGroup
+from oncelog_server.group.classic.member import Member
+from oncelog_server.group.classic.states import GroupState
 from oncelog_server.group.offsets import CommittedOffset
-from oncelog_server.group.states import GroupState
 
 # Strings of records have int16 lengths; member ids are made of names and a suffix.
 LONGEST_NAME_BYTES: Final = 32_000

@@ -30,21 +30,21 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
-from oncelog_server.coordination.shard import CoordinatorRecord, Decision, TransactionOfRecords
+from oncelog_server.coordinator.shard import CoordinatorRecord, Decision, TransactionOfRecords
 from oncelog_server.group import listing
-from oncelog_server.group.classic_group import ClassicGroup
+from oncelog_server.group.classic.group import ClassicGroup
+from oncelog_server.group.classic.join import Join
+from oncelog_server.group.classic.membership import Membership
+from oncelog_server.group.classic.rebalance import Rebalance
+from oncelog_server.group.classic.states import GroupState
+from oncelog_server.group.classic.sync import Sync
 from oncelog_server.group.commits import Commits
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.expiry import Expiry
 from oncelog_server.group.fetches import fetch_group
 from oncelog_server.group.history import Dismissal, Why
-from oncelog_server.group.join import Join
-from oncelog_server.group.membership import Membership
 from oncelog_server.group.moment import Caller, Moment
-from oncelog_server.group.rebalance import Rebalance
 from oncelog_server.group.records import committed_offset, loaded_group
-from oncelog_server.group.states import GroupState
-from oncelog_server.group.sync import Sync
 from oncelog_server.group.table import GroupTable
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from oncelog_protocol.types import cut_utf8
-from oncelog_server.coordination.shard import CoordinatorRecord, Decision
-from oncelog_server.group.classic_group import ClassicGroup
+from oncelog_server.coordinator.shard import CoordinatorRecord, Decision
+from oncelog_server.group.classic.group import ClassicGroup
+from oncelog_server.group.classic.states import GroupEvent
+from oncelog_server.group.classic.timers import TimerKey, Timers
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.moment import Moment
 from oncelog_server.group.offsets import Offsets
 from oncelog_server.group.records import LONGEST_NAME_BYTES
-from oncelog_server.group.states import GroupEvent
-from oncelog_server.group.timers import TimerKey, Timers
 
 # What a timer does when it is due.
 Fire = Callable[[Moment], Decision[None] | None]

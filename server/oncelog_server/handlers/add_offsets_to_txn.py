@@ -12,14 +12,14 @@ from oncelog_protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
-from oncelog_server.coordination.error_versions import code_for_version
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
-from oncelog_server.transaction.add_partitions import AddPartitions
+from oncelog_server.transaction.commands.add_partitions import AddPartitions
+from oncelog_server.transaction.error_versions import code_for_version
 from oncelog_server.transaction.results import TransactionResult
 
 API = ApiKey.ADD_OFFSETS_TO_TXN

@@ -21,17 +21,17 @@ from oncelog_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
-from oncelog_server.coordination.error_versions import code_for_version
-from oncelog_server.coordination.routing import NEVER_IN_TRANSACTIONS
+from oncelog_server.coordinator.routing import NEVER_IN_TRANSACTIONS
 from oncelog_server.deferred import Deferred, gather, then
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
 from oncelog_server.slices import Steps, when_large
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.add_partitions import AddPartitions
+from oncelog_server.transaction.commands.add_partitions import AddPartitions
+from oncelog_server.transaction.error_versions import code_for_version
 from oncelog_server.transaction.results import TransactionResult
 
 API = ApiKey.ADD_PARTITIONS_TO_TXN

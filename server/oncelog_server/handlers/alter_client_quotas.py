@@ -18,9 +18,9 @@ from oncelog_protocol.messages.alter_client_quotas import (
     AlteredEntryData,
     EntryData,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.handlers.describe_client_quotas import ENTITY_TYPES
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation
 

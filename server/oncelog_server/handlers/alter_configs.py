@@ -15,11 +15,11 @@ from oncelog_protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.topic_alterations import replaced_settings
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers.config_resources import alter_each
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 
 API = ApiKey.ALTER_CONFIGS
 VERSIONS = range(0, 3)

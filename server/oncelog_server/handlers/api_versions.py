@@ -22,8 +22,8 @@ from oncelog_protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 
 API = ApiKey.API_VERSIONS
 VERSIONS = range(0, 6)

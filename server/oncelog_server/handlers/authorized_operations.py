@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from oncelog_server.broker_services import Node
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 
 NOT_ASKED_FOR: Final = -(2**31)

@@ -17,10 +17,10 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponseTopic,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.topic_names import SINKS
 from oncelog_server.deferred import Deferred
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 from oncelog_server.slices import Steps

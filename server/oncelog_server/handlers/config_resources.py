@@ -12,8 +12,8 @@ from oncelog_protocol.messages.alter_configs import AlterConfigsResource
 from oncelog_protocol.messages.incremental_alter_configs import (
     AlterConfigsResource as IncrementalResource,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
 

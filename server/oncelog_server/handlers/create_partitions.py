@@ -16,10 +16,10 @@ from oncelog_protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.topics import NewPartitions
 from oncelog_server.deferred import Deferred
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 

@@ -20,11 +20,11 @@ from oncelog_protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.topic_names import CLUSTER_METADATA
 from oncelog_server.cluster.topics import CreatedTopic, NewTopic
 from oncelog_server.deferred import Deferred, then_ask
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
 from oncelog_server.settings.description import describe_topic

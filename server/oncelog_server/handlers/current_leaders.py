@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from oncelog_server.node import Node
+from oncelog_server.broker_services import Node
 
 NO_LEADER = -1
 

@@ -14,8 +14,8 @@ from oncelog_protocol.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.security.acl_codes import check_known
 from oncelog_server.security.authorizer import CLUSTER, Operation
 

@@ -13,10 +13,10 @@ from oncelog_protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 from oncelog_server.storage.files import StorageError

@@ -22,9 +22,9 @@ from oncelog_protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from oncelog_protocol.types import ZERO_UUID
+from oncelog_server.broker_services import Node
 from oncelog_server.deferred import Deferred, then_ask
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
 from oncelog_server.slices import Steps, when_large

@@ -10,8 +10,8 @@ from __future__ import annotations
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from oncelog_server.broker_services import Node
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.security.acl_codes import check_known
 from oncelog_server.security.authorizer import CLUSTER, Operation
 

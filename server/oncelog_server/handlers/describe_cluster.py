@@ -16,9 +16,9 @@ from oncelog_protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.handlers.authorized_operations import NOT_ASKED_FOR, authorized_operations
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.security.authorizer import CLUSTER, Operation
 
 API = ApiKey.DESCRIBE_CLUSTER

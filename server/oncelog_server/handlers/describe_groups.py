@@ -14,11 +14,11 @@ from oncelog_protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.deferred import Deferred, gather, then
 from oncelog_server.handlers.authorized_operations import authorized_operations
 from oncelog_server.handlers.group_access import caller, require_group
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 from oncelog_server.slices import Steps, when_large

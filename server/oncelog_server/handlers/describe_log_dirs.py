@@ -18,8 +18,8 @@ from oncelog_protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.security.authorizer import CLUSTER, Operation
 from oncelog_server.slices import Steps, when_large
 from oncelog_server.storage.disk_space import disk_space

@@ -12,10 +12,10 @@ from oncelog_protocol.messages.describe_producers import (
     TopicRequest,
     TopicResponse,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.topic_names import check_topic_name
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.partition.producers import describe_producers
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType

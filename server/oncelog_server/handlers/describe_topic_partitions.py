@@ -17,12 +17,12 @@ from oncelog_protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
     ResponseCursor,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.image import TopicImage
 from oncelog_server.cluster.topic_names import check_topic_name, is_internal
 from oncelog_server.handlers.authorized_operations import authorized_operations
 from oncelog_server.handlers.partition_state import PartitionState, partition_states
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 from oncelog_server.slices import Steps, when_large

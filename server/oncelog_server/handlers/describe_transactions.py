@@ -9,8 +9,8 @@ from oncelog_protocol.messages.describe_transactions import (
     DescribeTransactionsResponse,
     TransactionState,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 from oncelog_server.transaction.listing import describe_transaction

@@ -14,8 +14,8 @@ from oncelog_protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.security.authorizer import CLUSTER, Operation
 
 API = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS

@@ -19,10 +19,10 @@ from oncelog_protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.image import NO_LEADER
 from oncelog_server.handlers.partition_state import leader_of
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.security.authorizer import CLUSTER, Operation
 
 API = ApiKey.ELECT_LEADERS

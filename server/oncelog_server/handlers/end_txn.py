@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from oncelog_server.coordination.error_versions import code_for_version
+from oncelog_server.broker_services import Node
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
-from oncelog_server.transaction.end_txn import EndTxn
+from oncelog_server.transaction.commands.end_txn import EndTxn
+from oncelog_server.transaction.error_versions import code_for_version
 from oncelog_server.transaction.metadata import Member
 from oncelog_server.transaction.results import TransactionResult
 

@@ -24,13 +24,13 @@ from oncelog_protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.deferred import Deferred, then, then_ask
 from oncelog_server.fetching.parked import ParkedFetch
 from oncelog_server.fetching.read import FetchResult, PartitionResult, read_partitions
 from oncelog_server.fetching.sessions import FetchedPartition, FetchScope, PartitionKey
 from oncelog_server.handlers.current_leaders import CurrentLeaders
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.partition.partition import Isolation, Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType

@@ -17,12 +17,12 @@ from oncelog_protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
-from oncelog_server.coordination.routing import partition_for
+from oncelog_server.coordinator.routing import partition_for
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers.partition_state import leader_of
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 from oncelog_server.topic_partition import TopicPartition

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.broker_services import Node
 from oncelog_server.group.moment import Caller
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 

@@ -16,15 +16,11 @@ from oncelog_protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from oncelog_server.cluster.topic_alterations import (
-    Alteration,
-    AlterOperation,
-    altered_settings,
-)
+from oncelog_server.broker_services import Node
+from oncelog_server.cluster.topic_alterations import Alteration, AlterOperation, altered_settings
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers.config_resources import alter_each
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 
 API = ApiKey.INCREMENTAL_ALTER_CONFIGS

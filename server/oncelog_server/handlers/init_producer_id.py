@@ -10,17 +10,17 @@ from __future__ import annotations
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from oncelog_server.coordination.error_versions import code_for_version
-from oncelog_server.coordination.group_reasons import reason_of
+from oncelog_server.broker_services import Node
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.handlers.group_access import require_group
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.groups import Membership
-from oncelog_server.transaction.init_producer_id import InitProducerId
+from oncelog_server.transaction.commands.init_producer_id import InitProducerId
+from oncelog_server.transaction.error_versions import code_for_version
+from oncelog_server.transaction.grouped.dismissals import reason_of
+from oncelog_server.transaction.grouped.groups import Membership
 from oncelog_server.transaction.results import TransactionResult
 
 API = ApiKey.INIT_PRODUCER_ID

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from oncelog_server.broker_services import Node
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers.group_access import caller, require_group
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation
 

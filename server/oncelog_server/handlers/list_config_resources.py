@@ -15,9 +15,9 @@ from oncelog_protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.handlers import config_resources
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.security.authorizer import CLUSTER, Operation
 
 API = ApiKey.LIST_CONFIG_RESOURCES

@@ -6,15 +6,11 @@ v3 flexible. v4 filter by state (KIP-518). v5 filter by type (KIP-848).
 from __future__ import annotations
 
 from oncelog_protocol.apis import ApiKey
-from oncelog_protocol.messages.list_groups import (
-    ListedGroup,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
+from oncelog_protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from oncelog_server.broker_services import Node
 from oncelog_server.deferred import Deferred, gather, then
 from oncelog_server.handlers.group_access import require_group
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation
 from oncelog_server.slices import Steps, when_large

@@ -20,9 +20,9 @@ from oncelog_protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.partition.lag import count_lag
 from oncelog_server.partition.partition import Isolation, Partition
 from oncelog_server.refusal import Refused

@@ -13,9 +13,9 @@ from oncelog_protocol.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.image import TopicImage
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.security.authorizer import CLUSTER, Operation
 
 API = ApiKey.LIST_PARTITION_REASSIGNMENTS

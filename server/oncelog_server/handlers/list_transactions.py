@@ -19,16 +19,12 @@ from oncelog_protocol.messages.list_transactions import (
     TransactionState,
 )
 from oncelog_protocol.pattern import Pattern, PatternError
-from oncelog_server.coordination.untold import untold
+from oncelog_server.broker_services import Node
 from oncelog_server.deferred import Deferred
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
-from oncelog_server.transaction.listing import (
-    STATES_BY_NAME,
-    TransactionFilter,
-    list_transactions,
-)
+from oncelog_server.transaction.listing import STATES_BY_NAME, TransactionFilter, list_transactions
+from oncelog_server.transaction.listing_error import untold
 from oncelog_server.transaction.shard import LiveTransaction
 
 API = ApiKey.LIST_TRANSACTIONS

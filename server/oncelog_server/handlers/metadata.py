@@ -32,13 +32,13 @@ from oncelog_protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from oncelog_protocol.types import ZERO_UUID
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.image import ClusterImage, TopicImage
 from oncelog_server.cluster.topic_names import check_topic_name, is_internal
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers.authorized_operations import NOT_ASKED_FOR, authorized_operations
 from oncelog_server.handlers.partition_state import partition_states
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
 from oncelog_server.slices import SMALL, Steps, when_large

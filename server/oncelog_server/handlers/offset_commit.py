@@ -18,6 +18,7 @@ from oncelog_protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.deferred import Deferred, gather, then
 from oncelog_server.handlers.committed_topics import (
     Codes,
@@ -29,7 +30,6 @@ from oncelog_server.handlers.committed_topics import (
 )
 from oncelog_server.handlers.group_access import caller, require_group
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation
 from oncelog_server.slices import Steps, when_large

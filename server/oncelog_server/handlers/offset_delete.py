@@ -10,10 +10,10 @@ from oncelog_protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.handlers.group_access import caller, require_group
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 

@@ -20,11 +20,11 @@ from oncelog_protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.deferred import Deferred, gather, then
 from oncelog_server.group.fetches import groups_asked_for, offset_fetch_response, refused_group
 from oncelog_server.handlers.group_access import require_group
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 from oncelog_server.slices import Steps, when_large

@@ -14,8 +14,8 @@ from oncelog_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
 from oncelog_server.slices import Steps, when_large

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import msgspec
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.image import NO_LEADER, PartitionImage, TopicImage
-from oncelog_server.node import Node
 from oncelog_server.topic_partition import TopicPartition
 
 

@@ -18,9 +18,8 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from oncelog_server.coordination.error_versions import code_for_version
-from oncelog_server.coordination.group_reasons import reason_of
-from oncelog_server.coordination.shard import Decision
+from oncelog_server.broker_services import Node
+from oncelog_server.coordinator.shard import Decision
 from oncelog_server.deferred import Deferred, then, then_ask
 from oncelog_server.group.shard import GroupShard
 from oncelog_server.handlers.committed_topics import (
@@ -34,12 +33,13 @@ from oncelog_server.handlers.committed_topics import (
 )
 from oncelog_server.handlers.group_access import caller, require_group
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 from oncelog_server.slices import Steps, when_large
-from oncelog_server.transaction.add_partitions import AddPartitions
+from oncelog_server.transaction.commands.add_partitions import AddPartitions
+from oncelog_server.transaction.error_versions import code_for_version
 from oncelog_server.transaction.fences import FenceCause, Reason
+from oncelog_server.transaction.grouped.dismissals import reason_of
 from oncelog_server.transaction.results import SUCCESS, TransactionResult
 
 API = ApiKey.TXN_OFFSET_COMMIT

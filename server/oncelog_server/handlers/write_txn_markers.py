@@ -16,10 +16,10 @@ from oncelog_protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.deferred import Deferred
 from oncelog_server.links.client_ids import broker_of
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.node import Node
 from oncelog_server.security.authorizer import CLUSTER, Operation
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.markers import MarkerWork

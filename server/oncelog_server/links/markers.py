@@ -18,9 +18,9 @@ from oncelog_protocol.messages.write_txn_markers import (
 )
 from oncelog_protocol.requests import Requests
 from oncelog_server.cluster.image import ClusterImage
-from oncelog_server.coordination.marker_delivery import MarkerSender, MarkerSettled
 from oncelog_server.links.client_ids import markers_client_id
 from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.marker_delivery import MarkerSender, MarkerSettled
 from oncelog_server.transaction.markers import MarkerWork
 
 log = structlog.get_logger("oncelog.links")

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from oncelog_protocol.internal.transaction_log import TransactionState
-from oncelog_server.coordination.groups import GroupCoordinator
-from oncelog_server.coordination.load_times import LoadTimes
-from oncelog_server.coordination.transactions import TransactionCoordinator
-from oncelog_server.group.states import GroupState
+from oncelog_server.coordinator.load_times import LoadTimes
+from oncelog_server.group.classic.states import GroupState
+from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.observe import metrics
 from oncelog_server.observe.exposition import WORK, Metric
+from oncelog_server.transaction.coordinator import TransactionCoordinator
 from oncelog_server.transaction.shard import TransactionShard
 
 CLIENT: Final = "client"

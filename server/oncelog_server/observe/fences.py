@@ -8,8 +8,8 @@ from typing import Any
 
 import structlog
 
-from oncelog_server.coordination.producer_id_quota import Refusal
 from oncelog_server.transaction.fences import Fence, Fences
+from oncelog_server.transaction.producer_id_quota import Refusal
 
 log = structlog.get_logger("oncelog.transactions")
 

@@ -12,7 +12,7 @@ from bisect import bisect_right, insort
 from collections.abc import Generator, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-from oncelog_server.coordination.groups import GroupCoordinator
+from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.readable import walk_readable

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from oncelog_protocol.internal.transaction_log import TransactionState
-from oncelog_server.coordination.transactions import TransactionCoordinator
 from oncelog_server.observe import metrics
+from oncelog_server.transaction.coordinator import TransactionCoordinator
 
 HANGING: Final = "Hanging"
 ELSEWHERE: Final = "Elsewhere"

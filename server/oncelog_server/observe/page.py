@@ -8,9 +8,9 @@ from typing import Final, Protocol
 import msgspec
 
 from oncelog_protocol import __version__
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.image import NO_LEADER
 from oncelog_server.handlers.partition_state import leader_of
-from oncelog_server.node import Node
 from oncelog_server.observe import metrics
 from oncelog_server.observe.coordinators import group_lines, transaction_lines
 from oncelog_server.observe.exposition import WORK

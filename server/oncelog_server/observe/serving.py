@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import structlog
 
-from oncelog_server.node import Node
+from oncelog_server.broker_services import Node
 from oncelog_server.observe.group_lag import GroupLag
 from oncelog_server.observe.listener import MetricsListener
 from oncelog_server.observe.page import Cleaning, Connected, Page, Served

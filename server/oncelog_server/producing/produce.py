@@ -15,12 +15,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from oncelog_protocol.errors import RETRIABLE, ErrorCode
-from oncelog_protocol.records.batch import (
-    HEADER_SIZE,
-    TRANSACTIONAL_FLAG,
-    BatchHeader,
-    read_header,
-)
+from oncelog_protocol.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG, BatchHeader, read_header
 from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_server.deferred import Deferred, then_ask
 from oncelog_server.log.errors import InvalidRecords, RecordError
@@ -29,8 +24,8 @@ from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.verification import VerificationGuard
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.add_partitions import AddPartitions
 from oncelog_server.transaction.caller import Caller
+from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.results import TransactionResult
 
 NONE: Final = ErrorCode.NONE

@@ -9,6 +9,8 @@ from typing import Final, NoReturn
 import click
 
 from oncelog_server.cluster import records
+from oncelog_server.data_directory.lock import DataDirectory, DirectoryInUse
+from oncelog_server.data_directory.ownership import Owner, owner_of, refusal_of
 from oncelog_server.metadata.founding import SUPPORTED_FEATURES, random_uuid
 from oncelog_server.offline.read_only_files import ReadOnlyFiles, is_in_use
 from oncelog_server.salvage.backup import BackupFailed, back_up
@@ -17,11 +19,9 @@ from oncelog_server.salvage.evidence import FolderFacts, facts_of_all
 from oncelog_server.salvage.plan import Plan, Planner
 from oncelog_server.salvage.sources import Found, find
 from oncelog_server.settings.model import Settings
-from oncelog_server.storage.data_directory import DataDirectory, DirectoryInUse
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import LOCK
 from oncelog_server.storage.lock_owner import lock_owner
-from oncelog_server.storage.ownership import Owner, owner_of, refusal_of
 
 DEFAULT_DATA: Final = "./oncelog-data"
 # So many sentences of one kind are shown without --verbose.

@@ -23,19 +23,12 @@ from oncelog_protocol.internal.transaction_log import (
     decode_transaction_log_value,
 )
 from oncelog_protocol.internal.versions import UnknownRecordVersion
-from oncelog_server.coordination.shard import CoordinatorRecord, Decision, TransactionOfRecords
+from oncelog_server.coordinator.shard import CoordinatorRecord, Decision, TransactionOfRecords
 from oncelog_server.deferred import Deferred
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import Client
-from oncelog_server.transaction.fences import (
-    Fence,
-    FenceCause,
-    Fences,
-    Reason,
-    fence_for,
-    fence_of,
-)
-from oncelog_server.transaction.groups import TransactionGroups
+from oncelog_server.transaction.fences import Fence, FenceCause, Fences, Reason, fence_for, fence_of
+from oncelog_server.transaction.grouped.groups import TransactionGroups
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.metadata import (
     TransactionMetadata,

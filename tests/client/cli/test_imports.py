@@ -27,11 +27,11 @@ _HEAVY: Final = {
     "importlib.metadata",
     "json",
     "oncelog_client.consumer",
-    "oncelog_client.consumer_config",
-    "oncelog_client.fetcher",
+    "oncelog_client.core.consumer_config",
+    "oncelog_client.io.fetcher",
     "oncelog_client.producer",
-    "oncelog_client.producer_config",
-    "oncelog_client.sender",
+    "oncelog_client.core.producer_config",
+    "oncelog_client.io.sender",
     "oncelog_client.spark",
     "oncelog_protocol.constructs",
     "oncelog_protocol.records",
@@ -89,7 +89,7 @@ def test_other_short_commands_import_what_they_need(broker: str, words: Sequence
     modules = imported(*words, "--bootstrap-server", broker)
     # They ask brokers by their id, so by the name that these advertise.
     unneeded = _HEAVY - {"concurrent.futures.thread", "encodings.idna"}
-    assert not sorted(modules & (unneeded | {"csv", "oncelog_client.membership"}))
+    assert not sorted(modules & (unneeded | {"csv", "oncelog_client.core.membership"}))
 
 
 def test_help_imports_no_command() -> None:

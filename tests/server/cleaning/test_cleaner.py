@@ -28,7 +28,7 @@ from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import CLEANED_SUFFIX, CLEANER_CHECKPOINT
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.between_steps import Calls
-from tests.server.coordination.world import A0, A1, B0, OFFSETS, TXN_LOG, World, value_of
+from tests.server.transaction.world import A0, A1, B0, OFFSETS, TXN_LOG, World, value_of
 
 BACKOFF_MS = 1_000
 LARGEST_CLEAN_LOG = 3_500

@@ -11,12 +11,12 @@ import pytest
 
 from oncelog_protocol.records.batch import build_batch, read_records, split_batches
 from oncelog_protocol.records.record import NewRecord
+from oncelog_server.background_tasks import FIRST_RETENTION_MS
 from oncelog_server.log.config import COMPACT, DELETE
 from oncelog_server.partition.partition import Partition
-from oncelog_server.upkeep import FIRST_RETENTION_MS
 from tests.server.cleaning.test_cleaner import SETTINGS, Cleaning
-from tests.server.coordination.world import A0
-from tests.server.test_upkeep_duties import Kept
+from tests.server.test_background_duties import Kept
+from tests.server.transaction.world import A0
 
 DAY_MS = 86_400_000
 DAYS = 6

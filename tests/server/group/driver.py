@@ -28,10 +28,7 @@ from oncelog_protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from oncelog_protocol.messages.offset_fetch import (
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
+from oncelog_protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from oncelog_protocol.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
@@ -42,13 +39,13 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from oncelog_server.coordination.shard import Decision
+from oncelog_server.coordinator.shard import Decision
 from oncelog_server.deferred import Deferred
-from oncelog_server.group.classic_group import ClassicGroup
+from oncelog_server.group.classic.group import ClassicGroup
+from oncelog_server.group.classic.states import GroupState
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.moment import Caller
 from oncelog_server.group.shard import GroupShard
-from oncelog_server.group.states import GroupState
 from tests.server.group.entries import Appended, Marker, replay, subscription
 
 R = TypeVar("R")

@@ -8,7 +8,7 @@ from oncelog_protocol.internal.consumer_protocol import (
     ConsumerProtocolSubscription,
     encode_subscription,
 )
-from oncelog_server.coordination.shard import CoordinatorRecord, TransactionOfRecords
+from oncelog_server.coordinator.shard import CoordinatorRecord, TransactionOfRecords
 from oncelog_server.group.shard import GroupShard
 
 

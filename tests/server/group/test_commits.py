@@ -24,7 +24,7 @@ from oncelog_protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from oncelog_server.coordination.shard import TransactionOfRecords
+from oncelog_server.coordinator.shard import TransactionOfRecords
 from tests.server.group.driver import GROUP, WALL_MS, Driver
 from tests.server.group.entries import Appended, subscription
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.group.states import GroupState
+from oncelog_server.group.classic.states import GroupState
 from tests.server.group.driver import GROUP, Driver
 from tests.server.resident import resident_growth
 

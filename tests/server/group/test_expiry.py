@@ -10,9 +10,9 @@ from oncelog_protocol.internal.group_metadata import (
     encode_group_metadata_key,
     encode_group_metadata_value,
 )
-from oncelog_server.coordination.shard import CoordinatorRecord
+from oncelog_server.coordinator.shard import CoordinatorRecord
+from oncelog_server.group.classic.states import GroupState
 from oncelog_server.group.config import GroupConfig
-from oncelog_server.group.states import GroupState
 from tests.server.group.driver import GROUP, Driver
 from tests.server.group.entries import Appended, subscription
 

@@ -7,7 +7,7 @@ import pytest
 from oncelog_protocol.codecs import encode
 from oncelog_protocol.messages.describe_groups import DescribeGroupsResponse
 from oncelog_protocol.messages.list_groups import ListGroupsResponse
-from oncelog_server.group.states import GroupState
+from oncelog_server.group.classic.states import GroupState
 from tests.server.group.driver import Driver
 from tests.server.group.entries import subscription
 

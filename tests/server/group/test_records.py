@@ -15,12 +15,12 @@ from oncelog_protocol.internal.group_metadata import (
     encode_group_metadata_key,
     encode_group_metadata_value,
 )
-from oncelog_server.coordination.shard import CoordinatorRecord
+from oncelog_server.coordinator.shard import CoordinatorRecord
+from oncelog_server.group.classic.states import GroupState
+from oncelog_server.group.classic.subscriptions import subscribed_topics
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.records import group_tombstone, offset_tombstone
 from oncelog_server.group.shard import GroupShard
-from oncelog_server.group.states import GroupState
-from oncelog_server.group.subscriptions import subscribed_topics
 from tests.server.group.driver import GROUP, WALL_MS, Driver
 from tests.server.group.entries import Appended, subscription
 

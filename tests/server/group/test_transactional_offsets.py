@@ -11,8 +11,8 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from oncelog_server.group.classic.states import GroupState
 from oncelog_server.group.config import GroupConfig
-from oncelog_server.group.states import GroupState
 from tests.server.group.driver import GROUP, Driver
 
 

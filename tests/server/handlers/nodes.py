@@ -10,10 +10,11 @@ from typing import Any, TypeVar, cast
 
 from oncelog_protocol.apis import APIS
 from oncelog_protocol.codecs import decode, encode
+from oncelog_server.broker_services import Node
 from oncelog_server.deferred import Deferred
+from oncelog_server.loop_timers import LoopTimers
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.network.request_context import Peer, RequestContext
-from oncelog_server.node import Node
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.security.authorizer import (
     ANONYMOUS,
@@ -27,7 +28,6 @@ from oncelog_server.security.authorizer import (
 from oncelog_server.settings.listeners import Endpoint
 from oncelog_server.settings.model import Settings
 from oncelog_server.slices import Slices
-from oncelog_server.timers import LoopTimers
 from tests.server.log.driver import NOW_MS
 from tests.server.metadata.memory_store import MemoryStore
 

@@ -13,11 +13,11 @@ import pytest
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages import describe_topic_partitions
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.handlers import all_handlers
 from oncelog_server.handlers.list_transactions import PER_TURN
-from oncelog_server.node import Node
 from oncelog_server.security.authorizer import Operation, Principal, Resource, ResourceType
 from oncelog_server.settings.model import Settings
 from oncelog_server.transaction.metadata import TransactionMetadata, to_record

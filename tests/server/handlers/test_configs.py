@@ -14,14 +14,10 @@ from oncelog_protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.config import load_settings
-from oncelog_server.handlers import (
-    alter_configs,
-    describe_configs,
-    incremental_alter_configs,
-)
-from oncelog_server.node import Node
+from oncelog_server.handlers import alter_configs, describe_configs, incremental_alter_configs
 from oncelog_server.security.authorizer import Operation
 from tests.server.handlers.nodes import Denying, ask, broker
 

@@ -10,11 +10,11 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.deferred import Deferred
 from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.handlers import fetch
-from oncelog_server.node import Node
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.handlers.nodes import StillClock, ask, broker, context
 from tests.server.log.driver import NOW_MS, batch

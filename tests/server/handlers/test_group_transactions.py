@@ -13,17 +13,17 @@ from oncelog_protocol.messages.find_coordinator import FindCoordinatorRequest
 from oncelog_protocol.messages.init_producer_id import AssignedTopic, InitProducerIdRequest
 from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
-from oncelog_server.coordination.routing import partition_for
+from oncelog_server.coordinator.routing import partition_for
 from oncelog_server.group.moment import Caller
 from oncelog_server.handlers import end_txn, find_coordinator, init_producer_id
 from oncelog_server.security.authorizer import Operation
 from oncelog_server.settings.model import Settings
 from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.fences import FenceCause
-from tests.server.coordination.world import WALL_MS, World, value_of
 from tests.server.handlers.nodes import Denying, ask, broker
 from tests.server.handlers.test_no_coordinator import without_internal_topics
 from tests.server.handlers.test_offsets import Clock
+from tests.server.transaction.world import WALL_MS, World, value_of
 
 CALLER = Caller(
     now_ms=1_000, wall_ms=WALL_MS, api_version=3, client_id="member", client_host="/10.0.0.2"

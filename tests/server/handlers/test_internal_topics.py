@@ -15,7 +15,7 @@ from oncelog_protocol.messages.create_partitions import (
 from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, INTERNAL_TOPICS
 from oncelog_server.handlers import add_partitions_to_txn, create_partitions, delete_topics
-from oncelog_server.transaction.add_partitions import AddPartitions
+from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.results import SUCCESS, TransactionResult
 from tests.server.handlers.nodes import ask, broker
 from tests.server.handlers.requests import add_by_broker, add_by_client

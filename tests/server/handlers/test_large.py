@@ -22,11 +22,7 @@ from oncelog_protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from oncelog_protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
+from oncelog_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers import (
@@ -45,7 +41,7 @@ from tests.server.between_steps import Calls
 from tests.server.handlers.nodes import ask, broker, context
 from tests.server.log.driver import batch
 from tests.server.manual_timers import ManualTimers
-from tests.server.test_hosting import life
+from tests.server.test_replica_manager import life
 
 COUNT = 3 * SMALL
 # A test's machine takes so many steps in a turn, of which each is a part of a Produce.

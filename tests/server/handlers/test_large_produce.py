@@ -33,12 +33,12 @@ from oncelog_server.network.request_context import Peer
 from oncelog_server.security.authorizer import ANONYMOUS
 from oncelog_server.slices import SMALL
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.add_partitions import AddPartitions
+from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.results import TransactionResult
 from tests.server.between_steps import Calls
 from tests.server.handlers.nodes import DEADLINE_S, ask
 from tests.server.log.driver import batch
-from tests.server.test_hosting import life
+from tests.server.test_replica_manager import life
 
 COUNT = SMALL + SMALL // 2
 PEER = Peer(ANONYMOUS, "/127.0.0.1", "PLAINTEXT", lambda: False)

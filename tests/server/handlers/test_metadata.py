@@ -17,6 +17,7 @@ from oncelog_protocol.messages.describe_topic_partitions import (
 )
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from oncelog_protocol.types import ZERO_UUID
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.handlers import (
     api_versions,
@@ -24,7 +25,6 @@ from oncelog_server.handlers import (
     describe_topic_partitions,
     metadata,
 )
-from oncelog_server.node import Node
 from oncelog_server.security.authorizer import Operation
 from oncelog_server.settings.model import Settings
 from oncelog_server.topic_partition import TopicPartition

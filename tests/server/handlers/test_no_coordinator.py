@@ -11,14 +11,14 @@ import pytest
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import RETRIABLE, ErrorCode
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
 from oncelog_server.cluster.topics import NewTopic
-from oncelog_server.coordination.groups import GroupCoordinator
-from oncelog_server.coordination.transactions import TransactionCoordinator
 from oncelog_server.group.config import GroupConfig
+from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.handlers import all_handlers
-from oncelog_server.node import Node
 from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.coordinator import TransactionCoordinator
 from tests.server.handlers.nodes import NOBODY, StillClock, ask, broker
 from tests.server.handlers.requests import (
     add_by_broker,

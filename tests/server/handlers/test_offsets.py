@@ -25,18 +25,13 @@ from oncelog_protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.topics import NewTopic
-from oncelog_server.handlers import (
-    describe_groups,
-    offset_commit,
-    offset_delete,
-    offset_fetch,
-)
+from oncelog_server.handlers import describe_groups, offset_commit, offset_delete, offset_fetch
 from oncelog_server.handlers.offset_commit import PART
-from oncelog_server.node import Node
 from oncelog_server.security.authorizer import AllowAll, Operation
-from tests.server.coordination.world import World
 from tests.server.handlers.nodes import Denying, ask, broker
+from tests.server.transaction.world import World
 
 BY_NAME = 9
 OPEN, SECRET = "open", "secret"

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.init_producer_id import AssignedTopic, InitProducerIdRequest
-from oncelog_server.coordination.producer_id_quota import ProducerIdQuota
+from oncelog_server.broker_services import Node
 from oncelog_server.handlers import init_producer_id
-from oncelog_server.node import Node
-from tests.server.coordination.test_group_transactions import SHARDS, named
-from tests.server.coordination.world import A0, GROUP, World
+from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
 from tests.server.handlers.nodes import StillClock, ask, broker
+from tests.server.transaction.grouped.test_coordinator import SHARDS, named
+from tests.server.transaction.world import A0, GROUP, World
 
 
 async def code_of(node: Node, request: InitProducerIdRequest) -> ErrorCode:

@@ -15,15 +15,15 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from oncelog_server.broker_services import Node
 from oncelog_server.cluster.topics import NewTopic
-from oncelog_server.coordination.routing import partition_for
+from oncelog_server.coordinator.routing import partition_for
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers import txn_offset_commit
-from oncelog_server.node import Node
 from oncelog_server.transaction.fences import FenceCause
-from tests.server.coordination.world import GROUP, OFFSETS, World, value_of
 from tests.server.handlers.nodes import broker, context
 from tests.server.handlers.test_offsets import Clock
+from tests.server.transaction.world import GROUP, OFFSETS, World, value_of
 
 SHARDS = 2
 INPUT = "in"

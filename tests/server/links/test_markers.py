@@ -16,21 +16,21 @@ from oncelog_server.clock import SystemClock
 from oncelog_server.cluster.image import BrokerImage, ClusterImage
 from oncelog_server.cluster.records import EndpointRecord
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
-from oncelog_server.coordination.leaders import ImageLeaders
-from oncelog_server.coordination.transactions import TransactionCoordinator
+from oncelog_server.environment import OsMachine
 from oncelog_server.links.markers import MarkerLink, RemoteMarkers
-from oncelog_server.machine import OsMachine
+from oncelog_server.loop_timers import LoopTimers
 from oncelog_server.settings.model import Settings
-from oncelog_server.timers import LoopTimers
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.add_partitions import AddPartitions
-from oncelog_server.transaction.end_txn import EndTxn
-from oncelog_server.transaction.init_producer_id import InitProducerId
+from oncelog_server.transaction.commands.add_partitions import AddPartitions
+from oncelog_server.transaction.commands.end_txn import EndTxn
+from oncelog_server.transaction.commands.init_producer_id import InitProducerId
+from oncelog_server.transaction.coordinator import TransactionCoordinator
+from oncelog_server.transaction.leaders import ImageLeaders
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.results import TransactionResult
 from oncelog_server.transaction.states import State
-from tests.server.coordination.world import transactional_batch, value_of
 from tests.server.log.driver import NOW_MS
+from tests.server.transaction.world import transactional_batch, value_of
 
 DEADLINE_S = 60
 TOPIC = [TopicPartition("topic", index) for index in range(3)]

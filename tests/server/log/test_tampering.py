@@ -15,8 +15,8 @@ import pytest
 from oncelog_protocol.records.batch import build_batch, read_records, split_batches
 from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_protocol.records.record import NewRecord
-from oncelog_server.coordination.loading import replay_log
-from oncelog_server.coordination.shard import CoordinatorRecord, TransactionOfRecords
+from oncelog_server.coordinator.loading import replay_log
+from oncelog_server.coordinator.shard import CoordinatorRecord, TransactionOfRecords
 from oncelog_server.log.closed import ClosedLog
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import CorruptLog, InconsistentTopicId, OffsetOutOfRange

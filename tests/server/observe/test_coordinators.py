@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_server.coordination.load_times import LoadTimes
+from oncelog_server.coordinator.load_times import LoadTimes
 from oncelog_server.observe import metrics
 from oncelog_server.observe.coordinators import group_lines, transaction_lines
 from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.fences import FenceCause
-from tests.server.coordination.world import DATA, World
 from tests.server.observe.scraping import Scraped, scraped
+from tests.server.transaction.world import DATA, World
 
 IDS = metrics.TRANSACTIONAL_IDS.name
 DECIDED = metrics.TRANSACTIONS.name

@@ -10,8 +10,8 @@ from oncelog_server.observe.open_transactions import OpenTransactions
 from oncelog_server.observe.partitions import partition_lines
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.topic_partition import TopicPartition
-from tests.server.coordination.world import DATA, World, transactional_batch
 from tests.server.observe.scraping import Scraped, scraped
+from tests.server.transaction.world import DATA, World, transactional_batch
 
 HOUR_MS = 3_600_000
 LATE = metrics.LATE_TRANSACTIONS.name

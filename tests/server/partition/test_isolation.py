@@ -9,10 +9,10 @@ from oncelog_protocol.records.batch import build_batch
 from oncelog_server.log.results import Origin
 from oncelog_server.partition.partition import Isolation
 from oncelog_server.storage.files import StorageError
-from tests.server.coordination.log_reading import read_values
 from tests.server.log.driver import NOW_MS, batch, records
 from tests.server.partition.partitions import mark, partition, refusal, send
 from tests.server.storage.memory_files import MemoryFiles
+from tests.server.transaction.log_reading import read_values
 
 RC, RU = Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED
 MANY = 1 << 30

@@ -12,7 +12,7 @@ from oncelog_server.partition.partition import Partition
 from oncelog_server.producing.produce import ACKS_ALL, PartitionAppend, Produce
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.add_partitions import AddPartitions
+from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.results import SUCCESS, TransactionResult
 from tests.server.log.driver import NOW_MS, batch
 from tests.server.partition.partitions import partition

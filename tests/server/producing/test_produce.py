@@ -8,7 +8,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.deferred import Deferred
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.add_partitions import AddPartitions
+from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.results import SUCCESS, TransactionResult
 from tests.server.log.driver import batch, read_all
 from tests.server.partition.partitions import mark, partition

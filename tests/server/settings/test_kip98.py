@@ -15,11 +15,11 @@ from oncelog_server.cluster.image import BrokerImage, ClusterImage
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.cluster.topics import internal_topic
 from oncelog_server.config import SettingsError, load_settings
-from oncelog_server.coordination.id_expiry import IdExpiry
 from oncelog_server.settings.accepted import ALIASES
 from oncelog_server.settings.model import HONOURED, Settings
-from tests.server.coordination.world import World, value_of
+from oncelog_server.transaction.id_expiry import IdExpiry
 from tests.server.settings.kafka_settings import BROKER_SETTINGS
+from tests.server.transaction.world import World, value_of
 
 
 class Row(NamedTuple):

@@ -10,7 +10,7 @@ from oncelog_protocol.internal.transaction_log import (
     TransactionLogValue,
     decode_transaction_log_value,
 )
-from oncelog_server.coordination.shard import CoordinatorRecord
+from oncelog_server.coordinator.shard import CoordinatorRecord
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.markers import MarkerWork
 

@@ -11,15 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.coordination.shard import CoordinatorRecord, Decision
+from oncelog_server.coordinator.shard import CoordinatorRecord, Decision
 from oncelog_server.deferred import Deferred
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.add_partitions import AddPartitions, decide_add_partitions
 from oncelog_server.transaction.caller import Client
-from oncelog_server.transaction.end_txn import EndTxn, decide_end_txn
-from oncelog_server.transaction.fencing import abort_overdue
-from oncelog_server.transaction.init_producer_id import InitProducerId, decide_init_producer_id
+from oncelog_server.transaction.commands.add_partitions import AddPartitions, decide_add_partitions
+from oncelog_server.transaction.commands.end_txn import EndTxn, decide_end_txn
+from oncelog_server.transaction.commands.fencing import abort_overdue
+from oncelog_server.transaction.commands.init_producer_id import (
+    InitProducerId,
+    decide_init_producer_id,
+)
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.metadata import TransactionMetadata, to_record
 from oncelog_server.transaction.results import TransactionResult

@@ -7,11 +7,11 @@ import pytest
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.fences import REMEMBERED, Fence, FenceCause, Fences, Reason
-from oncelog_server.transaction.group_init import decide_departure
-from oncelog_server.transaction.group_refusals import refuse_in_group, refuse_outdated
+from oncelog_server.transaction.grouped.init import decide_departure
+from oncelog_server.transaction.grouped.refusals import refuse_in_group, refuse_outdated
 from oncelog_server.transaction.listing import describe_transaction
 from tests.server.transaction.driver import ID, P0, P1, Driver
-from tests.server.transaction.group_driver import IN0, IN1, GroupDriver
+from tests.server.transaction.grouped.driver import IN0, IN1, GroupDriver
 
 OLD, NEW, ADMIN = Client("old", "/10.0.0.1"), Client("new", "/10.0.0.2"), Client("op", "/10.0.0.9")
 FENCED = ErrorCode.PRODUCER_FENCED

@@ -13,7 +13,7 @@ from oncelog_protocol.internal.transaction_log import (
     decode_transaction_log_key,
     decode_transaction_log_value,
 )
-from oncelog_server.coordination.routing import partition_for
+from oncelog_server.coordinator.routing import partition_for
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.metadata import Member, TransactionMetadata, from_value, to_record
 from oncelog_server.transaction.states import State

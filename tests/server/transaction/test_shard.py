@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.coordination.shard import CoordinatorRecord
+from oncelog_server.coordinator.shard import CoordinatorRecord
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.metadata import TransactionMetadata, to_record
 from oncelog_server.transaction.shard import TransactionShard

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from oncelog_client.config import ClientConfig
-from oncelog_client.connection import Connection
 from oncelog_client.errors import KafkaError, error_for
+from oncelog_client.io.connection import Connection
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -17,10 +17,7 @@ from oncelog_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
 )
 from oncelog_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from oncelog_protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
+from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from oncelog_protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,

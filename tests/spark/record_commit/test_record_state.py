@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_client.logged_batches import LoggedBatch
+from oncelog_client.core.logged_batches import LoggedBatch
 from oncelog_client.spark.sink.record_log import RecordLog, read_on
 from oncelog_client.spark.sink.record_state import Entry, decode, encode
 from oncelog_client.spark.sink.state import SinkState, StateUnreadable

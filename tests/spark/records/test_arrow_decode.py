@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from oncelog_client.isolation import marked_batches
+from oncelog_client.core.isolation import marked_batches
 from oncelog_client.spark.source import arrow_decode
 from oncelog_client.spark.source.arrow_decode import COLUMN_TYPES, arrow_schema, decode
 from oncelog_client.values import TopicPartition

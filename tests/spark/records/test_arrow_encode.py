@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_client.partitioner import partition_for_key
+from oncelog_client.core.partitioner import partition_for_key
 from oncelog_client.spark.sink import arrow_encode
 from oncelog_client.spark.sink.arrow_encode import RowEncoder, RowError
 from oncelog_client.values import TopicPartition

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_client.partitioner import murmur2, partition_for_key
+from oncelog_client.core.partitioner import murmur2, partition_for_key
 from oncelog_client.spark.sink.row_partitions import (
     StickyPartitions,
     murmur2_of_all,

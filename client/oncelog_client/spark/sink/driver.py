@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar
 
 from oncelog_client.admin.client import Admin
 from oncelog_client.admin.config_descriptions import ConfigResource, ResourceType
-from oncelog_client.clock import monotonic_ms
 from oncelog_client.errors import KafkaError
+from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.spark.background import background
 from oncelog_client.spark.client_settings import ClientSetup
 from oncelog_client.spark.fail_points import fail_at

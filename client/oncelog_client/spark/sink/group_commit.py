@@ -7,16 +7,14 @@ import re
 from typing import Final
 
 from oncelog_client.admin.client import Admin
-from oncelog_client.clock import monotonic_ms
-from oncelog_client.errors import (
-    CommitOutcomeUnknown as UnknownOutcomeError,
-)
+from oncelog_client.errors import CommitOutcomeUnknown as UnknownOutcomeError
 from oncelog_client.errors import (
     FencedInGroupError,
     GroupCommitError,
     IllegalStateError,
     KafkaError,
 )
+from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.producer import Producer
 from oncelog_client.spark.background import background
 from oncelog_client.spark.client_settings import ClientSetup

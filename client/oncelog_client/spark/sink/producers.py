@@ -13,8 +13,8 @@ from contextlib import suppress
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from oncelog_client.clock import monotonic_ms
 from oncelog_client.errors import KafkaError
+from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.spark.client_settings import ClientSetup
 
 from .ids import ProcessIds

@@ -18,7 +18,6 @@ from oncelog_client.admin.client import Admin
 from oncelog_client.admin.config_descriptions import ConfigResource, ResourceType
 from oncelog_client.admin.topic_descriptions import NewTopic
 from oncelog_client.admin.transaction_descriptions import TransactionDescription
-from oncelog_client.clock import monotonic_ms
 from oncelog_client.errors import (
     AuthorizationError,
     CommitOutcomeUnknown,
@@ -29,6 +28,7 @@ from oncelog_client.errors import (
     TransactionGoneError,
     UnsupportedVersionError,
 )
+from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.producer import Producer
 from oncelog_client.spark.background import background
 from oncelog_client.spark.client_settings import ClientSetup

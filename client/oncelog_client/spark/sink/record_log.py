@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from oncelog_client.logged_batches import LoggedBatch
+from oncelog_client.core.logged_batches import LoggedBatch
 from oncelog_client.spark.state_topic import STATE_TOPIC
 from oncelog_client.values import TopicPartition, TransactionMember
 from oncelog_protocol.records.batch import add_to_sequence

@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oncelog_client.partitioner import murmur2
+from oncelog_client.core.partitioner import murmur2
 
 _SEED: Final = 0x9747B28C
 _M: Final = pa.scalar(0x5BD1E995, pa.uint32())

@@ -6,8 +6,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from oncelog_client.chance import below
-from oncelog_client.clock import wall_ms
+from oncelog_client.io.clock import wall_ms
+from oncelog_client.io.randomness import below
 
 from .arrow_encode import RowEncoder
 from .task_producer import TaskProducer

@@ -8,8 +8,8 @@ from typing import Final
 
 import pyarrow
 
-from oncelog_client.clock import monotonic_ms
 from oncelog_client.errors import FencedInGroupError, KafkaError, ProducerFencedError
+from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.spark.background import background
 from oncelog_client.spark.fail_points import fail_at
 from oncelog_client.values import TransactionMember

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
-from oncelog_client.client_config import AdminConfig, AdminSettings, admin_config
-from oncelog_client.clock import monotonic_ms
-from oncelog_client.cluster import Cluster
+from oncelog_client.core.client_config import AdminConfig, AdminSettings, admin_config
 from oncelog_client.errors import RetriableError, check
-from oncelog_client.group_offsets import commit_offsets
-from oncelog_client.log_offsets import EARLIEST, LATEST, list_offsets
+from oncelog_client.io.clock import monotonic_ms
+from oncelog_client.io.cluster import Cluster
+from oncelog_client.io.group_offsets import commit_offsets
+from oncelog_client.io.log_offsets import EARLIEST, LATEST, list_offsets
 from oncelog_client.spark.client_settings import ClientSetup
 from oncelog_client.spark.state_topic import STATE_TOPIC
 from oncelog_client.values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition

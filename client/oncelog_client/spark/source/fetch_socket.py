@@ -11,7 +11,7 @@ import socket
 from typing import Final
 
 from oncelog_client.connect_failures import Address
-from oncelog_client.consumer_config import ConsumerConfig
+from oncelog_client.core.consumer_config import ConsumerConfig
 from oncelog_client.errors import DisconnectedError, TimedOutError
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.frames import check_size, read_size

@@ -15,13 +15,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from oncelog_client.backoff import Backoff
-from oncelog_client.chance import fraction
-from oncelog_client.client_config import client_config
-from oncelog_client.clock import monotonic_ms
-from oncelog_client.cluster import Cluster
 from oncelog_client.connect_failures import Address
-from oncelog_client.consumer_config import ConsumerConfig
+from oncelog_client.core.backoff import Backoff
+from oncelog_client.core.client_config import client_config
+from oncelog_client.core.consumer_config import ConsumerConfig
+from oncelog_client.core.isolation import AbortedRange, marked_batches
 from oncelog_client.errors import (
     IncompleteResponseError,
     KafkaError,
@@ -31,17 +29,14 @@ from oncelog_client.errors import (
     TimedOutError,
     check,
 )
-from oncelog_client.isolation import AbortedRange, marked_batches
-from oncelog_client.log_offsets import EARLIEST, list_offsets
+from oncelog_client.io.clock import monotonic_ms
+from oncelog_client.io.cluster import Cluster
+from oncelog_client.io.log_offsets import EARLIEST, list_offsets
+from oncelog_client.io.randomness import fraction
 from oncelog_client.spark.background import background
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    PartitionData,
-)
+from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from oncelog_protocol.records.batch import BatchHeader
 from oncelog_protocol.records.errors import CorruptRecords, DecompressedTooLarge
 from oncelog_protocol.records.record import Bytes

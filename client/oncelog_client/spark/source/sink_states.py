@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from oncelog_client.clock import monotonic_ms
-from oncelog_client.cluster import Cluster
 from oncelog_client.errors import TimedOutError
-from oncelog_client.group_offsets import fetch_offsets
+from oncelog_client.io.clock import monotonic_ms
+from oncelog_client.io.cluster import Cluster
+from oncelog_client.io.group_offsets import fetch_offsets
+from oncelog_client.io.state_log import StateLog
 from oncelog_client.spark.sink import record_log, state
 from oncelog_client.spark.sink.state import SINK_PARTITION, SinkState
-from oncelog_client.state_log import StateLog
 
 from .source_end import too_long
 

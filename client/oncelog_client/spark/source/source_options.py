@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, cast
 
-from oncelog_client.consumer_config import ConsumerConfig, ConsumerSettings, consumer_config
+from oncelog_client.core.consumer_config import ConsumerConfig, ConsumerSettings, consumer_config
 from oncelog_client.spark.client_settings import ClientSetup, client_setup, remarks
 from oncelog_client.spark.options import OptionError, Options
 

@@ -21,8 +21,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from oncelog_client.clock import monotonic_ms
 from oncelog_client.errors import KafkaError
+from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.values import TopicPartition
 
 from . import logs

@@ -1,0 +1,1 @@
+"""The pure rules of the client: batching, membership, transaction states, settings."""

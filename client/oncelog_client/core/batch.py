@@ -1,0 +1,166 @@
+"""One batch on its way to a partition leader: records, their tickets, its identity and sequence.
+
+A ticket is whatever the caller wants back when the batch is done (the producer keeps a future
+there); nothing here looks into it. A batch fills with records, each with a ticket of its own, or is
+given whole and encoded, with one ticket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from oncelog_client.values import TopicPartition
+from oncelog_protocol.records.batch import (
+    HEADER_SIZE,
+    add_to_sequence,
+    build_batch,
+    build_encoded_batch,
+)
+from oncelog_protocol.records.compression import Compression
+from oncelog_protocol.records.record import EncodedRecords, NewRecord
+
+T = TypeVar("T")
+
+# Length, attributes, two deltas, two lengths and the header count of a record, as varints go.
+_RECORD_OVERHEAD: Final = 12
+_HEADER_OVERHEAD: Final = 4
+
+
+class ProducerIdentity(NamedTuple):
+    """A producer id with its epoch, as InitProducerId and EndTxn v5 hand them out."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+NO_IDENTITY: Final = ProducerIdentity(-1, -1)
+
+
+class BatchState(Enum):
+    """Where a batch is. OPEN and FULL wait for their first send, RETRY for the next one."""
+
+    OPEN = "open"
+    FULL = "full"
+    IN_FLIGHT = "in flight"
+    RETRY = "retry"
+    DONE = "done"
+
+
+def record_size(record: NewRecord) -> int:
+    """About how many bytes the record takes inside a batch, before compression."""
+    _, key, value, headers = record
+    size = _RECORD_OVERHEAD
+    if key is not None:
+        size += len(key)
+    if value is not None:
+        size += len(value)
+    for name, content in headers:
+        size += _HEADER_OVERHEAD + len(name) + (0 if content is None else len(content))
+    return size
+
+
+@dataclass(slots=True, eq=False)
+class Batch(Generic[T]):
+    """A batch. `serial` grows with creation (halves of a split batch keep it), times are in ms."""
+
+    partition: TopicPartition
+    serial: int
+    created_ms: float
+    records: list[NewRecord] = field(default_factory=list)
+    tickets: list[T] = field(default_factory=list)
+    size_bytes: int = HEADER_SIZE
+    state: BatchState = BatchState.OPEN
+    attempts: int = 0
+    sequence_errors: int = 0
+    retry_at_ms: float = 0.0
+    identity: ProducerIdentity = NO_IDENTITY
+    base_sequence: int = -1
+    # It has left under this identity and was not refused for its place in the sequence since.
+    maybe_written: bool = False
+    wire: bytearray = field(default_factory=bytearray)
+    # An attempt of it has ended without an answer that says what became of it.
+    is_doubtful: bool = False
+    # Instead of `records`, for a batch that was given whole.
+    encoded: EncodedRecords | None = None
+    # Why its last attempt failed, for the error if no further one succeeds in time.
+    refusal: Exception | None = None
+    # False for a half whose ticket the other half redeems.
+    ends_ticket: bool = True
+
+    @property
+    def count(self) -> int:
+        """How many records it has."""
+        return len(self.records) if self.encoded is None else self.encoded.records_count
+
+    @property
+    def was_sent(self) -> bool:
+        """Whether a broker may have it: after a time-out its fate is unknown."""
+        return self.attempts > 0
+
+    def add(self, record: NewRecord, size_bytes: int, ticket: T) -> None:
+        self.records.append(record)
+        self.tickets.append(ticket)
+        self.size_bytes += size_bytes
+
+    def give(self, encoded: EncodedRecords, ticket: T) -> None:
+        """All its records at once; nothing can be added to them."""
+        self.encoded = encoded
+        self.tickets = [ticket]
+        self.size_bytes += len(encoded.body)
+
+    def number(self, identity: ProducerIdentity, base_sequence: int) -> None:
+        """Give it an identity and a place in the partition's sequence; what was encoded is void."""
+        self.identity = identity
+        self.base_sequence = base_sequence
+        self.maybe_written = False
+        self.wire = bytearray()
+
+    def encode(
+        self, compression: Compression, level: int | None, *, transactional: bool
+    ) -> bytearray:
+        """The bytes to send; the same ones again for a retry."""
+        if not self.wire:
+            build: Callable[..., bytearray] = build_batch
+            content: EncodedRecords | list[NewRecord] = self.records
+            if self.encoded is not None:
+                build, content = build_encoded_batch, self.encoded
+            self.wire = build(
+                content,
+                compression=compression,
+                level=level,
+                producer_id=self.identity.producer_id,
+                producer_epoch=self.identity.producer_epoch,
+                base_sequence=self.base_sequence,
+                is_transactional=transactional,
+            )
+        return self.wire
+
+    def halves(self) -> tuple[Batch[T], Batch[T]]:
+        """Two batches with the same records and sequences, for a broker that finds it too large."""
+        middle = self.count // 2
+        first, second = self._part(0), self._part(middle)
+        if self.encoded is not None:
+            for part, encoded in zip((first, second), self.encoded.halves(), strict=True):
+                part.give(encoded, self.tickets[0])
+            # Encoded anew, the numbers in it may be shorter: what is given back is what was taken.
+            second.size_bytes = self.size_bytes - first.size_bytes + HEADER_SIZE
+            first.ends_ticket, second.ends_ticket = False, self.ends_ticket
+            return first, second
+        for position, (record, ticket) in enumerate(zip(self.records, self.tickets, strict=True)):
+            half = first if position < middle else second
+            half.add(record, record_size(record), ticket)
+        return first, second
+
+    def _part(self, start: int) -> Batch[T]:
+        part: Batch[T] = Batch(self.partition, self.serial, self.created_ms)
+        part.identity = self.identity
+        if self.base_sequence >= 0:
+            part.base_sequence = add_to_sequence(self.base_sequence, start)
+        part.attempts = self.attempts
+        part.refusal = self.refusal
+        part.is_doubtful = self.is_doubtful
+        part.state = BatchState.RETRY
+        return part

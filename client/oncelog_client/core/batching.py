@@ -1,0 +1,355 @@
+"""Records -> batches per partition, and which batch may leave when (KIP-98, KIP-360, KIP-679).
+
+Order is kept by two rules: what was sent and failed goes first and alone, and nothing new leaves a
+partition whose sequence is in doubt. What may have been written goes again as it was, also behind a
+hole: a new epoch would have it written twice. Time is an argument; sockets are somebody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import Final, Generic, TypeVar
+
+from oncelog_client.values import TopicPartition
+from oncelog_protocol.errors import RETRIABLE, ErrorCode
+from oncelog_protocol.records.batch import HEADER_SIZE, add_to_sequence
+from oncelog_protocol.records.record import EncodedRecords, NewRecord
+
+from .batch import NO_IDENTITY, Batch, BatchState, ProducerIdentity, record_size
+from .partition_queue import BatchingConfig, PartitionQueue
+
+T = TypeVar("T")
+
+# An idempotent producer bumps its own epoch up to here, then asks for a new producer id (KIP-360).
+_LAST_EPOCH: Final = (1 << 15) - 1
+
+_SEQUENCE_ERRORS: Final = frozenset(
+    {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID}
+)
+
+
+class Fate(Enum):
+    """What became of a batch that came back with an error."""
+
+    RETRIED = "retried"
+    SPLIT = "split"
+    FAILED = "failed"
+    # It had been given up before, and its tickets know.
+    FORGOTTEN = "forgotten"
+
+
+class Accumulator(Generic[T]):
+    """All batches of one producer that are not done yet."""
+
+    def __init__(self, config: BatchingConfig) -> None:
+        self.config = config
+        self.identity = NO_IDENTITY
+        self.buffered_bytes = 0
+        # How many callers wait for room or for a flush: with any, linger is over for all.
+        self.hurries = 0
+        # While a transaction is being aborted nothing is sent again.
+        self.aborting = False
+        self.last_serial = 0
+        # What could not be encoded and is given up, for the caller to tell its tickets.
+        self.unsendable: list[tuple[Batch[T], Exception]] = []
+        self._queues: dict[TopicPartition, PartitionQueue[T]] = {}
+        self._doubtful: set[TopicPartition] = set()
+        self._turn = 0
+
+    # -- filling
+
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether a record of that size fits into `buffer_memory`."""
+        return self.buffered_bytes + size_bytes <= self.config.buffer_memory
+
+    def append(
+        self, partition: TopicPartition, record: NewRecord, ticket: T, now_ms: float
+    ) -> bool:
+        """Buffer a record; True when this closed a batch, so that something is ready to leave."""
+        queue = self._queue(partition)
+        size = record_size(record)
+        self.buffered_bytes += size
+        closed = False
+        batch = queue.waiting[-1] if queue.waiting else None
+        if batch is None or batch.state is not BatchState.OPEN:
+            batch = None
+        elif batch.size_bytes + size > self.config.batch_size:
+            batch.state = BatchState.FULL
+            batch, closed = None, True
+        if batch is None:
+            batch = self._new_batch(queue, partition, now_ms)
+        batch.add(record, size, ticket)
+        if batch.size_bytes >= self.config.batch_size:
+            batch.state = BatchState.FULL
+            closed = True
+        return closed
+
+    def append_encoded(
+        self, partition: TopicPartition, records: EncodedRecords, ticket: T, now_ms: float
+    ) -> None:
+        """Buffer a whole batch behind what is there; it is ready to leave."""
+        queue = self._queue(partition)
+        batch = self._new_batch(queue, partition, now_ms)
+        batch.give(records, ticket)
+        batch.state = BatchState.FULL
+        self.buffered_bytes += len(records.body)
+
+    def _queue(self, partition: TopicPartition) -> PartitionQueue[T]:
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = PartitionQueue()
+        return queue
+
+    def _new_batch(
+        self, queue: PartitionQueue[T], partition: TopicPartition, now_ms: float
+    ) -> Batch[T]:
+        self.last_serial += 1
+        batch: Batch[T] = Batch(partition, self.last_serial, now_ms)
+        queue.waiting.append(batch)
+        return batch
+
+    def queued(self, partition: TopicPartition) -> int:
+        """How many batches of a partition have not been acknowledged."""
+        queue = self._queues.get(partition)
+        return 0 if queue is None else len(queue.waiting) + len(queue.sent)
+
+    def batches(self) -> Iterator[Batch[T]]:
+        """Every batch that is not done, partition by partition, in order."""
+        for queue in self._queues.values():
+            yield from queue.sent
+            yield from queue.waiting
+
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions with batches that are not done."""
+        return [key for key, queue in self._queues.items() if queue.sent or queue.waiting]
+
+    # -- leaving
+
+    def ready_at_ms(self, partition: TopicPartition, now_ms: float) -> float | None:
+        """When the partition's next batch may leave (now or in the past: at once); None for never
+        without another event."""
+        queue = self._queues.get(partition)
+        if queue is None:
+            return None
+        batch = queue.next_batch(self.config, self.identity)
+        if batch is None:
+            return None
+        if batch.state is BatchState.RETRY:
+            return batch.retry_at_ms
+        if batch.state is BatchState.FULL or len(queue.waiting) > 1 or self.hurries:
+            return now_ms
+        return batch.created_ms + self.config.linger_ms
+
+    def drain(
+        self, partitions: Iterable[TopicPartition], now_ms: float, max_bytes: int
+    ) -> list[Batch[T]]:
+        """At most one batch of each partition whose time has come, encoded, up to `max_bytes` (but
+        at least one). Each call begins one partition further on, so that none starves. What cannot
+        be encoded goes to `unsendable`."""
+        keys = list(partitions)
+        if not keys:
+            return []
+        self._turn = (self._turn + 1) % len(keys)
+        drained: list[Batch[T]] = []
+        size = 0
+        for key in keys[self._turn :] + keys[: self._turn]:
+            ready_at_ms = self.ready_at_ms(key, now_ms)
+            if ready_at_ms is None or ready_at_ms > now_ms:
+                continue
+            queue = self._queues[key]
+            batch = queue.next_batch(self.config, self.identity)
+            if batch is None or (drained and size + batch.size_bytes > max_bytes):
+                continue
+            try:
+                self._launch(queue, batch)
+            except Exception as error:
+                self._finish(batch, lost=True)
+                self.unsendable.append((batch, error))
+                continue
+            drained.append(batch)
+            size += len(batch.wire)
+        return drained
+
+    def _launch(self, queue: PartitionQueue[T], batch: Batch[T]) -> None:
+        config = self.config
+        is_new = batch.state is not BatchState.RETRY
+        if is_new and config.idempotent:
+            if queue.identity != self.identity:
+                queue.identity, queue.next_sequence = self.identity, 0
+            batch.number(queue.identity, queue.next_sequence)
+        # Before anything moves: this may fail.
+        batch.encode(
+            config.compression, config.compression_level, transactional=config.transactional
+        )
+        if is_new:
+            queue.waiting.popleft()
+            queue.next_sequence = add_to_sequence(queue.next_sequence, batch.count)
+            queue.sent.append(batch)
+        batch.state = BatchState.IN_FLIGHT
+        batch.attempts += 1
+        batch.maybe_written = True
+
+    # -- coming back
+
+    def succeeded(self, batch: Batch[T]) -> None:
+        """The broker has the batch."""
+        queue = self._queues[batch.partition]
+        queue.known_producer = batch.identity.producer_id
+        self._finish(batch)
+
+    def failed(self, batch: Batch[T], code: ErrorCode, now_ms: float, chance: float) -> Fate:
+        """The batch came back with `code` (NETWORK_EXCEPTION when no answer did).
+
+        FAILED: the caller tells the tickets. `chance` (0..1) jitters the wait before a retry.
+        """
+        if batch.state is BatchState.DONE:
+            return Fate.FORGOTTEN
+        queue = self._queues[batch.partition]
+        if code == ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1 and not self.aborting:
+            position = queue.sent.index(batch)
+            queue.sent[position : position + 1] = batch.halves()
+            batch.state = BatchState.DONE
+            self._mend()
+            return Fate.SPLIT
+        if self._may_retry(queue, batch, code, now_ms):
+            # One that does not fit into the sequence is not in the log, whatever became of earlier
+            # attempts: a copy would have been recognised.
+            batch.maybe_written = code not in _SEQUENCE_ERRORS
+            failures = batch.attempts
+            if not batch.maybe_written:
+                # Mended by what is sent before it, or by a new epoch: the first retry goes at once.
+                failures = batch.sequence_errors
+                batch.sequence_errors += 1
+            delay_ms = self.config.backoff.delay_ms(failures, chance)
+            batch.state = BatchState.RETRY
+            batch.retry_at_ms = now_ms + delay_ms
+            self._mend()
+            return Fate.RETRIED
+        self._finish(batch, lost=True)
+        return Fate.FAILED
+
+    def _may_retry(
+        self, queue: PartitionQueue[T], batch: Batch[T], code: ErrorCode, now_ms: float
+    ) -> bool:
+        config = self.config
+        if self.aborting or now_ms >= batch.created_ms + config.delivery_timeout_ms:
+            return False
+        if config.idempotent and code in _SEQUENCE_ERRORS:
+            if queue.in_doubt or queue.sent[0] is not batch:
+                # Only because one before it is missing, which will be sent again first.
+                return True
+            if config.transactional:
+                return False
+            # The broker has lost this producer's state: begin anew with the next epoch (KIP-360).
+            self._doubt(batch.partition)
+            return True
+        return code in RETRIABLE and batch.attempts <= config.retries
+
+    def _finish(self, batch: Batch[T], *, lost: bool = False) -> None:
+        if batch.state is BatchState.DONE:
+            return
+        queue = self._queues[batch.partition]
+        if batch in queue.sent:
+            queue.sent.remove(batch)
+        else:
+            queue.waiting.remove(batch)
+        batch.state = BatchState.DONE
+        self.buffered_bytes -= batch.size_bytes - HEADER_SIZE
+        if lost and self.config.idempotent and batch.was_sent:
+            self._doubt(batch.partition)
+        self._mend()
+
+    def _doubt(self, partition: TopicPartition) -> None:
+        self._queues[partition].in_doubt = True
+        self._doubtful.add(partition)
+
+    def _mend(self) -> None:
+        """Without transactions, close a hole in a sequence by a new epoch of our own (KIP-360),
+        once the fate of all that was sent to the partition is known. With them, aborting does it
+        (`adopt`)."""
+        if self.config.transactional:
+            return
+        for partition in tuple(self._doubtful):
+            queue = self._queues[partition]
+            if not queue.is_settled:
+                continue
+            if queue.identity == self.identity:
+                producer_id, epoch = self.identity
+                self.identity = (
+                    ProducerIdentity(producer_id, epoch + 1) if epoch < _LAST_EPOCH else NO_IDENTITY
+                )
+            if self.identity != NO_IDENTITY:
+                self._renumber(partition, queue)
+
+    def _renumber(self, partition: TopicPartition, queue: PartitionQueue[T]) -> None:
+        queue.identity, queue.next_sequence = self.identity, 0
+        if queue.in_doubt:
+            queue.in_doubt, queue.known_producer = False, NO_IDENTITY.producer_id
+        self._doubtful.discard(partition)
+        for batch in queue.sent:
+            batch.number(queue.identity, queue.next_sequence)
+            queue.next_sequence = add_to_sequence(queue.next_sequence, batch.count)
+
+    # -- giving up
+
+    def expire(self, now_ms: float) -> list[Batch[T]]:
+        """Give up the batches older than `delivery_timeout_ms`; the caller tells their tickets."""
+        limit = now_ms - self.config.delivery_timeout_ms
+        if all(batch.created_ms > limit for batch in self._oldest()):
+            return []
+        expired = [batch for batch in self.batches() if batch.created_ms <= limit]
+        for batch in expired:
+            self._finish(batch, lost=True)
+        return expired
+
+    def drop_unsent(self) -> list[Batch[T]]:
+        """Give up all that is not in flight, for an abort or a close without waiting."""
+        dropped = [batch for batch in self.batches() if batch.state is not BatchState.IN_FLIGHT]
+        for batch in dropped:
+            self._finish(batch, lost=True)
+        return dropped
+
+    def give_up(self, batch: Batch[T]) -> None:
+        """Nothing is done with it any more, if anything was; whether it was written is unknown."""
+        self._finish(batch, lost=True)
+
+    def drop_all(self) -> list[Batch[T]]:
+        """Give up what is in flight as well: nobody will ask again."""
+        dropped = [*self.batches()]
+        for batch in dropped:
+            self._finish(batch, lost=True)
+        return dropped
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether a sequence has a hole, so that a transactional producer needs a new epoch."""
+        return bool(self._doubtful)
+
+    def adopt(self, identity: ProducerIdentity) -> None:
+        """Go on with the identity the broker gave. A new one starts every sequence at 0."""
+        self.identity = identity
+        if not self.config.transactional:
+            self._mend()
+            return
+        for partition, queue in self._queues.items():
+            if queue.identity != identity and not queue.sent:
+                self._renumber(partition, queue)
+
+    # -- time
+
+    def oldest_serial(self) -> int | None:
+        """The least serial of a batch that is not done: a flush waits for it to pass a mark."""
+        return min((batch.serial for batch in self._oldest()), default=None)
+
+    def next_expiry_ms(self) -> float | None:
+        """When `expire` has something to do."""
+        oldest = min((batch.created_ms for batch in self._oldest()), default=None)
+        return None if oldest is None else oldest + self.config.delivery_timeout_ms
+
+    def _oldest(self) -> Iterator[Batch[T]]:
+        for queue in self._queues.values():
+            if queue.sent:
+                yield queue.sent[0]
+            elif queue.waiting:
+                yield queue.waiting[0]

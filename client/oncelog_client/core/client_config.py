@@ -1,0 +1,130 @@
+"""Settings that every client has, and those of the admin client.
+
+A module for each kind of client: a command line that lists topics pays for one of them.
+`oncelog_client.config` has the names of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, TypedDict
+
+from oncelog_client.connect_failures import Address
+from oncelog_client.errors import ConfigError
+from oncelog_client.frozen import Frozen
+
+from .settings import (
+    INT32_MAX,
+    INT64_MAX,
+    SECURITY_NOT_BUILT,
+    check_ranges,
+    check_types,
+    parse_bootstrap_servers,
+    refuse_unknown,
+)
+
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+
+
+class ClientSettings(TypedDict, total=False):
+    """What every client may be given, besides `bootstrap_servers`: `"host:port,host:port"`.
+
+    client_id (str): name of this client in the logs and metrics of brokers. Default: "oncelog".
+    request_timeout_ms (int): how long a request waits for its response. Default: 30000.
+    retry_backoff_ms (int): pause before the first retry; doubled with each one after it.
+        Default: 100.
+    retry_backoff_max_ms (int): longest pause before a retry. Default: 1000.
+    reconnect_backoff_ms (int): pause after the first failed connect to a broker; doubled then.
+        Default: 50.
+    reconnect_backoff_max_ms (int): longest pause after a failed connect. Default: 1000.
+    connections_max_idle_ms (int): how long a connection may be unused before it is closed; -1
+        for ever. Default: 540000.
+    metadata_max_age_ms (int): how old metadata of topics and brokers may become. Default:
+        300000.
+    security_protocol (str): PLAINTEXT; TLS and SASL are not built yet. Default: "PLAINTEXT".
+    socket_connection_setup_timeout_ms (int): how long a connect may take. Default: 10000.
+    """
+
+    client_id: str
+    request_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    reconnect_backoff_ms: int
+    reconnect_backoff_max_ms: int
+    connections_max_idle_ms: int
+    metadata_max_age_ms: int
+    security_protocol: str
+    socket_connection_setup_timeout_ms: int
+
+
+class AdminSettings(ClientSettings, total=False):
+    """What `Admin` may be given besides `bootstrap_servers` and `ClientSettings`.
+
+    default_api_timeout_ms (int): how long a call may take, with its retries. Default: 60000.
+    """
+
+    default_api_timeout_ms: int
+
+
+class ClientConfig(Frozen):
+    """What every client needs to reach a cluster; `bootstrap_servers` as (host, port) pairs."""
+
+    bootstrap_servers: tuple[Address, ...]
+    client_id: str = "oncelog"
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+    connections_max_idle_ms: int = 540_000
+    metadata_max_age_ms: int = 300_000
+    security_protocol: str = "PLAINTEXT"
+    socket_connection_setup_timeout_ms: int = 10_000
+
+
+class AdminConfig(ClientConfig):
+    """What holds for an admin client."""
+
+    default_api_timeout_ms: int = 60_000
+
+
+CLIENT_LIMITS: Final[dict[str, tuple[float, float]]] = {
+    "request_timeout_ms": (1, INT32_MAX),
+    "retry_backoff_ms": (0, INT64_MAX),
+    "retry_backoff_max_ms": (0, INT64_MAX),
+    "reconnect_backoff_ms": (0, INT64_MAX),
+    "reconnect_backoff_max_ms": (0, INT64_MAX),
+    "metadata_max_age_ms": (1, INT64_MAX),
+    "socket_connection_setup_timeout_ms": (1, INT32_MAX),
+}
+
+
+def admin_config(
+    bootstrap_servers: str | Sequence[str], settings: AdminSettings | None = None
+) -> AdminConfig:
+    """The settings that hold for an admin client. Raises ConfigError."""
+    values = checked_values(AdminConfig, bootstrap_servers, settings or {})
+    check_ranges(values, CLIENT_LIMITS)
+    return AdminConfig(**values)
+
+
+def client_config(config: ClientConfig) -> ClientConfig:
+    """Only what is needed to reach the cluster."""
+    return ClientConfig(**{name: getattr(config, name) for name in ClientConfig.defaults})
+
+
+def checked_values(
+    config: type[ClientConfig], servers: str | Sequence[str], settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the settings over the defaults of `config`, with the parsed addresses.
+
+    Raises ConfigError for an unknown name, a value of another type and an invalid address.
+    """
+    refuse_unknown(settings, config.defaults)
+    values = {**config.defaults, **settings}
+    # acks may be a text as well, which its own check knows.
+    check_types(values, {n: kind for n, kind in config.types.items() if n != "acks"})
+    if values["security_protocol"].upper() != "PLAINTEXT":
+        raise ConfigError(f"security_protocol={values['security_protocol']}: {SECURITY_NOT_BUILT}")
+    values["bootstrap_servers"] = parse_bootstrap_servers(servers)
+    return values

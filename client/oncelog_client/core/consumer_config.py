@@ -1,0 +1,171 @@
+"""Settings of the consumer: Kafka's names in snake case, Kafka's defaults, Kafka's conflicts.
+
+`oncelog_client.config` has these names too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from oncelog_client.errors import ConfigError
+
+from .client_config import (
+    CLIENT_LIMITS,
+    ClientConfig,
+    ClientSettings,
+    IsolationLevel,
+    checked_values,
+)
+from .settings import INT32_MAX, check_choices, check_ranges
+
+OffsetReset = Literal["earliest", "latest", "none"]
+AssignorName = Literal["range", "roundrobin", "cooperative-sticky"]
+
+
+class ConsumerSettings(ClientSettings, total=False):
+    """What `Consumer` may be given besides `bootstrap_servers` and `ClientSettings`.
+
+    group_id (str | None): consumer group to join, and to commit offsets for. Default: None.
+    group_instance_id (str | None): name of a static member, which keeps its partitions over a
+        restart. Default: None.
+    allow_auto_create_topics (bool): whether a topic that is subscribed to may be created.
+        Default: True.
+    auto_commit_interval_ms (int): how often positions are committed by themselves. Default:
+        5000.
+    auto_offset_reset (str): where a partition without a committed offset begins: earliest,
+        latest, none (an error). Default: "latest".
+    check_crcs (bool): check the CRC of every batch. Default: True.
+    client_rack (str): rack of this client, to read from replicas near it. Default: "".
+    default_api_timeout_ms (int): how long a call other than `poll` may take. Default: 60000.
+    enable_auto_commit (bool): commit positions by itself; off without a group. Default: True.
+    exclude_internal_topics (bool): leave internal topics out of a subscribed pattern. Default:
+        True.
+    fetch_max_bytes (int): bytes of one response, and of what is fetched ahead. Default:
+        52428800.
+    fetch_max_decompressed_factor (int): one batch may decompress to so many times
+        fetch_max_bytes (oncelog's own). Default: 4.
+    fetch_max_wait_ms (int): how long a broker waits for fetch_min_bytes. Default: 500.
+    fetch_min_bytes (int): bytes that a broker collects before it responds. Default: 1.
+    heartbeat_interval_ms (int): how often a member says that it is alive. Default: 3000.
+    isolation_level (str): read_committed, or read_uncommitted: also records of open and aborted
+        transactions. Default: "read_uncommitted".
+    max_partition_fetch_bytes (int): bytes of one partition in one response. Default: 1048576.
+    max_poll_interval_ms (int): longest time between two polls before the member leaves its
+        group. Default: 300000.
+    max_poll_records (int): records of one poll. Default: 500.
+    partition_assignment_strategy (sequence of str): range, roundrobin, cooperative-sticky, best
+        first. Default: ("range", "cooperative-sticky").
+    session_timeout_ms (int): time without a heartbeat after which a member is taken for dead.
+        Default: 45000.
+    """
+
+    group_id: str | None
+    group_instance_id: str | None
+    allow_auto_create_topics: bool
+    auto_commit_interval_ms: int
+    auto_offset_reset: OffsetReset
+    check_crcs: bool
+    client_rack: str
+    default_api_timeout_ms: int
+    enable_auto_commit: bool
+    exclude_internal_topics: bool
+    fetch_max_bytes: int
+    fetch_max_decompressed_factor: int
+    fetch_max_wait_ms: int
+    fetch_min_bytes: int
+    heartbeat_interval_ms: int
+    isolation_level: IsolationLevel
+    max_partition_fetch_bytes: int
+    max_poll_interval_ms: int
+    max_poll_records: int
+    partition_assignment_strategy: Sequence[AssignorName]
+    session_timeout_ms: int
+
+
+class ConsumerConfig(ClientConfig):
+    """What holds for a consumer."""
+
+    group_id: str | None = None
+    group_instance_id: str | None = None
+    allow_auto_create_topics: bool = True
+    auto_commit_interval_ms: int = 5_000
+    auto_offset_reset: OffsetReset = "latest"
+    check_crcs: bool = True
+    client_rack: str = ""
+    default_api_timeout_ms: int = 60_000
+    enable_auto_commit: bool = True
+    exclude_internal_topics: bool = True
+    fetch_max_bytes: int = 52_428_800
+    fetch_max_decompressed_factor: int = 4
+    fetch_max_wait_ms: int = 500
+    fetch_min_bytes: int = 1
+    heartbeat_interval_ms: int = 3_000
+    isolation_level: IsolationLevel = "read_uncommitted"
+    max_partition_fetch_bytes: int = 1_048_576
+    max_poll_interval_ms: int = 300_000
+    max_poll_records: int = 500
+    partition_assignment_strategy: tuple[AssignorName, ...] = ("range", "cooperative-sticky")
+    session_timeout_ms: int = 45_000
+
+    @property
+    def max_batch_bytes(self) -> int:
+        """What the records of one batch may take when decompressed: a reader holds one at a time
+        besides what it fetched. A batch is read whole, however small `fetch_max_bytes` is."""
+        return max(self.fetch_max_bytes, _LARGE_BATCH_BYTES) * self.fetch_max_decompressed_factor
+
+    @property
+    def read_committed(self) -> bool:
+        return self.isolation_level == "read_committed"
+
+
+# A batch of max.message.bytes (1 MiB) that is compressed well.
+_LARGE_BATCH_BYTES: Final = 8 << 20
+
+_CONSUMER_LIMITS: Final[dict[str, tuple[float, float]]] = {
+    **CLIENT_LIMITS,
+    "auto_commit_interval_ms": (0, INT32_MAX),
+    "default_api_timeout_ms": (0, INT32_MAX),
+    "fetch_max_bytes": (0, INT32_MAX),
+    "fetch_max_decompressed_factor": (1, 1_000),
+    "fetch_max_wait_ms": (0, INT32_MAX),
+    "fetch_min_bytes": (0, INT32_MAX),
+    "max_partition_fetch_bytes": (0, INT32_MAX),
+    "max_poll_interval_ms": (1, INT32_MAX),
+    "max_poll_records": (1, INT32_MAX),
+    "session_timeout_ms": (1, INT32_MAX),
+}
+
+
+def consumer_config(
+    bootstrap_servers: str | Sequence[str], settings: ConsumerSettings
+) -> ConsumerConfig:
+    """The settings that hold for a consumer. Raises ConfigError as Kafka's consumer does."""
+    values = checked_values(ConsumerConfig, bootstrap_servers, settings)
+    check_ranges(values, _CONSUMER_LIMITS)
+    strategies = tuple(values["partition_assignment_strategy"])
+    values["partition_assignment_strategy"] = strategies
+    check_choices(
+        values,
+        {
+            "isolation_level": ("read_uncommitted", "read_committed"),
+            "auto_offset_reset": ("earliest", "latest", "none"),
+        },
+    )
+    for name in strategies:
+        check_choices({"partition_assignment_strategy": name}, {
+            "partition_assignment_strategy": ("range", "roundrobin", "cooperative-sticky"),
+        })  # fmt: skip
+    if values["group_id"] == "":
+        raise ConfigError("group_id is empty")
+    if values["group_id"] is None:
+        if values["group_instance_id"] is not None:
+            raise ConfigError("group_instance_id needs a group_id")
+        if settings.get("enable_auto_commit"):
+            raise ConfigError("enable_auto_commit needs a group_id")
+        values["enable_auto_commit"] = False
+    elif not strategies:
+        raise ConfigError("partition_assignment_strategy is empty")
+    if values["heartbeat_interval_ms"] >= values["session_timeout_ms"]:
+        raise ConfigError("heartbeat_interval_ms must be below session_timeout_ms")
+    return ConsumerConfig(**values)

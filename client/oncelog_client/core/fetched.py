@@ -1,0 +1,213 @@
+"""Answers of brokers waiting to be handed out: decoded batch by batch, as the application polls.
+
+Pure: what arrives is given in, what a poll may have comes out, and positions move with it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from oncelog_client.errors import KafkaError, RecordTooLargeError
+from oncelog_client.values import ConsumerRecord, TopicPartition
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.records.batch import split_batches
+from oncelog_protocol.records.errors import CorruptRecords, DecompressedTooLarge
+from oncelog_protocol.records.record import Bytes
+
+from .isolation import AbortedRange, VisibleBatch, visible_batches
+from .subscription import Assigned, Subscription
+
+
+class FetchedPartition:
+    """The records of one partition in one answer, from `offset` to before `end_offset`."""
+
+    __slots__ = (
+        "_batch",
+        "_batches",
+        "_given",
+        "end_epoch",
+        "end_offset",
+        "jumps",
+        "partition",
+        "size_bytes",
+    )
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        jumps: int,
+        offset: int,
+        buffer: Bytes,
+        aborted: Iterable[AbortedRange],
+        *,
+        read_committed: bool,
+        check_crcs: bool,
+        max_batch_bytes: int,
+    ) -> None:
+        self.partition = partition
+        self.jumps = jumps
+        self.size_bytes = len(buffer)
+        self.end_offset = offset
+        # The leader epoch of the last batch; -1 while there is none, or it has none.
+        self.end_epoch = -1
+        # A batch that is not one at all is met again by whoever takes the records before it.
+        with suppress(CorruptRecords):
+            for _, header in split_batches(buffer, allow_partial=True):
+                self.end_offset = max(header.next_offset, offset)
+                self.end_epoch = header.partition_leader_epoch
+        self._batches: Iterator[VisibleBatch] = visible_batches(
+            buffer,
+            offset,
+            read_committed=read_committed,
+            aborted=aborted,
+            max_batch_bytes=max_batch_bytes,
+            check_crcs=check_crcs,
+        )
+        self._batch: VisibleBatch | None = None
+        self._given = 0
+
+    def take(self, state: Assigned, limit: int, records: list[ConsumerRecord]) -> bool:
+        """Append at most `limit` records and move the position; False when nothing is left.
+
+        Raises KafkaError (CORRUPT_MESSAGE) at a broken batch and RecordTooLargeError at one that
+        decompresses to more than it may, with the position before it.
+        """
+        topic, partition = self.partition
+        new = tuple.__new__
+        while limit > 0:
+            batch = self._batch
+            if batch is None:
+                try:
+                    batch = next(self._batches, None)
+                except DecompressedTooLarge as error:
+                    raise RecordTooLargeError(
+                        f"{self.partition} at offset {state.position}: a batch of this partition "
+                        f"holds more than {error.limit} bytes when decompressed. If it is no "
+                        "attack, raise fetch_max_decompressed_factor (or fetch_max_bytes); else "
+                        "seek behind it"
+                    ) from error
+                except CorruptRecords as error:
+                    raise _corrupt(self.partition, state, error) from error
+                if batch is None:
+                    return False
+                self._batch, self._given = batch, 0
+            part = batch.records[self._given : self._given + limit]
+            kind, epoch = batch.timestamp_type, batch.leader_epoch
+            records += [
+                new(
+                    ConsumerRecord,
+                    (topic, partition, offset, timestamp, key, value, headers, kind, epoch),
+                )
+                for offset, timestamp, key, value, headers in part
+            ]
+            limit -= len(part)
+            self._given += len(part)
+            state.leader_epoch = epoch
+            if self._given == len(batch.records):
+                self._batch = None
+                state.position = batch.next_offset
+            else:
+                state.position = part[-1].offset + 1
+        return True
+
+
+def _corrupt(partition: TopicPartition, state: Assigned, error: CorruptRecords) -> KafkaError:
+    return KafkaError(f"{partition} at {state.position}: {error}", ErrorCode.CORRUPT_MESSAGE)
+
+
+class _Broken(NamedTuple):
+    """A broken batch at the position `state` has had since its last jump."""
+
+    state: Assigned
+    jumps: int
+    error: KafkaError
+
+
+class FetchedRecords:
+    """What has been fetched ahead of the application, in order of arrival."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+        self._parts: deque[FetchedPartition] = deque()
+        self._broken: _Broken | None = None
+
+    def add(self, part: FetchedPartition) -> None:
+        """An answer came; one for a position that has been left is dropped."""
+        state = self._subscription.get(part.partition)
+        if state is not None and state.jumps == part.jumps:
+            self._parts.append(part)
+
+    def next_fetch(self, state: Assigned) -> tuple[int, int] | None:
+        """From where to fetch on for a partition: the offset behind what is here already, and the
+        leader epoch of what is before that (-1 for unknown). None without a position."""
+        if state.position is None:
+            return None
+        found = state.position, state.leader_epoch
+        for part in self._parts:
+            if part.partition == state.partition and part.jumps == state.jumps:
+                found = part.end_offset, part.end_epoch
+        return found
+
+    def count(self, state: Assigned) -> int:
+        """How many answers of a partition wait here."""
+        return sum(
+            part.partition == state.partition and part.jumps == state.jumps for part in self._parts
+        )
+
+    def readable_bytes(self) -> int:
+        """The size of what could be given now: a paused partition's answers hold up no other."""
+        found = 0
+        for part in self._parts:
+            state = self._subscription.get(part.partition)
+            if state is not None and state.jumps == part.jumps and state.fetchable:
+                found += part.size_bytes
+        return found
+
+    def take(self, limit: int) -> list[ConsumerRecord]:
+        """At most `limit` records, with positions moving behind them; none of paused partitions.
+
+        Raises KafkaError (CORRUPT_MESSAGE) for a broken batch once the records before it have been
+        given; nothing behind it is, unless the position is moved there.
+        """
+        self._raise_broken()
+        records: list[ConsumerRecord] = []
+        held: list[FetchedPartition] = []
+        try:
+            while self._parts and len(records) < limit:
+                part = self._parts[0]
+                state = self._subscription.get(part.partition)
+                if state is None or state.jumps != part.jumps:
+                    self._parts.popleft()
+                elif not state.fetchable:
+                    held.append(self._parts.popleft())
+                else:
+                    try:
+                        more = part.take(state, limit - len(records), records)
+                    except KafkaError as error:
+                        self._parts.popleft()
+                        # What was fetched ahead, or is on its way, would leave a hole.
+                        state.jump(state.position, state.leader_epoch)
+                        if not records:
+                            raise
+                        self._broken = _Broken(state, state.jumps, error)
+                        break
+                    if not more:
+                        self._parts.popleft()
+        finally:
+            self._parts.extendleft(reversed(held))
+        return records
+
+    def _raise_broken(self) -> None:
+        """What the last `take` met, unless its partition has been left or sought since."""
+        found = self._broken
+        if found is None:
+            return
+        state = self._subscription.get(found.state.partition)
+        if state is not found.state or state.jumps != found.jumps:
+            self._broken = None
+        elif state.fetchable:
+            self._broken = None
+            raise found.error

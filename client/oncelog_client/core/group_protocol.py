@@ -1,0 +1,59 @@
+"""What members tell each other through the coordinator, between bytes and the client's values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from oncelog_client.errors import KafkaError
+from oncelog_client.values import TopicPartition
+from oncelog_protocol.errors import ErrorCode, ProtocolError
+from oncelog_protocol.internal import consumer_protocol
+from oncelog_protocol.messages.join_group import JoinGroupResponse
+
+from .assignors import MemberSubscription, generation_in_user_data
+
+
+def rows_by_topic(partitions: Iterable[TopicPartition]) -> list[consumer_protocol.TopicPartition]:
+    """Partitions as the consumer protocol lists them: topic by topic."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        topics.setdefault(topic, []).append(partition)
+    return [
+        consumer_protocol.TopicPartition(topic=topic, partitions=numbers)
+        for topic, numbers in topics.items()
+    ]
+
+
+def _from_rows(rows: Iterable[consumer_protocol.TopicPartition]) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(row.topic, partition) for row in rows for partition in row.partitions
+    )
+
+
+def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
+    """The partitions in a SyncGroup answer; no bytes are no partitions."""
+    if not data:
+        return ()
+    return _from_rows(consumer_protocol.decode_assignment(data).assigned_partitions)
+
+
+def decode_members(response: JoinGroupResponse) -> dict[str, MemberSubscription]:
+    """What every member of the group wants: the leader's input. Raises KafkaError for a member
+    whose subscription cannot be read."""
+    members: dict[str, MemberSubscription] = {}
+    for member in response.members:
+        try:
+            subscription = consumer_protocol.decode_subscription(member.metadata)
+        except ProtocolError as error:
+            message = f"the subscription of {member.member_id}: {error}"
+            raise KafkaError(message, ErrorCode.INCONSISTENT_GROUP_PROTOCOL) from error
+        generation_id = subscription.generation_id
+        if generation_id < 0:
+            generation_id = generation_in_user_data(subscription.user_data)
+        members[member.member_id] = MemberSubscription(
+            topics=frozenset(subscription.topics),
+            owned=_from_rows(subscription.owned_partitions),
+            generation_id=generation_id,
+            group_instance_id=member.group_instance_id,
+        )
+    return members

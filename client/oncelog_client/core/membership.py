@@ -1,0 +1,368 @@
+"""A member of a classic group: join, sync, heartbeat as a state machine (KIP-62, 345, 394, 429).
+
+It says what to send and what an answer means; sockets, callbacks and clocks are the edge's. Times
+are in ms of one monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from oncelog_client.errors import IllegalStateError, KafkaError
+from oncelog_client.values import ConsumerGroupMetadata, TopicPartition
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.internal import consumer_protocol
+from oncelog_protocol.internal.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+from oncelog_protocol.messages.heartbeat import HeartbeatRequest
+from oncelog_protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from oncelog_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from oncelog_protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+
+from .assignors import ASSIGNORS, cooperative
+from .group_protocol import decode_assignment, rows_by_topic
+
+PROTOCOL_TYPE: Final = "consumer"
+NO_GENERATION: Final = -1
+
+
+class State(Enum):
+    """Where a member is. UNJOINED may still hold an id and a generation, and partitions."""
+
+    UNJOINED = "unjoined"
+    JOINING = "joining"
+    SYNCING = "syncing"
+    STABLE = "stable"
+
+
+class Event(Enum):
+    """What can happen to it."""
+
+    JOIN = "join"
+    JOINED = "joined"
+    SYNCED = "synced"
+    REJOIN = "rejoin"
+    RESET = "reset"
+
+
+_TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
+    (State.UNJOINED, Event.JOIN): State.JOINING,
+    (State.JOINING, Event.JOINED): State.SYNCING,
+    (State.SYNCING, Event.SYNCED): State.STABLE,
+    (State.STABLE, Event.JOIN): State.JOINING,
+    (State.JOINING, Event.REJOIN): State.UNJOINED,
+    (State.SYNCING, Event.REJOIN): State.UNJOINED,
+    **{(state, Event.RESET): State.UNJOINED for state in State},
+}
+
+
+class Reaction(Enum):
+    """What an answer of the group coordinator means."""
+
+    GO_ON = "go on"
+    RETRY = "ask again"
+    FIND_COORDINATOR = "ask the new coordinator"
+    REJOIN = "join again, as the member it is"
+    # The broker does not know this member (any more): what it owned is lost.
+    START_OVER = "join as a new member"
+    FATAL = "give up"
+
+
+_REACTIONS: Final[dict[ErrorCode, Reaction]] = {
+    ErrorCode.NONE: Reaction.GO_ON,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Reaction.RETRY,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: Reaction.FIND_COORDINATOR,
+    ErrorCode.NOT_COORDINATOR: Reaction.FIND_COORDINATOR,
+    ErrorCode.NETWORK_EXCEPTION: Reaction.FIND_COORDINATOR,
+    ErrorCode.REQUEST_TIMED_OUT: Reaction.FIND_COORDINATOR,
+    ErrorCode.REBALANCE_IN_PROGRESS: Reaction.REJOIN,
+    ErrorCode.MEMBER_ID_REQUIRED: Reaction.REJOIN,
+    ErrorCode.UNKNOWN_MEMBER_ID: Reaction.START_OVER,
+    ErrorCode.ILLEGAL_GENERATION: Reaction.START_OVER,
+}
+
+
+def reaction(api: ApiKey, code: int) -> Reaction:
+    """What `code` means in an answer to `api`; what no row names cannot be mended by trying."""
+    try:
+        found = _REACTIONS.get(ErrorCode(code), Reaction.FATAL)
+    except ValueError:
+        return Reaction.FATAL
+    if api == ApiKey.SYNC_GROUP and found in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
+        # The round is lost: who else is in it may have changed meanwhile.
+        return Reaction.REJOIN
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What an assignment changes: first `revoked` is given up, then `added` is taken."""
+
+    added: tuple[TopicPartition, ...]
+    revoked: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembershipConfig:
+    """The consumer's settings that matter here; times in ms."""
+
+    group_id: str
+    group_instance_id: str | None = None
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    strategies: tuple[str, ...] = ("range", "cooperative-sticky")
+    rack_id: str | None = None
+
+
+class Membership:
+    """One consumer's place in its group."""
+
+    def __init__(self, config: MembershipConfig, now_ms: float) -> None:
+        self.config = config
+        self.state = State.UNJOINED
+        self.member_id = ""
+        self.generation_id = NO_GENERATION
+        self.protocol_name: str | None = None
+        self.rejoin_needed = True
+        self.rejoin_reason = ""
+        self._generation_lost = False
+        self._last_poll_ms = now_ms
+        self._last_heartbeat_ms = now_ms
+        self._session_start_ms = now_ms
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether partitions are kept through a rebalance."""
+        return cooperative(self.config.strategies)
+
+    @property
+    def metadata(self) -> ConsumerGroupMetadata:
+        return ConsumerGroupMetadata(
+            self.config.group_id, self.generation_id, self.member_id, self.config.group_instance_id
+        )
+
+    def _apply(self, event: Event) -> None:
+        following = _TRANSITIONS.get((self.state, event))
+        if following is None:
+            raise IllegalStateError(f"{event.value} is not possible while {self.state.value}")
+        self.state = following
+
+    # -- joining
+
+    def require_rejoin(self, reason: str) -> None:
+        """Join again at the next chance: the subscription, the topics or the group changed."""
+        self.rejoin_needed = True
+        self.rejoin_reason = reason
+
+    def start_over(self, *, keep_member_id: bool = False) -> None:
+        """Forget the generation (and the id): what was owned is lost, not revoked."""
+        if self.generation_id != NO_GENERATION:
+            self._generation_lost = True
+        self.generation_id = NO_GENERATION
+        if not keep_member_id:
+            self.member_id = ""
+        self.protocol_name = None
+        self._apply(Event.RESET)
+        self.require_rejoin("the coordinator does not know this member")
+
+    def leaving_behind(
+        self, owned: Iterable[TopicPartition], topics: Iterable[str]
+    ) -> tuple[tuple[TopicPartition, ...], bool]:
+        """What to give up before joining, and whether it is already lost (to be told as such).
+
+        Eager members give up everything; cooperative ones only what they no longer subscribe to.
+        """
+        if self._generation_lost:
+            self._generation_lost = False
+            return tuple(sorted(owned)), True
+        if self.cooperative:
+            wanted = set(topics)
+            return tuple(sorted(tp for tp in owned if tp.topic not in wanted)), False
+        return tuple(sorted(owned)), False
+
+    def join_request(
+        self, topics: Iterable[str], owned: Iterable[TopicPartition], now_ms: float
+    ) -> JoinGroupRequest:
+        """Begin a join. `owned` is what is kept meanwhile (nothing for eager members)."""
+        self._apply(Event.JOIN)
+        self.rejoin_needed = False
+        self._session_start_ms = now_ms
+        reason, self.rejoin_reason = self.rejoin_reason, ""
+        held = rows_by_topic(owned)
+        protocols = []
+        for name in self.config.strategies:
+            subscription = ConsumerProtocolSubscription(
+                topics=sorted(topics),
+                user_data=ASSIGNORS[name].user_data(self.generation_id),
+                owned_partitions=held,
+                generation_id=self.generation_id,
+                rack_id=self.config.rack_id or None,
+            )
+            metadata = consumer_protocol.encode_subscription(subscription)
+            protocols.append(JoinGroupRequestProtocol(name=name, metadata=metadata))
+        return JoinGroupRequest(
+            group_id=self.config.group_id,
+            session_timeout_ms=self.config.session_timeout_ms,
+            rebalance_timeout_ms=self.config.max_poll_interval_ms,
+            member_id=self.member_id,
+            group_instance_id=self.config.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=protocols,
+            reason=reason[:255] or None,
+        )
+
+    def joined(self, response: JoinGroupResponse) -> Reaction:
+        """The answer to a join. With GO_ON the next step is a sync: see `is_leader`."""
+        outcome = reaction(ApiKey.JOIN_GROUP, response.error_code)
+        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = response.member_id
+        if outcome is Reaction.GO_ON:
+            if response.protocol_name not in self.config.strategies:
+                raise KafkaError(
+                    f"the group uses {response.protocol_name}, which was not offered",
+                    ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+                )
+            self._apply(Event.JOINED)
+            self.member_id = response.member_id
+            self.generation_id = response.generation_id
+            self.protocol_name = response.protocol_name
+        else:
+            self._failed(outcome)
+        return outcome
+
+    def is_leader(self, response: JoinGroupResponse) -> bool:
+        """Whether this member looks after the assignment of all. It makes one now unless it is told
+        to skip that: then the one from before its restart stays (KIP-814)."""
+        return response.leader == response.member_id
+
+    def sync_request(
+        self, assignments: Mapping[str, Iterable[TopicPartition]] | None = None
+    ) -> SyncGroupRequest:
+        """The sync; the leader's carries everybody's partitions."""
+        rows = [
+            SyncGroupRequestAssignment(
+                member_id=member_id,
+                assignment=consumer_protocol.encode_assignment(
+                    ConsumerProtocolAssignment(assigned_partitions=rows_by_topic(assigned))
+                ),
+            )
+            for member_id, assigned in (assignments or {}).items()
+        ]
+        return SyncGroupRequest(
+            group_id=self.config.group_id,
+            generation_id=self.generation_id,
+            member_id=self.member_id,
+            group_instance_id=self.config.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=self.protocol_name,
+            assignments=rows,
+        )
+
+    def synced(
+        self, response: SyncGroupResponse, now_ms: float
+    ) -> tuple[Reaction, tuple[TopicPartition, ...]]:
+        """The answer to a sync: with GO_ON, the partitions this member has from now on."""
+        outcome = reaction(ApiKey.SYNC_GROUP, response.error_code)
+        if outcome is not Reaction.GO_ON:
+            self._failed(outcome)
+            return outcome, ()
+        self._apply(Event.SYNCED)
+        self._last_heartbeat_ms = self._session_start_ms = now_ms
+        return outcome, decode_assignment(response.assignment)
+
+    def _failed(self, outcome: Reaction) -> None:
+        if outcome is Reaction.START_OVER:
+            self.start_over()
+        else:
+            self._apply(Event.REJOIN)
+            self.require_rejoin(f"the last join ended with: {outcome.value}")
+
+    def disconnected(self) -> None:
+        """No answer came to a join or a sync."""
+        self._failed(Reaction.FIND_COORDINATOR)
+
+    def changes(
+        self, owned: Iterable[TopicPartition], assigned: Iterable[TopicPartition]
+    ) -> Changes:
+        """What to revoke and what to add. A cooperative member that has to revoke joins again, so
+        that others can have it (KIP-429)."""
+        before, after = set(owned), set(assigned)
+        revoked = tuple(sorted(before - after))
+        if revoked and self.cooperative:
+            self.require_rejoin("partitions had to be revoked")
+        return Changes(added=tuple(sorted(after - before)), revoked=revoked)
+
+    # -- staying
+
+    def polled(self, now_ms: float) -> None:
+        """The application asks for records: it is alive."""
+        self._last_poll_ms = now_ms
+
+    def poll_overdue(self, now_ms: float) -> bool:
+        """Whether the application has not polled for `max_poll_interval_ms`: leave the group."""
+        return now_ms - self._last_poll_ms > self.config.max_poll_interval_ms
+
+    def session_expired(self, now_ms: float) -> bool:
+        """Whether the coordinator must have given this member up: no answer for a session."""
+        return now_ms - self._session_start_ms > self.config.session_timeout_ms
+
+    def next_heartbeat_ms(self) -> float | None:
+        """When the next heartbeat is due; none while joining, which keeps a member alive itself."""
+        if self.state is not State.STABLE:
+            return None
+        return self._last_heartbeat_ms + self.config.heartbeat_interval_ms
+
+    def heartbeat_request(self, now_ms: float) -> HeartbeatRequest:
+        """The heartbeat to send now."""
+        self._last_heartbeat_ms = now_ms
+        return HeartbeatRequest(
+            group_id=self.config.group_id,
+            generation_id=self.generation_id,
+            member_id=self.member_id,
+            group_instance_id=self.config.group_instance_id,
+        )
+
+    def heartbeat_answered(self, code: int, generation_id: int, now_ms: float) -> Reaction:
+        """The answer to a heartbeat sent as a member of `generation_id`."""
+        outcome = reaction(ApiKey.HEARTBEAT, code)
+        if outcome is Reaction.GO_ON:
+            self._session_start_ms = now_ms
+            return outcome
+        if generation_id != self.generation_id or self.state is not State.STABLE:
+            return Reaction.GO_ON
+        if outcome is Reaction.REJOIN:
+            self._session_start_ms = now_ms
+            self.require_rejoin("the group is rebalancing")
+        elif outcome is Reaction.START_OVER:
+            self.start_over()
+        return outcome
+
+    # -- leaving
+
+    def leave_request(self, reason: str) -> LeaveGroupRequest | None:
+        """What to send when leaving, and forget the membership. None where there is nothing to
+        leave, and for static members, whose place is kept for their return (KIP-345)."""
+        member_id, known = self.member_id, self.generation_id != NO_GENERATION or self.member_id
+        self.start_over()
+        if not known or self.config.group_instance_id is not None:
+            return None
+        return LeaveGroupRequest(
+            group_id=self.config.group_id,
+            member_id=member_id,
+            members=[MemberIdentity(member_id=member_id, reason=reason)],
+        )

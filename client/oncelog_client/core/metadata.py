@@ -1,0 +1,146 @@
+"""What a client knows of the cluster: brokers, topics, leaders. An immutable picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from oncelog_client.errors import KafkaError, error_for
+from oncelog_client.values import Node, PartitionInfo, TopicPartition
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+
+# A Metadata response has no message: this is the rule by which Kafka refuses a name.
+_RULE: Final = (
+    "the broker refuses the name. A topic has 1 to 249 characters out of a-z, A-Z, 0-9, '.', '_' "
+    "and '-', and is not '.' or '..'"
+)
+
+
+def refusal_of(topic: str, code: int) -> str:
+    """Return the topic, with the rule where the broker refuses its name."""
+    return f"{topic}: {_RULE}" if code == ErrorCode.INVALID_TOPIC_EXCEPTION else topic
+
+
+class TopicInfo(NamedTuple):
+    """One topic. `error` is not NONE when the broker could not say more."""
+
+    name: str
+    topic_id: bytes = bytes(16)
+    is_internal: bool = False
+    partitions: tuple[PartitionInfo, ...] = ()
+    error: int = ErrorCode.NONE
+
+    @property
+    def usable(self) -> bool:
+        return self.error == ErrorCode.NONE and bool(self.partitions)
+
+
+class Metadata(NamedTuple):
+    """The picture of the last answer; topics that nobody asked for again stay as they were."""
+
+    cluster_id: str | None = None
+    controller_id: int = -1
+    brokers: Mapping[int, Node] = MappingProxyType({})
+    topics: Mapping[str, TopicInfo] = MappingProxyType({})
+
+    def leader(self, partition: TopicPartition) -> int | None:
+        """The node id of the leader, None while unknown or while there is none."""
+        info = self.partition(partition)
+        return None if info is None else info.leader
+
+    def partition(self, partition: TopicPartition) -> PartitionInfo | None:
+        """What is known of a partition."""
+        topic = self.topics.get(partition.topic)
+        if topic is None or not 0 <= partition.partition < len(topic.partitions):
+            return None
+        return topic.partitions[partition.partition]
+
+    def no_leader(self, partition: TopicPartition) -> KafkaError:
+        """Return the error of a partition without a known leader: LEADER_NOT_AVAILABLE where the
+        topic has the partition, else the topic's error or UNKNOWN_TOPIC_OR_PARTITION."""
+        info = self.partition(partition)
+        if info is not None:
+            reason = "no broker leads it"
+            if info.offline_replicas:
+                nodes = ", ".join(map(str, info.offline_replicas))
+                reason += (
+                    f": offline on broker {nodes} (stopped, its log damaged or its disk failed; "
+                    "the log of that broker names the cause)"
+                )
+            return error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition}: {reason}")
+        topic = self.topics.get(partition.topic)
+        if topic is not None and topic.usable:
+            reason = f"the topic has only the partitions 0 to {len(topic.partitions) - 1}"
+            return error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition}: {reason}")
+        code = (topic and topic.error) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return error_for(code, str(partition))
+
+    def partition_counts(self, topics: frozenset[str]) -> dict[str, int]:
+        """How many partitions each of the topics has, those unknown left out."""
+        return {
+            name: len(self.topics[name].partitions)
+            for name in topics
+            if name in self.topics and self.topics[name].usable
+        }
+
+    def merged(self, response: MetadataResponse, *, whole: bool) -> Metadata:
+        """With an answer in it. `whole`: it lists every topic, so what is missing is gone.
+
+        A leader epoch that goes back is an old answer of a slow broker: what is known stays
+        (KIP-320).
+        """
+        topics = {} if whole else dict(self.topics)
+        for row in response.topics:
+            if row.name:
+                topics[row.name] = _newer(self.topics.get(row.name), _topic_info(row, row.name))
+        return self._replace(
+            cluster_id=response.cluster_id,
+            controller_id=response.controller_id,
+            brokers={
+                row.node_id: Node(row.node_id, row.host, row.port, row.rack)
+                for row in response.brokers
+            },
+            topics=topics,
+        )
+
+
+def _topic_info(row: MetadataResponseTopic, name: str) -> TopicInfo:
+    partitions = sorted(row.partitions, key=lambda partition: partition.partition_index)
+    error = row.error_code
+    if [partition.partition_index for partition in partitions] != [*range(len(partitions))]:
+        # A row is missing: the others would be taken for their neighbours.
+        partitions, error = [], error or ErrorCode.LEADER_NOT_AVAILABLE
+    return TopicInfo(
+        name,
+        row.topic_id,
+        row.is_internal,
+        tuple(
+            PartitionInfo(
+                name,
+                partition.partition_index,
+                partition.leader_id if partition.leader_id >= 0 else None,
+                partition.leader_epoch,
+                tuple(partition.replica_nodes),
+                tuple(partition.isr_nodes),
+                tuple(partition.offline_replicas),
+            )
+            for partition in partitions
+        ),
+        error,
+    )
+
+
+def _newer(known: TopicInfo | None, answered: TopicInfo) -> TopicInfo:
+    if known is None or known.topic_id != answered.topic_id:
+        return answered
+    old = {info.partition: info for info in known.partitions}
+    return answered._replace(
+        partitions=tuple(
+            old[info.partition]
+            if info.partition in old and 0 <= info.leader_epoch < old[info.partition].leader_epoch
+            else info
+            for info in answered.partitions
+        ),
+    )

@@ -1,0 +1,61 @@
+"""What a user wants to send, checked: what cannot be encoded must not share a batch with others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from oncelog_client.values import Header
+from oncelog_protocol.records.record import HEADER_KEY_ERRORS, NewRecord
+
+_LAST_TIMESTAMP: Final = (1 << 63) - 1
+
+
+def new_record(
+    timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Iterable[Header]
+) -> NewRecord:
+    """A record that can be encoded. Raises TypeError or ValueError, which name the field."""
+    # Not isinstance alone: a call for every record is what this is to cost at most.
+    if key is not None and type(key) is not bytes:
+        key = _as_bytes("key", key)
+    if value is not None and type(value) is not bytes:
+        value = _as_bytes("value", value)
+    if type(timestamp_ms) is not int and not isinstance(timestamp_ms, int):
+        raise TypeError(f"timestamp_ms is {type(timestamp_ms).__name__}, not int")
+    if not 0 <= timestamp_ms <= _LAST_TIMESTAMP:
+        raise ValueError(f"timestamp_ms is {timestamp_ms}, which is not in 0 to 2^63 - 1")
+    return NewRecord(timestamp_ms, key, value, tuple([_header(*row) for row in headers]))
+
+
+def topic_name(name: str) -> str:
+    """The name, if a request can carry it. Raises TypeError or ValueError."""
+    if not isinstance(name, str):
+        raise TypeError(f"topic is {type(name).__name__}, not str")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"topic cannot be encoded: {error}") from None
+    return name
+
+
+def partition_number(number: int) -> int:
+    """The number, if it is one. Raises TypeError."""
+    if not isinstance(number, int):
+        raise TypeError(f"partition is {type(number).__name__}, not int")
+    return number
+
+
+def _header(name: str, content: bytes | None) -> Header:
+    if not isinstance(name, str):
+        raise TypeError(f"a header's name is {type(name).__name__}, not str")
+    try:
+        name.encode("utf-8", HEADER_KEY_ERRORS)
+    except UnicodeEncodeError as error:
+        raise ValueError(f"a header's name cannot be encoded: {error}") from None
+    return name, None if content is None else _as_bytes(f"header {name!r}", content)
+
+
+def _as_bytes(field: str, content: object) -> bytes:
+    if isinstance(content, bytes | bytearray | memoryview):
+        return bytes(content)
+    raise TypeError(f"{field} is {type(content).__name__}, not bytes or None")

@@ -1,0 +1,36 @@
+"""What a prepared transaction is known by (KIP-939): to be stored by whoever decides it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+from oncelog_client.errors import ConfigError
+
+
+class PreparedTxnState(NamedTuple):
+    """The producer id and epoch of the transaction, both -1 for none. Its text, `id:epoch` as in
+    Kafka's clients, goes into the database together with what the transaction belongs to."""
+
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From its text; the empty text is no transaction. Raises ConfigError."""
+        if not text:
+            return cls()
+        producer_id, colon, producer_epoch = text.partition(":")
+        try:
+            parsed = cls(int(producer_id), int(producer_epoch))
+        except ValueError:
+            raise ConfigError(f"{text!r} is no prepared transaction: want id:epoch") from None
+        if not colon or min(parsed.producer_id, parsed.producer_epoch) < 0:
+            raise ConfigError(f"{text!r} is no prepared transaction: want id:epoch")
+        return parsed
+
+    @property
+    def is_empty(self) -> bool:
+        return self.producer_id < 0
+
+    def __str__(self) -> str:
+        return "" if self.is_empty else f"{self.producer_id}:{self.producer_epoch}"

@@ -1,0 +1,184 @@
+"""Settings of the producer: Kafka's names in snake case, Kafka's defaults, Kafka's conflicts.
+
+`oncelog_client.config` has these names too.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, cast
+
+from oncelog_client.errors import ConfigError, SettingsWarning
+from oncelog_protocol.records.compression import Compression
+
+from .client_config import CLIENT_LIMITS, ClientConfig, ClientSettings, checked_values
+from .settings import INT32_MAX, INT64_MAX, check_choices, check_ranges
+
+Acks = Literal[-1, 0, 1, "all"]
+
+# One more would not fit the window of five batches that brokers keep per producer (KIP-98).
+MAX_IN_FLIGHT_WITH_IDEMPOTENCE: Final = 5
+
+_ACKS: Final[dict[Any, int]] = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 1, 1: 1}
+
+
+class ProducerSettings(ClientSettings, total=False):
+    """What `Producer` may be given besides `bootstrap_servers` and `ClientSettings`.
+
+    acks (int | str): which replicas have a record when it counts as written: "all" (or -1), 1 for
+        the leader alone, 0 for no response at all. Default: -1.
+    batch_size (int): bytes that records of one partition are collected to. Default: 16384.
+    buffer_memory (int): bytes of all records that wait or are on their way; `send` waits
+        beyond. Default: 33554432.
+    compression_type (str): none, gzip, snappy, lz4 or zstd. Default: "none".
+    compression_level (int | None): level of the compression; None for the codec's own. Default:
+        None.
+    delivery_timeout_ms (int): how long a record may take from `send` to its outcome. Default:
+        120000.
+    enable_idempotence (bool): write each record once whatever is retried, in order. Default:
+        True.
+    linger_ms (float): how long a batch waits for more records. Default: 5.
+    max_block_ms (int): how long `send` and the calls of a transaction may wait. Default: 60000.
+    max_in_flight_requests_per_connection (int): requests on their way to one broker; at most 5
+        with idempotence. Default: 5.
+    max_request_size (int): bytes of the largest request, and of the largest record. Default:
+        1048576.
+    retries (int): how often a batch is sent again; delivery_timeout_ms ends it earlier.
+        Default: 2147483647.
+    transaction_timeout_ms (int): how long a transaction may be open before the coordinator
+        aborts it. Default: 60000.
+    transaction_two_phase_commit_enable (bool): an external coordinator decides; transactions
+        have no timeout (KIP-939). Default: False.
+    transactional_id (str | None): name that fences older producers of the same name, and allows
+        transactions. Default: None.
+    """
+
+    acks: Acks
+    batch_size: int
+    buffer_memory: int
+    compression_type: str
+    compression_level: int | None
+    delivery_timeout_ms: int
+    enable_idempotence: bool
+    linger_ms: float
+    max_block_ms: int
+    max_in_flight_requests_per_connection: int
+    max_request_size: int
+    retries: int
+    transaction_timeout_ms: int
+    transaction_two_phase_commit_enable: bool
+    transactional_id: str | None
+
+
+class ProducerConfig(ClientConfig):
+    """What holds for a producer. `acks` is a number here: -1 stands for all."""
+
+    acks: int = -1
+    batch_size: int = 16_384
+    buffer_memory: int = 33_554_432
+    compression_type: str = "none"
+    compression_level: int | None = None
+    delivery_timeout_ms: int = 120_000
+    enable_idempotence: bool = True
+    linger_ms: float = 5
+    max_block_ms: int = 60_000
+    max_in_flight_requests_per_connection: int = 5
+    max_request_size: int = 1_048_576
+    retries: int = INT32_MAX
+    transaction_timeout_ms: int = 60_000
+    transaction_two_phase_commit_enable: bool = False
+    transactional_id: str | None = None
+
+    @property
+    def compression(self) -> Compression:
+        return _COMPRESSIONS[self.compression_type]
+
+
+_COMPRESSIONS: Final = {codec.kafka_name: codec for codec in Compression}
+
+_PRODUCER_LIMITS: Final[dict[str, tuple[float, float]]] = {
+    **CLIENT_LIMITS,
+    "batch_size": (0, INT32_MAX),
+    "buffer_memory": (0, INT64_MAX),
+    "delivery_timeout_ms": (0, INT32_MAX),
+    "linger_ms": (0, INT64_MAX),
+    "max_block_ms": (0, INT64_MAX),
+    "max_in_flight_requests_per_connection": (1, INT32_MAX),
+    "max_request_size": (0, INT32_MAX),
+    "retries": (0, INT32_MAX),
+    "transaction_timeout_ms": (1, INT32_MAX),
+}
+
+
+def producer_config(
+    bootstrap_servers: str | Sequence[str], settings: ProducerSettings
+) -> ProducerConfig:
+    """The settings that hold for a producer.
+
+    Raises ConfigError for a value or a conflict Kafka's producer refuses; warns with
+    SettingsWarning where idempotence, not asked for explicitly, is given up for another setting.
+    """
+    values = checked_values(ProducerConfig, bootstrap_servers, settings)
+    acks = values["acks"]
+    if not isinstance(acks, int | str) or acks not in _ACKS:
+        raise ConfigError(f"acks={acks!r} is none of all, -1, 0, 1")
+    values["acks"] = _ACKS[acks]
+    check_ranges(values, _PRODUCER_LIMITS)
+    check_choices(values, {"compression_type": tuple(_COMPRESSIONS)})
+    values["enable_idempotence"] = _resolve_idempotence(values, "enable_idempotence" in settings)
+    _check_delivery_timeout(values, "delivery_timeout_ms" in settings)
+    if values["transaction_two_phase_commit_enable"]:
+        _check_two_phase(values, "transaction_timeout_ms" in settings)
+    return ProducerConfig(**values)
+
+
+def _resolve_idempotence(values: Mapping[str, Any], explicit: bool) -> bool:
+    """KIP-679 and `ProducerConfig.postProcessAndValidateIdempotenceConfigs` of the Java client."""
+    wanted = cast(bool, values["enable_idempotence"])
+    obstacles = [
+        text
+        for holds, text in (
+            (values["acks"] != -1, f"acks={values['acks']}"),
+            (values["retries"] == 0, "retries=0"),
+            (
+                values["max_in_flight_requests_per_connection"] > MAX_IN_FLIGHT_WITH_IDEMPOTENCE,
+                "more than 5 max_in_flight_requests_per_connection",
+            ),
+        )
+        if holds
+    ]
+    if wanted and obstacles:
+        if explicit:
+            raise ConfigError(f"enable_idempotence excludes {' and '.join(obstacles)}")
+        wanted = False
+        if values["transactional_id"] is None:
+            warnings.warn(
+                f"idempotence is switched off by {' and '.join(obstacles)}; "
+                "set enable_idempotence=False to say so",
+                SettingsWarning,
+                stacklevel=4,
+            )
+    if values["transactional_id"] is not None and not wanted:
+        reason = f" ({' and '.join(obstacles)})" if obstacles else ""
+        raise ConfigError(f"a transactional_id needs enable_idempotence{reason}")
+    return wanted
+
+
+def _check_two_phase(values: Mapping[str, Any], timeout_is_set: bool) -> None:
+    """KIP-939: who decides is outside, and may take any time."""
+    if values["transactional_id"] is None:
+        raise ConfigError("transaction_two_phase_commit_enable needs a transactional_id")
+    if timeout_is_set:
+        raise ConfigError(
+            "transaction_timeout_ms has no meaning with transaction_two_phase_commit_enable: "
+            "transactions do not expire"
+        )
+
+
+def _check_delivery_timeout(values: dict[str, Any], explicit: bool) -> None:
+    least = values["linger_ms"] + values["request_timeout_ms"]
+    if values["delivery_timeout_ms"] < least:
+        if explicit:
+            raise ConfigError("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
+        values["delivery_timeout_ms"] = int(least)

@@ -1,0 +1,101 @@
+"""Rules that settings of producer, consumer and admin client share: addresses, ranges, names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from oncelog_client.connect_failures import Address
+from oncelog_client.errors import ConfigError
+from oncelog_protocol.secret import displayed
+
+INT32_MAX: Final = (1 << 31) - 1
+INT64_MAX: Final = (1 << 63) - 1
+
+SECURITY_NOT_BUILT: Final = "TLS and SASL are not built yet; use a PLAINTEXT listener of the broker"
+_SECURITY: Final = ("sasl_", "ssl_", "security_")
+
+
+def parse_bootstrap_servers(servers: str | Sequence[str]) -> tuple[Address, ...]:
+    """`"host:port,[::1]:port"` or a sequence of such, as (host, port) pairs.
+
+    Raises ConfigError for an empty list or an address without a valid port.
+    """
+    parts = servers.split(",") if isinstance(servers, str) else list(servers)
+    addresses = tuple(_parse_address(part.strip()) for part in parts if part.strip())
+    if not addresses:
+        raise ConfigError("bootstrap_servers is empty")
+    return addresses
+
+
+def _parse_address(text: str) -> Address:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ConfigError(
+            f"bootstrap_servers: {displayed('bootstrap_servers', text)} is not host:port"
+        )
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def refuse_unknown(settings: Iterable[str], known: Iterable[str]) -> None:
+    """Raise ConfigError for a setting that does not exist, naming the nearest one that does.
+
+    Its value is not in the error: it may be a secret under a misspelled name.
+    """
+    names = sorted(known)
+    for name in settings:
+        if name not in names:
+            plain = name.replace(".", "_").lower()
+            if plain.startswith(_SECURITY):
+                raise ConfigError(f"{name}: {SECURITY_NOT_BUILT}")
+            from difflib import get_close_matches
+
+            near = get_close_matches(plain, names, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ConfigError(f"there is no setting {name!r}{hint}")
+
+
+def check_types(values: dict[str, Any], types: Mapping[str, Any]) -> None:
+    """Raise ConfigError if a value has not the type of its setting.
+
+    `types` are the annotations as text. The text "5" is no int, and neither is 0.5; the float 20e3
+    is one, and becomes an int in `values`.
+    """
+    for name, kind in types.items():
+        value = values[name]
+        wanted = _TYPES.get(str(kind))
+        if wanted is None:
+            continue
+        allowed, called = wanted
+        if isinstance(value, float) and float not in allowed and value.is_integer():
+            value = values[name] = int(value)
+        # True is an int in Python, but not a number here.
+        is_misplaced_bool = isinstance(value, bool) and bool not in allowed
+        if is_misplaced_bool or not isinstance(value, allowed):
+            raise ConfigError(f"{name}={displayed(name, value)} is not {called}")
+
+
+_TYPES: Final[dict[str, tuple[tuple[type, ...], str]]] = {
+    "int": ((int,), "a whole number"),
+    "int | None": ((int, type(None)), "a whole number"),
+    "float": ((int, float), "a number"),
+    "bool": ((bool,), "True or False"),
+    "str": ((str,), "a text"),
+    "str | None": ((str, type(None)), "a text"),
+}
+
+
+def check_ranges(values: Mapping[str, Any], limits: Mapping[str, tuple[float, float]]) -> None:
+    """Raise ConfigError for a number outside the limits (both ends allowed) Kafka sets for it."""
+    for name, (least, most) in limits.items():
+        value = values[name]
+        if value is not None and not least <= value <= most:
+            raise ConfigError(f"{name}={value} is not between {least} and {most}")
+
+
+def check_choices(values: Mapping[str, Any], choices: Mapping[str, Sequence[Any]]) -> None:
+    """Raise ConfigError for a value that is none of those the setting knows."""
+    for name, allowed in choices.items():
+        if values[name] not in allowed:
+            known = ", ".join(str(choice) for choice in allowed)
+            raise ConfigError(f"{name}={values[name]!r} is none of {known}")

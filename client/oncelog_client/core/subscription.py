@@ -1,0 +1,168 @@
+"""What a consumer reads and from where: its subscription, its partitions, their positions.
+
+Source: SubscriptionState of the Java client. A position is the offset of the next record to give.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, runtime_checkable
+
+from oncelog_client.errors import IllegalStateError
+from oncelog_client.values import TopicPartition
+
+from .consumer_config import OffsetReset
+
+
+class Mode(Enum):
+    """How the partitions are chosen; the three ways exclude each other."""
+
+    NONE = "nothing"
+    TOPICS = "topics"
+    PATTERN = "a pattern"
+    MANUAL = "partitions"
+
+
+@dataclass(slots=True, eq=False)
+class Assigned:
+    """One assigned partition. Offsets are -1 (or None for the position) until known."""
+
+    partition: TopicPartition
+    position: int | None = None
+    leader_epoch: int = -1
+    reset: OffsetReset | None = None
+    paused: bool = False
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    # Grows with every jump of the position, so that what was fetched before is recognised.
+    jumps: int = 0
+    # Set while the application is being told that this partition is revoked.
+    revoking: bool = False
+
+    @property
+    def fetchable(self) -> bool:
+        return self.position is not None and not self.paused and not self.revoking
+
+    def jump(self, offset: int | None, leader_epoch: int = -1) -> None:
+        """Go on at `offset`, or nowhere until a position has been found."""
+        self.position = offset
+        self.leader_epoch = leader_epoch
+        self.reset = None
+        self.jumps += 1
+
+    def lag(self, *, read_committed: bool) -> int | None:
+        """How many offsets lie between the position and what can be read now; None while unknown.
+
+        Under read_committed the end is the last stable offset: what is behind it is not readable.
+        """
+        end = self.last_stable_offset if read_committed else self.high_watermark
+        if self.position is None or end < 0:
+            return None
+        return max(end - self.position, 0)
+
+
+@runtime_checkable
+class TopicPattern(Protocol):
+    """What decides which topics are read: a compiled regular expression, or what acts as one."""
+
+    def fullmatch(self, text: str, /) -> object:
+        """Return something true if the topic is to be read."""
+
+
+class Subscription:
+    """The state; raises IllegalStateError for what does not fit it."""
+
+    def __init__(self) -> None:
+        self.mode = Mode.NONE
+        self.topics: frozenset[str] = frozenset()
+        self.pattern: TopicPattern | None = None
+        self._assigned: dict[TopicPartition, Assigned] = {}
+
+    # -- choosing
+
+    def _enter(self, mode: Mode) -> None:
+        if self.mode not in (Mode.NONE, mode):
+            raise IllegalStateError(
+                f"subscribed to {self.mode.value}: unsubscribe before choosing {mode.value}"
+            )
+        self.mode = mode
+
+    def subscribe_topics(self, topics: Iterable[str]) -> None:
+        """Topics by name; partitions come from the group."""
+        self._enter(Mode.TOPICS)
+        self.topics = frozenset(topics)
+
+    def subscribe_pattern(self, pattern: str | TopicPattern) -> None:
+        """All topics whose whole name matches, also later ones; partitions come from the group."""
+        self._enter(Mode.PATTERN)
+        self.pattern = re.compile(pattern) if isinstance(pattern, str) else pattern
+
+    def match(self, existing: Iterable[str]) -> bool:
+        """Evaluate the pattern on the topics there are; True if the outcome changed."""
+        if self.pattern is None:
+            return False
+        topics = frozenset(topic for topic in existing if self.pattern.fullmatch(topic))
+        changed = topics != self.topics
+        self.topics = topics
+        return changed
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Exactly these partitions, without a group's help."""
+        self._enter(Mode.MANUAL)
+        self.set_partitions(partitions)
+
+    def unsubscribe(self) -> None:
+        """Nothing at all."""
+        self.mode = Mode.NONE
+        self.topics = frozenset()
+        self.pattern = None
+        self._assigned = {}
+
+    @property
+    def uses_group(self) -> bool:
+        """Whether the group coordinator hands out the partitions."""
+        return self.mode in (Mode.TOPICS, Mode.PATTERN)
+
+    # -- partitions
+
+    def set_partitions(self, partitions: Iterable[TopicPartition]) -> None:
+        """The partitions from now on; those kept keep their positions."""
+        self._assigned = {
+            partition: self._assigned.get(partition) or Assigned(partition)
+            for partition in partitions
+        }
+
+    @property
+    def partitions(self) -> frozenset[TopicPartition]:
+        return frozenset(self._assigned)
+
+    def assigned(self) -> list[Assigned]:
+        """All assigned partitions, in the order they came."""
+        return list(self._assigned.values())
+
+    def get(self, partition: TopicPartition) -> Assigned | None:
+        """The state of a partition, None if it is not assigned (any more)."""
+        return self._assigned.get(partition)
+
+    def __getitem__(self, partition: TopicPartition) -> Assigned:
+        state = self._assigned.get(partition)
+        if state is None:
+            raise IllegalStateError(f"{partition} is not assigned to this consumer")
+        return state
+
+    def chosen(self, partitions: Iterable[TopicPartition]) -> list[Assigned]:
+        """The states of the given partitions; of all of them for none given."""
+        wanted = list(partitions)
+        return [self[partition] for partition in wanted] if wanted else self.assigned()
+
+    def without_position(self) -> list[Assigned]:
+        """Partitions that need a committed offset or a reset before they can be fetched."""
+        return [state for state in self._assigned.values() if state.position is None]
+
+    def consumed(self) -> dict[TopicPartition, Assigned]:
+        """Partitions with a position: what a commit without arguments commits."""
+        return {tp: state for tp, state in self._assigned.items() if state.position is not None}

@@ -1,0 +1,70 @@
+"""Committing by itself: what earlier polls gave, never what the poll under way is about to give."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from typing import Final
+
+from oncelog_client.core.consumer_config import ConsumerConfig
+from oncelog_client.errors import KafkaError
+
+from .clock import monotonic_ms
+from .cluster import Cluster
+from .positions import Positions
+
+log = logging.getLogger(__name__)
+
+# How long a commit is tried: one refused partition, of a deleted topic say, holds up all of it.
+# What is not committed then is by the next one, or read again by whoever has the partition.
+_COMMIT_MS: Final = 2_000
+
+
+class AutoCommit:
+    """Commits the positions every `auto_commit_interval_ms`, if `enable_auto_commit` says so."""
+
+    def __init__(self, cluster: Cluster, config: ConsumerConfig, positions: Positions) -> None:
+        # When the next commit is due, in ms of the monotonic clock; never before `start`.
+        self.due_ms = math.inf
+        self._cluster = cluster
+        self._config = config
+        self._positions = positions
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """The first interval begins."""
+        if self._config.enable_auto_commit:
+            self.due_ms = monotonic_ms() + self._config.auto_commit_interval_ms
+
+    def commit_if_due(self, now_ms: float) -> None:
+        """Commit the positions as they are now, in the background: to be called before they move.
+
+        What the poll under way gives is not done yet when the request leaves: a crash would lose
+        it.
+        """
+        if now_ms < self.due_ms:
+            return
+        self.due_ms = now_ms + self._config.auto_commit_interval_ms
+        if self._task is None or self._task.done():
+            # A call and not the body of the task, which runs when the positions have moved.
+            consumed = self._positions.consumed()
+            self._task = self._cluster.spawn(self._positions.commit_quietly(consumed, _COMMIT_MS))
+
+    def give_way(self) -> None:
+        """The application commits itself: an older commit must not come after that, nor be missing
+        for the partitions that this leaves out."""
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            self.due_ms = monotonic_ms()
+
+    async def finish(self) -> None:
+        """Commit the positions before partitions are given up, or for the last time. A failure is
+        logged, and after two seconds it is one: a deleted topic is refused for ever."""
+        if not self._config.enable_auto_commit:
+            return
+        self.give_way()
+        try:
+            await self._positions.commit(self._positions.consumed(), _COMMIT_MS)
+        except KafkaError as error:
+            log.warning("offsets could not be committed before partitions are given up: %s", error)

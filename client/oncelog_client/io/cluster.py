@@ -1,0 +1,394 @@
+"""The cluster as a client reaches it: brokers, metadata, coordinators, calls with retries."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from enum import IntEnum
+from typing import Final, TypeVar
+
+from oncelog_client.connect_failures import Address, ConnectFailure
+from oncelog_client.core.backoff import Backoff
+from oncelog_client.core.client_config import ClientConfig
+from oncelog_client.core.metadata import Metadata, TopicInfo, refusal_of
+from oncelog_client.core.request_versions import ANY_VERSION
+from oncelog_client.errors import (
+    ConnectError,
+    DisconnectedError,
+    KafkaError,
+    RetriableError,
+    StaleCoordinatorError,
+    check,
+    error_for,
+)
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from oncelog_protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+
+from .clock import monotonic_ms
+from .connection import Connection
+from .connections import COORDINATOR_LANE, Connections
+from .randomness import fraction, shuffled
+from .retrying import never, retry
+
+R = TypeVar("R")
+
+log = logging.getLogger(__name__)
+
+
+class CoordinatorType(IntEnum):
+    """Key types of FindCoordinator."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    # Ours: where the transactions of a consumer group are.
+    TRANSACTION_GROUP = 2
+
+
+_HOPELESS_TOPIC_ERRORS: Final = frozenset(
+    {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+)
+
+
+def _is_lasting(error: RetriableError) -> bool:
+    return isinstance(error, ConnectError) and error.is_lasting
+
+
+class Cluster:
+    """What producer, consumer and admin client stand on. `auto_create`: may asking for a topic
+    create it?"""
+
+    def __init__(self, config: ClientConfig, *, auto_create: bool) -> None:
+        self.config = config
+        self.metadata = Metadata()
+        self.backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        # Called after every change of the picture.
+        self.on_metadata: list[Callable[[], None]] = []
+        self.all_topics = False
+        self._auto_create = auto_create
+        self._topics: set[str] = set()
+        self._connections = Connections(config, spawn=self.spawn, on_failed=self.refresh_soon)
+        self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
+        self._refreshing = asyncio.Lock()
+        self._soon = False
+        self._failed_refreshes = 0
+        self._refreshed_ms = -math.inf
+        # In the order of their starts, in which they are cancelled: a set has that of addresses.
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._closed = False
+
+    async def start(self, *, timeout_ms: float | None = None, fail_fast: bool = False) -> None:
+        """Reach any broker within `timeout_ms`, by default twice the request timeout.
+
+        Raises RetriableError with its `failures`: why each bootstrap server was not reached. With
+        `fail_fast` it raises ConnectError as soon as every one of them has said no (connection
+        refused, no such host, another protocol), as a retry would not help. Without, a broker that
+        is just starting is waited for.
+        """
+        if timeout_ms is None:
+            timeout_ms = 2 * self.config.request_timeout_ms
+        self._connections.fail_fast = fail_fast
+        try:
+            await self.retry(self.refresh, timeout_ms, hopeless=_is_lasting if fail_fast else never)
+        except BaseException:
+            await self.close()
+            raise
+        finally:
+            self._connections.fail_fast = False
+        self.spawn(self._refresh_regularly())
+
+    async def close(self) -> None:
+        """Close every connection and end the background work."""
+        self._closed = True
+        self._connections.refuse()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._connections.close()
+        # One turn of the loop, in which the transports close.
+        await asyncio.sleep(0)
+
+    def spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        """Background work that ends with the client."""
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.error("background work of the client failed: %r", error, exc_info=error)
+
+    # -- connections
+
+    async def connection(self, address: Address, lane: str = "") -> Connection:
+        """Return an open connection, as `Connections.get`."""
+        return await self._connections.get(address, lane)
+
+    def ready_connection(
+        self, node_id: int, lane: str, callback: Callable[[], None]
+    ) -> Connection | None:
+        """Return the connection to a broker if it is open. Else open it in the background and call
+        `callback` when that has succeeded or failed; None also for a broker that the metadata do
+        not know."""
+        node = self.metadata.brokers.get(node_id)
+        if node is None:
+            return None
+        return self._connections.ready((node.host, node.port), lane, callback)
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The finalized features of the broker that was connected to last, with their levels."""
+        return self._connections.features
+
+    @property
+    def failures(self) -> tuple[ConnectFailure, ...]:
+        """The last failure of each address whose last attempt failed."""
+        return self._connections.failures
+
+    @property
+    def outage(self) -> tuple[ConnectFailure, ...]:
+        """`failures` while no connection to any broker is open; else empty."""
+        return self._connections.outage
+
+    def address(self, node_id: int) -> Address:
+        """Return the address of a broker. Raises RetriableError if the metadata do not know it."""
+        node = self.metadata.brokers.get(node_id)
+        if node is None:
+            raise RetriableError(
+                f"broker {node_id} is not in the metadata", ErrorCode.BROKER_NOT_AVAILABLE
+            )
+        return (node.host, node.port)
+
+    async def call(
+        self,
+        node_id: int,
+        request: object,
+        response: type[R],
+        *,
+        lane: str = "",
+        timeout_ms: float | None = None,
+        versions: range = ANY_VERSION,
+    ) -> R:
+        """One attempt at one broker."""
+        try:
+            connection = await self.connection(self.address(node_id), lane)
+        except ConnectError:
+            # Its address may have changed: any broker has the new one.
+            self.refresh_soon()
+            raise
+        return await connection.call(request, response, timeout_ms=timeout_ms, versions=versions)
+
+    async def call_any(self, request: object, response: type[R]) -> R:
+        """One attempt at whichever broker can be reached: open connections first, those to known
+        brokers before that of the start, then known brokers, then the bootstrap servers."""
+        failures: list[ConnectFailure] = []
+        failure: KafkaError | None = None
+        for address in self._candidates():
+            try:
+                return await (await self.connection(address)).call(request, response)
+            except ConnectError as error:
+                failures += error.failures
+            except RetriableError as error:
+                failure = error
+        raise failure or ConnectError(*failures)
+
+    async def call_controller(self, request: object, response: type[R]) -> R:
+        """One attempt at the broker that takes changes of the cluster."""
+        if self.metadata.controller_id in self.metadata.brokers:
+            return await self.call(self.metadata.controller_id, request, response)
+        return await self.call_any(request, response)
+
+    def _candidates(self) -> list[Address]:
+        known = shuffled([(node.host, node.port) for node in self.metadata.brokers.values()])
+        bootstrap = shuffled(list(self.config.bootstrap_servers))
+        opened = sorted(self._connections.addresses(), key=lambda address: address not in known)
+        return list(dict.fromkeys((*opened, *known, *bootstrap)))
+
+    # -- metadata
+
+    async def refresh(self) -> None:
+        """Ask for the brokers and the topics of interest: an answer from after this call."""
+        called_ms = monotonic_ms()
+        async with self._refreshing:
+            if self._refreshed_ms >= called_ms:
+                return
+            started_ms = monotonic_ms()
+            names = None if self.all_topics else sorted(self._topics)
+            request = MetadataRequest(
+                topics=None
+                if names is None
+                else [MetadataRequestTopic(name=name) for name in names],
+                allow_auto_topic_creation=self._auto_create,
+            )
+            response = await self.call_any(request, MetadataResponse)
+            check(response.error_code)
+            if not response.brokers:
+                raise DisconnectedError("the cluster has no brokers yet")
+            self.metadata = self.metadata.merged(response, whole=names is None)
+            self._refreshed_ms = started_ms
+        for callback in self.on_metadata:
+            callback()
+
+    def refresh_soon(self) -> None:
+        """Ask for fresh metadata in the background, but only once per `retry_backoff_ms`."""
+        if not (self._soon or self._refreshing.locked() or self._closed):
+            self._soon = True
+            wait_ms = self._refreshed_ms + self.backoff.initial_ms - monotonic_ms()
+            self.spawn(self._refresh_quietly(max(wait_ms, 0)))
+
+    async def _refresh_quietly(self, wait_ms: float) -> None:
+        await asyncio.sleep(wait_ms / 1000)
+        self._soon = False
+        try:
+            await self.refresh()
+            self._failed_refreshes = 0
+        except KafkaError:
+            self._failed_refreshes += 1
+            delay_ms = self.backoff.delay_ms(self._failed_refreshes, fraction())
+            await asyncio.sleep(delay_ms / 1000)
+
+    async def _refresh_regularly(self) -> None:
+        while True:
+            await self._refresh_quietly(self.config.metadata_max_age_ms)
+
+    def watch(self, topics: Iterable[str]) -> None:
+        """Topics that every refresh asks for from now on."""
+        self._topics.update(topics)
+
+    async def topic(self, name: str, timeout_ms: float) -> TopicInfo:
+        """What is known of a topic, asking until it is usable.
+
+        Raises the broker's error where waiting cannot help, TimedOutError otherwise.
+        """
+        info = self.metadata.topics.get(name)
+        if info is not None and info.usable:
+            return info
+        self._topics.add(name)
+
+        async def ask() -> TopicInfo:
+            await self.refresh()
+            info = self.metadata.topics.get(name)
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if info is None else info.error
+            if error in _HOPELESS_TOPIC_ERRORS:
+                raise error_for(error, refusal_of(name, error))
+            if info is None or not info.usable:
+                raise error_for(error or ErrorCode.LEADER_NOT_AVAILABLE, name)
+            return info
+
+        try:
+            return await self.retry(ask, timeout_ms)
+        except KafkaError:
+            self._topics.discard(name)
+            raise
+
+    # -- coordinators
+
+    async def coordinator(self, kind: CoordinatorType, key: str) -> int:
+        """The node that coordinates a group or a transactional id; one attempt."""
+        found = self._coordinators.get((kind, key))
+        if found is not None and found in self.metadata.brokers:
+            return found
+        request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
+        response = await self.call_any(request, FindCoordinatorResponse)
+        if response.coordinators:
+            row = next(row for row in response.coordinators if row.key == key)
+            check(row.error_code, row.error_message or key)
+            node_id = row.node_id
+        else:
+            check(response.error_code, response.error_message or key)
+            node_id = response.node_id
+        if node_id not in self.metadata.brokers:
+            await self.refresh()
+        self._coordinators[kind, key] = node_id
+        return node_id
+
+    def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
+        """Look it up again next time."""
+        self._coordinators.pop((kind, key), None)
+
+    async def call_coordinator(
+        self,
+        kind: CoordinatorType,
+        key: str,
+        request: object,
+        response: type[R],
+        *,
+        lane: str = COORDINATOR_LANE,
+        timeout_ms: float | None = None,
+        versions: range = ANY_VERSION,
+    ) -> R:
+        """One attempt at the coordinator; it is looked up again after a broken connection."""
+        connection = await self.coordinator_connection(kind, key, lane)
+        try:
+            return await connection.call(
+                request, response, timeout_ms=timeout_ms, versions=versions
+            )
+        except RetriableError:
+            self.forget_coordinator(kind, key)
+            raise
+
+    async def coordinator_connection(
+        self, kind: CoordinatorType, key: str, lane: str = COORDINATOR_LANE
+    ) -> Connection:
+        """Return an open connection to the coordinator; one attempt, as `call_coordinator`."""
+        node_id = await self.coordinator(kind, key)
+        try:
+            return await self.connection(self.address(node_id), lane)
+        except RetriableError as error:
+            self.forget_coordinator(kind, key)
+            if isinstance(error, ConnectError):
+                # It may be somewhere else by now; any broker tells, a bootstrap server too.
+                self.refresh_soon()
+            raise
+
+    async def ask_coordinator(
+        self,
+        kind: CoordinatorType,
+        key: str,
+        attempt: Callable[[], Awaitable[R]],
+        timeout_ms: float,
+    ) -> R:
+        """`attempt` until it succeeds, looking the coordinator up again where an error says so."""
+
+        async def once() -> R:
+            try:
+                return await attempt()
+            except StaleCoordinatorError:
+                self.forget_coordinator(kind, key)
+                raise
+
+        return await self.retry(once, timeout_ms)
+
+    # -- retries
+
+    async def retry(
+        self,
+        attempt: Callable[[], Awaitable[R]],
+        timeout_ms: float,
+        *,
+        hopeless: Callable[[RetriableError], bool] = never,
+    ) -> R:
+        """Return the result of the first attempt that succeeds, as `retrying.retry`.
+
+        An error's `failures` say which addresses could not be connected to.
+        """
+        return await retry(
+            attempt,
+            timeout_ms,
+            self.backoff,
+            failures=lambda: self.failures,
+            hopeless=hopeless,
+        )

@@ -1,0 +1,179 @@
+"""The open connections of a client: at most one for each address and lane, opened with backoff."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final
+
+from oncelog_client.connect_failures import Address, ConnectCause, ConnectFailure
+from oncelog_client.core.backoff import Backoff
+from oncelog_client.core.client_config import ClientConfig
+from oncelog_client.errors import ClosedError, ConnectError, KafkaError
+
+from .clock import monotonic_ms
+from .connection import Connection
+from .peer_probe import negotiate_or_tell
+from .randomness import fraction
+
+# Logged as the cluster's: an application filters by this name.
+log = logging.getLogger("oncelog_client.io.cluster")
+
+# Requests that may wait at the broker use a connection of their own: the broker answers those of
+# a connection in their order.
+FETCH_LANE: Final = "fetch"
+COORDINATOR_LANE: Final = "coordinator"
+JOIN_LANE: Final = "join"
+
+
+class Connections:
+    """Opens connections on demand, at most one for each (address, lane).
+
+    `spawn` starts background work that `close` does not end; `on_failed` is called when a
+    connection that `ready` opens in the background has failed.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        *,
+        spawn: Callable[[Awaitable[None]], object],
+        on_failed: Callable[[], None],
+    ) -> None:
+        # Whether to diagnose a silent or foreign peer at once, at the price of one more connect.
+        self.fail_fast = False
+        # The finalized features of the broker that was connected to last, with their levels.
+        self.features: dict[str, int] = {}
+        self._config = config
+        self._spawn = spawn
+        self._on_failed = on_failed
+        self._open_ones: dict[tuple[Address, str], Connection] = {}
+        self._opening: dict[tuple[Address, str], asyncio.Lock] = {}
+        # The callbacks of `ready` that wait for a connection: each is called once.
+        self._notified: set[tuple[tuple[Address, str], Callable[[], None]]] = set()
+        self._backoff = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
+        # By address: failures in a row, and the time before which there is no further attempt.
+        self._delays: dict[Address, tuple[int, float]] = {}
+        # The last failure of each address whose last attempt failed.
+        self._unreachable: dict[Address, ConnectFailure] = {}
+        self._closed = False
+
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(self._open_ones.values())
+
+    async def get(self, address: Address, lane: str = "") -> Connection:
+        """Return an open connection; open one, after the backoff, if there is none.
+
+        Raises ConnectError, and ClosedError after `close`.
+        """
+        key = (address, lane)
+        found = self._usable(key)
+        if found is not None:
+            return found
+        async with self._opening.setdefault(key, asyncio.Lock()):
+            found = self._usable(key)
+            if found is not None:
+                return found
+            if self._closed:
+                raise ClosedError("the client was closed")
+            failures, not_before_ms = self._delays.get(address, (0, 0.0))
+            wait_ms = not_before_ms - monotonic_ms()
+            if wait_ms > 0:
+                await asyncio.sleep(wait_ms / 1000)
+            try:
+                opened = await self._connect(address)
+            except ConnectError:
+                delay_ms = self._backoff.delay_ms(failures + 1, fraction())
+                self._delays[address] = (failures + 1, monotonic_ms() + delay_ms)
+                raise
+            self._delays.pop(address, None)
+            self._unreachable.pop(address, None)
+            self._open_ones[key] = opened
+            self.features = opened.features
+            return opened
+
+    def ready(self, address: Address, lane: str, callback: Callable[[], None]) -> Connection | None:
+        """Return an open connection, or None while it is opened in the background: `callback` is
+        called once when that has succeeded or failed."""
+        if self._closed:
+            return None
+        key = (address, lane)
+        found = self._usable(key)
+        if found is not None:
+            return found
+        # Also while another call opens it: that call does not call `callback`.
+        if (key, callback) not in self._notified:
+            self._notified.add((key, callback))
+            self._spawn(self._open_quietly(key, callback))
+        return None
+
+    @property
+    def failures(self) -> tuple[ConnectFailure, ...]:
+        """The last failure of each address whose last attempt failed."""
+        return tuple(self._unreachable.values())
+
+    @property
+    def outage(self) -> tuple[ConnectFailure, ...]:
+        """`failures` while no connection to any broker is open; else empty."""
+        return self.failures if all(connection.closed for connection in self) else ()
+
+    def addresses(self) -> list[Address]:
+        """Return the addresses with an open connection in the default lane."""
+        return [
+            address
+            for (address, lane), connection in self._open_ones.items()
+            if not lane and not connection.closed
+        ]
+
+    def refuse(self) -> None:
+        """Open no further connection."""
+        self._closed = True
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._closed = True
+        for connection in self:
+            connection.close()
+        self._open_ones.clear()
+
+    async def _connect(self, address: Address) -> Connection:
+        """Connect, and log a failure. Raises ConnectError."""
+        waits_for = ConnectCause.TIMED_OUT
+        try:
+            connection = await Connection.connect(address, self._config)
+            waits_for = ConnectCause.SILENT
+            if self.fail_fast:
+                await negotiate_or_tell(connection)
+            else:
+                await connection.negotiate()
+        except ConnectError as error:
+            for failure in error.failures:
+                self._unreachable[address] = failure
+                log.warning("cannot reach a broker: %s", failure)
+            raise
+        except asyncio.CancelledError:
+            # The caller's deadline has expired in this step.
+            self._unreachable[address] = ConnectFailure(address, waits_for)
+            raise
+        return connection
+
+    async def _open_quietly(self, key: tuple[Address, str], callback: Callable[[], None]) -> None:
+        try:
+            await self.get(*key)
+        except KafkaError:
+            self._on_failed()
+        finally:
+            self._notified.discard((key, callback))
+        callback()
+
+    def _usable(self, key: tuple[Address, str]) -> Connection | None:
+        connection = self._open_ones.get(key)
+        if connection is None or connection.closed:
+            return None
+        idle_ms = monotonic_ms() - connection.last_used_ms
+        if idle_ms > self._config.connections_max_idle_ms >= 0 and not connection.busy:
+            # The broker is about to close it, perhaps just when the next request is sent.
+            connection.close()
+            return None
+        return connection

@@ -1,0 +1,175 @@
+"""One call to a coordinator on behalf of a transaction, repeated until its answer is clear."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+from oncelog_client.connect_failures import described
+from oncelog_client.core.backoff import Backoff
+from oncelog_client.core.request_versions import ANY_VERSION
+from oncelog_client.core.verdicts import Verdict, verdict
+from oncelog_client.errors import DisconnectedError, KafkaError, RetriableError
+from oncelog_protocol.apis import ApiKey, api_of
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
+
+from .clock import monotonic_ms
+from .cluster import Cluster, CoordinatorType
+from .randomness import fraction
+
+R = TypeVar("R")
+
+# Where the broker would take the request as adding to the transaction, or would bump the epoch.
+_BEFORE_VERSION_2: Final = {ApiKey.TXN_OFFSET_COMMIT: range(0, 5), ApiKey.END_TXN: range(0, 5)}
+
+# The coordinator is about to finish the transaction before: that takes no 100 ms.
+_CONCURRENT_BACKOFF: Final = Backoff(5, 100)
+
+
+class Unanswered(Exception):
+    """Time ran out. `maybe_done`: an attempt left for the coordinator and was never answered."""
+
+    def __init__(self, message: str, *, maybe_done: bool) -> None:
+        super().__init__(message)
+        self.message = message
+        self.maybe_done = maybe_done
+
+
+class Refused(Exception):
+    """The coordinator gave an answer that ends the call. `maybe_done` as in Unanswered."""
+
+    def __init__(
+        self, api: ApiKey, code: int, message: str, *, maybe_done: bool, answer: object = None
+    ) -> None:
+        super().__init__(api, code, message)
+        self.answer = answer
+        self.api = api
+        self.code = code
+        self.message = message
+        self.maybe_done = maybe_done
+
+    @property
+    def verdict(self) -> Verdict:
+        return verdict(self.api, self.code)
+
+
+async def ask(
+    cluster: Cluster,
+    kind: CoordinatorType,
+    key: str,
+    request: object,
+    response: type[R],
+    codes: Callable[[R], Iterable[int]],
+    deadline_ms: float,
+    versions: range = ANY_VERSION,
+    *,
+    implicit: bool = False,
+) -> R:
+    """Ask until the answer is success. `codes` are the error codes in an answer. `implicit`: the
+    transaction is one of transaction version 2, where brokers add to it by themselves and its end
+    brings a new epoch; otherwise the epoch stays as it is.
+
+    Raises Unanswered at `deadline_ms`, also where an attempt is under way then, and Refused for an
+    answer that is neither success nor a reason to ask again.
+    """
+    api = api_of(type(request)).key
+    if not implicit and api in _BEFORE_VERSION_2:
+        versions = range(versions[0], _BEFORE_VERSION_2[api][-1] + 1)
+    maybe_done = False
+    failures = 0
+    while True:
+        backoff = cluster.backoff
+        try:
+            answer = await _attempt(cluster, kind, key, request, response, versions, deadline_ms)
+        except RetriableError as error:
+            reason = str(error)
+            unsent = isinstance(error, DisconnectedError) and not error.sent
+            maybe_done = maybe_done or not unsent
+        except KafkaError as error:
+            # Not even the coordinator could be found.
+            api = ApiKey.FIND_COORDINATOR
+            raise Refused(api, error.code, str(error), maybe_done=maybe_done) from error
+        else:
+            code = _worst(api, codes(answer))
+            outcome = verdict(api, code)
+            if outcome is Verdict.DONE:
+                return answer
+            if outcome is Verdict.FIND_COORDINATOR:
+                cluster.forget_coordinator(kind, key)
+            elif outcome is not Verdict.RETRY:
+                message = _refusal(request, code, f"{api.name} of {key}")
+                raise Refused(api, code, message, maybe_done=maybe_done, answer=answer)
+            if code == ErrorCode.CONCURRENT_TRANSACTIONS:
+                backoff = _CONCURRENT_BACKOFF
+            reason = known_code(code).name
+        failures += 1
+        delay_ms = backoff.delay_ms(failures, fraction())
+        if monotonic_ms() + delay_ms >= deadline_ms:
+            raise Unanswered(f"{api.name}: {reason}", maybe_done=maybe_done)
+        await asyncio.sleep(delay_ms / 1000)
+
+
+async def _attempt(
+    cluster: Cluster,
+    kind: CoordinatorType,
+    key: str,
+    request: object,
+    response: type[R],
+    versions: range,
+    deadline_ms: float,
+) -> R:
+    """One attempt that ends at `deadline_ms`. Raises RetriableError: a DisconnectedError with
+    `sent` False where the request has not left, TimedOutError where its response has not come."""
+    try:
+        async with asyncio.timeout(max(deadline_ms - monotonic_ms(), 0) / 1000):
+            connection = await cluster.coordinator_connection(kind, key)
+    except TimeoutError:
+        failures = cluster.failures
+        reason = described(failures) if failures else f"the coordinator of {key} was not found"
+        raise DisconnectedError(f"{reason} in time", sent=False) from None
+    left_ms = max(deadline_ms - monotonic_ms(), 0)
+    timeout_ms = min(left_ms, cluster.config.request_timeout_ms)
+    try:
+        return await connection.call(request, response, timeout_ms=timeout_ms, versions=versions)
+    except RetriableError:
+        cluster.forget_coordinator(kind, key)
+        raise
+
+
+def _refusal(request: object, code: int, what: str) -> str:
+    """What was refused, and what to look at where the code alone does not lead there: KIP-939 has
+    one code for a setting that is off and for a right that is missing."""
+    if (
+        code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        and isinstance(request, InitProducerIdRequest)
+        and (request.enable_2pc or request.keep_prepared_txn)
+    ):
+        return (
+            f"{what}: two-phase commit needs transaction.two.phase.commit.enable=true on the "
+            "broker, and the right to it"
+        )
+    return what
+
+
+def _worst(api: ApiKey, codes: Iterable[int]) -> int:
+    """The code that decides the answer: one that ends the call before one that asks for another."""
+    order = (Verdict.DONE, Verdict.RETRY, Verdict.FIND_COORDINATOR, Verdict.ABORTABLE)
+
+    def rank(code: int) -> int:
+        outcome = verdict(api, code)
+        if code == ErrorCode.OPERATION_NOT_ATTEMPTED:
+            # Only says that another partition is the reason.
+            return 1
+        return order.index(outcome) if outcome in order else len(order)
+
+    return max(codes, key=rank, default=ErrorCode.NONE)
+
+
+def known_code(code: int) -> ErrorCode:
+    """The error code of a number, UNKNOWN_SERVER_ERROR for one of the future."""
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,0 +1,294 @@
+"""The consumer's hands: keeps a fetch under way at every leader, ahead of what is polled."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from oncelog_client.core.backoff import Pauses
+from oncelog_client.core.consumer_config import ConsumerConfig
+from oncelog_client.core.fetched import FetchedPartition, FetchedRecords
+from oncelog_client.core.isolation import AbortedRange
+from oncelog_client.core.subscription import Assigned, Subscription
+from oncelog_client.errors import (
+    KafkaError,
+    OffsetOutOfRangeError,
+    RetriableError,
+    StaleLeaderError,
+    error_for,
+)
+from oncelog_client.values import TopicPartition
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+
+from .clock import monotonic_ms
+from .cluster import Cluster
+from .connections import FETCH_LANE
+from .randomness import fraction
+
+log = logging.getLogger(__name__)
+
+# One answer being read by the application, one waiting: so the broker works while we decode.
+_AHEAD: Final = 2
+_FULL_FETCH_EPOCH: Final = -1
+
+
+class _Row(NamedTuple):
+    """One partition of a request: from `offset` on, behind what was read in leader epoch `epoch`.
+
+    `jumps` are its state's at that time."""
+
+    state: Assigned
+    jumps: int
+    offset: int
+    epoch: int
+
+
+class Fetcher:
+    """Fetches all that is assigned and has a position; `on_data` is called when there is news."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ConsumerConfig,
+        subscription: Subscription,
+        on_data: Callable[[], None],
+    ) -> None:
+        self.records = FetchedRecords(subscription)
+        self._cluster = cluster
+        self._config = config
+        self._subscription = subscription
+        self._on_data = on_data
+        self._busy: dict[int, frozenset[TopicPartition]] = {}
+        self._failure: KafkaError | None = None
+        self._pauses: Pauses[TopicPartition] = Pauses(cluster.backoff)
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def raise_failure(self) -> None:
+        """Raise what a broker refused for good, once."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def close(self) -> None:
+        """No further fetches."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._busy = {node: frozenset() for node in self._cluster.metadata.brokers}
+
+    def pump(self) -> None:
+        """Start a fetch at every leader that has none under way and something to fetch."""
+        if self._failure is not None:
+            return
+        if self.records.readable_bytes() > self._config.fetch_max_bytes:
+            return
+        wanted: dict[int, list[_Row]] = {}
+        now_ms = monotonic_ms()
+        for state in self._subscription.assigned():
+            if not state.fetchable or self.records.count(state) >= _AHEAD:
+                continue
+            if self._pauses.until_ms(state.partition) > now_ms:
+                continue
+            leader = self._cluster.metadata.leader(state.partition)
+            if leader is None:
+                self._cluster.refresh_soon()
+            elif leader not in self._busy:
+                place = self.records.next_fetch(state)
+                assert place is not None
+                wanted.setdefault(leader, []).append(_Row(state, state.jumps, *place))
+        for leader, rows in wanted.items():
+            self._fetch(leader, rows)
+
+    def _fetch(self, leader: int, rows: list[_Row]) -> None:
+        connection = self._cluster.ready_connection(leader, FETCH_LANE, self.pump)
+        if connection is None:
+            return
+        request = self._request(rows)
+        timeout_ms = self._config.request_timeout_ms + self._config.fetch_max_wait_ms
+        asked = {row.state.partition: row for row in rows}
+        try:
+            answer = connection.start(request, timeout_ms=timeout_ms)
+        except KafkaError as error:
+            self._failed(asked, error)
+            return
+        self._busy[leader] = frozenset(asked)
+        answer.add_done_callback(partial(self._answered, leader, asked))
+
+    def _request(self, rows: list[_Row]) -> FetchRequest:
+        config = self._config
+        topics: dict[str, FetchTopic] = {}
+        for row in rows:
+            name, number = row.state.partition
+            info = self._cluster.metadata.partition(row.state.partition)
+            topics.setdefault(name, FetchTopic(topic=name)).partitions.append(
+                FetchPartition(
+                    partition=number,
+                    current_leader_epoch=-1 if info is None else info.leader_epoch,
+                    fetch_offset=row.offset,
+                    last_fetched_epoch=row.epoch,
+                    partition_max_bytes=config.max_partition_fetch_bytes,
+                )
+            )
+        return FetchRequest(
+            max_wait_ms=config.fetch_max_wait_ms,
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=config.fetch_max_bytes,
+            isolation_level=int(config.read_committed),
+            session_epoch=_FULL_FETCH_EPOCH,
+            topics=list(topics.values()),
+            rack_id=config.client_rack,
+        )
+
+    # -- coming back
+
+    def _answered(
+        self,
+        leader: int,
+        asked: dict[TopicPartition, _Row],
+        answer: asyncio.Future[Any],
+    ) -> None:
+        self._busy.pop(leader, None)
+        if answer.cancelled():
+            return
+        error = answer.exception()
+        if error is not None:
+            failure = error if isinstance(error, KafkaError) else RetriableError(str(error))
+            self._failed(asked, failure)
+            return
+        response: FetchResponse = answer.result()
+        if response.error_code:
+            self._failed(asked, error_for(response.error_code))
+            return
+        # A partition that is not in the response is asked for again, as one that was refused. In
+        # the order of the request: each draws the length of its pause.
+        refused = dict.fromkeys(asked)
+        out_of_range: list[TopicPartition] = []
+        for topic in response.responses:
+            for data in topic.partitions:
+                row = asked.get(TopicPartition(topic.topic, data.partition_index))
+                if row is None:
+                    continue
+                state, offset = row.state, row.offset
+                if not data.error_code and data.diverging_epoch is None:
+                    refused.pop(state.partition, None)
+                    self._pauses.succeeded(state.partition)
+                elif data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    refused.pop(state.partition, None)
+                    out_of_range.append(state.partition)
+                if self._subscription.get(state.partition) is not state or state.jumps != row.jumps:
+                    continue
+                if data.error_code:
+                    self._refused(state, offset, error_for(data.error_code, str(state.partition)))
+                elif data.diverging_epoch is not None and data.diverging_epoch.end_offset >= 0:
+                    self._diverged(state, offset, data.diverging_epoch)
+                else:
+                    self._accept(state, offset, data)
+        self._pause(refused)
+        # The reset that follows mends it, as a rule.
+        self._pause(out_of_range, free=1)
+        self.pump()
+
+    def _accept(self, state: Assigned, offset: int, data: PartitionData) -> None:
+        state.high_watermark = data.high_watermark
+        state.last_stable_offset = data.last_stable_offset
+        state.log_start_offset = data.log_start_offset
+        if not data.records:
+            return
+        aborted = [
+            AbortedRange(row.first_offset, row.producer_id)
+            for row in data.aborted_transactions or ()
+        ]
+        part = FetchedPartition(
+            state.partition,
+            state.jumps,
+            offset,
+            data.records,
+            aborted,
+            read_committed=self._config.read_committed,
+            check_crcs=self._config.check_crcs,
+            max_batch_bytes=self._config.max_batch_bytes,
+        )
+        self.records.add(part)
+        self._on_data()
+
+    def _refused(self, state: Assigned, offset: int, error: KafkaError) -> None:
+        if isinstance(error, StaleLeaderError):
+            self._cluster.refresh_soon()
+        elif isinstance(error, OffsetOutOfRangeError):
+            if self.records.count(state):
+                # What was fetched before comes first; then this offset is asked for again.
+                return
+            if self._config.auto_offset_reset == "none":
+                message = f"{state.partition} at {offset}"
+                self._fail(OffsetOutOfRangeError(message))
+                return
+            state.jump(None)
+            state.reset = self._config.auto_offset_reset
+            self._on_data()
+        elif not isinstance(error, RetriableError):
+            self._fail(error)
+
+    def _diverged(self, state: Assigned, offset: int, at: EpochEndOffset) -> None:
+        """The log has lost what was read before `offset`, and may have grown beyond it since
+        (KIP-320): what is there now was never read. As the Java client does, go on where the log
+        parts from what was read, unless the application wants to be told."""
+        if offset != state.position:
+            # Only what was fetched ahead: nobody has seen it. The next fetch asks for the position.
+            state.jump(state.position, state.leader_epoch)
+            return
+        message = (
+            f"{state.partition}: the log has lost what was read before the position {offset} in "
+            f"leader epoch {state.leader_epoch}; it is another one from {at.end_offset} on"
+        )
+        if self._config.auto_offset_reset == "none":
+            self._fail(OffsetOutOfRangeError(message))
+            return
+        log.warning("%s, so reading goes on there", message)
+        state.jump(min(offset, at.end_offset), at.epoch)
+        self._on_data()
+
+    def _fail(self, error: KafkaError) -> None:
+        self._failure = error
+        self._on_data()
+
+    def _failed(self, asked: Iterable[TopicPartition], error: KafkaError) -> None:
+        self._cluster.refresh_soon()
+        if not isinstance(error, RetriableError):
+            self._fail(error)
+        self._pause(asked)
+
+    def _pause(self, partitions: Iterable[TopicPartition], *, free: int = 0) -> None:
+        """Leave the partitions alone for a while, each for longer the more often it has failed in a
+        row; not at all the first `free` times."""
+        now_ms = monotonic_ms()
+        for partition in partitions:
+            self._pauses.failed(partition, now_ms, fraction(), free=free)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Fetch again when the first pause is over."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        now_ms = monotonic_ms()
+        until_ms = self._pauses.next_ms(now_ms)
+        if until_ms is not None and not self._closed:
+            delay_s = (until_ms - now_ms) / 1000
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._resume)
+
+    def _resume(self) -> None:
+        self._timer = None
+        self.pump()
+        self._set_timer()

@@ -1,0 +1,372 @@
+"""A consumer's life in its group: what `membership` decides, carried out.
+
+As in the Java client a rebalance happens inside poll: listeners run there, never beside the
+application's own work. Only heartbeats, and the wait for the coordinator, go on between polls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from oncelog_client.core.assignors import ASSIGNORS
+from oncelog_client.core.consumer_config import ConsumerConfig
+from oncelog_client.core.group_protocol import decode_members
+from oncelog_client.core.membership import Membership, MembershipConfig, Reaction, State
+from oncelog_client.core.subscription import Subscription
+from oncelog_client.errors import KafkaError, RetriableError, error_for
+from oncelog_client.values import TopicPartition
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.heartbeat import HeartbeatResponse
+from oncelog_protocol.messages.join_group import JoinGroupResponse
+from oncelog_protocol.messages.leave_group import LeaveGroupResponse
+from oncelog_protocol.messages.sync_group import SyncGroupResponse
+
+from .clock import monotonic_ms
+from .cluster import Cluster, CoordinatorType
+from .connections import JOIN_LANE
+from .randomness import fraction
+
+log = logging.getLogger(__name__)
+
+# A join is answered when all have joined: at the latest after the rebalance time-out, and a little.
+_JOIN_GRACE_MS = 5_000
+
+# A new member is asked once to come again with its id, and a rebalance that begins while a member
+# synchronises has it join at once: the others wait for it.
+_FREE_ROUNDS: Final[dict[int, int]] = {
+    ErrorCode.MEMBER_ID_REQUIRED: 1,
+    ErrorCode.REBALANCE_IN_PROGRESS: 2,
+}
+
+# Whoever leaves does not wait longer than this to be told that it has.
+_LEAVE_S = 2.0
+
+
+class RebalanceListener:
+    """What a consumer wants to know of rebalances; override what matters.
+
+    The methods are awaited inside `poll`; positions may be committed or changed in them. An
+    exception of theirs comes out of poll once the rebalance is complete.
+    """
+
+    async def on_partitions_assigned(
+        self, partitions: Sequence[TopicPartition], generation_id: int
+    ) -> None:
+        """These partitions are new here, since this generation of the group."""
+
+    async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """These partitions are about to be another member's: commit what was done of them."""
+
+    async def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """These partitions may be another member's already; nothing can be committed."""
+        await self.on_partitions_revoked(partitions)
+
+
+class GroupSession:
+    """One consumer's membership in the group of its configuration."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ConsumerConfig,
+        subscription: Subscription,
+        *,
+        wake: Callable[[], None],
+        commit: Callable[[], Awaitable[None]],
+    ) -> None:
+        assert config.group_id is not None
+        self.membership = Membership(_membership_config(config), monotonic_ms())
+        self.listener = RebalanceListener()
+        self._group_id = config.group_id
+        self._cluster = cluster
+        self._config = config
+        self._subscription = subscription
+        self._wake = wake
+        self._commit = commit
+        self._round: asyncio.Task[tuple[TopicPartition, ...] | None] | None = None
+        self._joined_topics: frozenset[str] = frozenset()
+        self._assigned_counts: dict[str, int] | None = None
+        self._failure: KafkaError | None = None
+        self._failed_rounds = 0
+        self._heartbeat = asyncio.Event()
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether poll has something to do here before records may be handed out."""
+        membership = self.membership
+        return (
+            self._failure is not None
+            or self._round is not None
+            or membership.rejoin_needed
+            or membership.state is not State.STABLE
+        )
+
+    # -- inside poll
+
+    async def poll(self) -> None:
+        """Take the rebalance as far as it goes without waiting for others.
+
+        Raises what makes membership impossible, and what listeners raise.
+        """
+        self._raise_failure()
+        while self.needs_attention:
+            if self._round is None:
+                await self._prepare()
+                self._round = asyncio.ensure_future(self._join_and_sync())
+                self._round.add_done_callback(self._round_done)
+            if not self._round.done():
+                return
+            finished, self._round = self._round, None
+            assigned = finished.result()
+            # Since then a heartbeat may have told that the generation is over.
+            if assigned is not None and self.membership.state is State.STABLE:
+                await self._complete(assigned)
+
+    def _round_done(self, finished: asyncio.Future[tuple[TopicPartition, ...] | None]) -> None:
+        if not finished.cancelled():
+            # The next poll raises it; there may be none before close.
+            finished.exception()
+        # From now on heartbeats keep the member alive, however long it is to the next poll.
+        self._heartbeat.set()
+        self._wake()
+
+    async def _prepare(self) -> None:
+        subscription = self._subscription
+        await self._commit()
+        owned = subscription.partitions
+        given_up, lost = self.membership.leaving_behind(owned, subscription.topics)
+        await self._give_up(given_up, lost=lost)
+
+    async def _give_up(self, partitions: Sequence[TopicPartition], *, lost: bool) -> None:
+        if not partitions:
+            return
+        subscription = self._subscription
+        for partition in partitions:
+            subscription[partition].revoking = True
+        try:
+            if lost:
+                await self.listener.on_partitions_lost(partitions)
+            else:
+                await self.listener.on_partitions_revoked(partitions)
+        finally:
+            subscription.set_partitions(
+                state.partition for state in subscription.assigned() if not state.revoking
+            )
+
+    async def _complete(self, assigned: Sequence[TopicPartition]) -> None:
+        subscription = self._subscription
+        changes = self.membership.changes(subscription.partitions, assigned)
+        try:
+            await self._give_up(changes.revoked, lost=False)
+        finally:
+            subscription.set_partitions(assigned)
+            if self._joined_topics != subscription.topics:
+                self.membership.require_rejoin("the subscription changed while joining")
+            await self.listener.on_partitions_assigned(changes.added, self.membership.generation_id)
+
+    # -- between polls
+
+    async def _join_and_sync(self) -> tuple[TopicPartition, ...] | None:
+        """One round. None: the next one has to be begun."""
+        membership = self.membership
+        timeout_ms = self._config.max_poll_interval_ms + _JOIN_GRACE_MS
+        topics = self._joined_topics = self._subscription.topics
+        owned = self._subscription.partitions if membership.cooperative else ()
+        request = membership.join_request(topics, owned, monotonic_ms())
+        try:
+            joined = await self._cluster.call_coordinator(
+                CoordinatorType.GROUP,
+                self._group_id,
+                request,
+                JoinGroupResponse,
+                lane=JOIN_LANE,
+                timeout_ms=timeout_ms,
+            )
+            reaction = membership.joined(joined)
+            if reaction is Reaction.GO_ON:
+                sync = membership.sync_request(await self._assignments(joined))
+                synced = await self._cluster.call_coordinator(
+                    CoordinatorType.GROUP,
+                    self._group_id,
+                    sync,
+                    SyncGroupResponse,
+                    lane=JOIN_LANE,
+                    timeout_ms=timeout_ms,
+                )
+                reaction, assigned = membership.synced(synced, monotonic_ms())
+                if reaction is Reaction.GO_ON:
+                    self._failed_rounds = 0
+                    return assigned
+                code = synced.error_code
+            else:
+                code = joined.error_code
+        except RetriableError:
+            membership.disconnected()
+            await self._pause()
+            return None
+        except KafkaError:
+            membership.disconnected()
+            raise
+        await self._react(reaction, code)
+        return None
+
+    async def _react(self, reaction: Reaction, code: int) -> None:
+        if reaction is Reaction.FATAL:
+            raise error_for(code, f"group {self._group_id}")
+        if reaction is Reaction.FIND_COORDINATOR or code in (
+            ErrorCode.NOT_COORDINATOR,
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ):
+            self._cluster.forget_coordinator(CoordinatorType.GROUP, self._group_id)
+        await self._pause(free=_FREE_ROUNDS.get(code, 0))
+
+    async def _pause(self, *, free: int = 0) -> None:
+        """Wait before the next round, for longer the more of them have failed in a row; not at all
+        after the first `free` ones."""
+        self._failed_rounds += 1
+        delay_ms = self._cluster.backoff.delay_ms(self._failed_rounds - free, fraction())
+        await asyncio.sleep(delay_ms / 1000)
+
+    async def _assignments(
+        self, joined: JoinGroupResponse
+    ) -> dict[str, list[TopicPartition]] | None:
+        """Everybody's partitions, if this member is the one to say and they are to change."""
+        self._assigned_counts = None
+        if not self.membership.is_leader(joined):
+            return None
+        members = decode_members(joined)
+        topics = frozenset[str]().union(*(member.topics for member in members.values()))
+        self._cluster.watch(topics)
+        if len(self._cluster.metadata.partition_counts(topics)) < len(topics):
+            await self._cluster.refresh()
+        counts = self._cluster.metadata.partition_counts(topics)
+        self._assigned_counts = counts
+        if joined.skip_assignment:
+            return None
+        assert self.membership.protocol_name is not None
+        return ASSIGNORS[self.membership.protocol_name].assign(counts, members)
+
+    def metadata_changed(self) -> None:
+        """Other topics match the pattern, or there are more partitions to assign: join again."""
+        changed = self._subscription.match(self._topics_to_match())
+        if changed:
+            self.membership.require_rejoin("other topics match the pattern")
+        if self._assigned_counts is not None and self.membership.state is State.STABLE:
+            counts = self._cluster.metadata.partition_counts(self._subscription.topics)
+            known = {t: n for t, n in self._assigned_counts.items() if t in counts}
+            if {t: n for t, n in counts.items() if known.get(t) != n}:
+                self.membership.require_rejoin("the partitions of the topics changed")
+        if self.needs_attention:
+            self._wake()
+
+    def _topics_to_match(self) -> list[str]:
+        return [
+            topic.name
+            for topic in self._cluster.metadata.topics.values()
+            if topic.usable and not (topic.is_internal and self._config.exclude_internal_topics)
+        ]
+
+    async def heartbeats(self) -> None:
+        """Stay alive in the group until cancelled."""
+        membership = self.membership
+        while True:
+            self._heartbeat.clear()
+            due_ms = membership.next_heartbeat_ms()
+            delay = None if due_ms is None else max(due_ms - monotonic_ms(), 0) / 1000
+            try:
+                async with asyncio.timeout(delay):
+                    await self._heartbeat.wait()
+                continue
+            except TimeoutError:
+                pass
+            if membership.state is not State.STABLE:
+                continue
+            now_ms = monotonic_ms()
+            if membership.poll_overdue(now_ms):
+                log.warning(
+                    "leaving group %s: no poll for max_poll_interval_ms (%d)",
+                    self._group_id,
+                    self._config.max_poll_interval_ms,
+                )
+                await self._send_leave("the application does not poll")
+                continue
+            if membership.session_expired(now_ms):
+                self._cluster.forget_coordinator(CoordinatorType.GROUP, self._group_id)
+            await self._beat(now_ms)
+
+    async def _beat(self, now_ms: float) -> None:
+        membership = self.membership
+        generation_id = membership.generation_id
+        code: int = ErrorCode.NETWORK_EXCEPTION
+        try:
+            response = await self._cluster.call_coordinator(
+                CoordinatorType.GROUP,
+                self._group_id,
+                membership.heartbeat_request(now_ms),
+                HeartbeatResponse,
+            )
+            code = response.error_code
+        except RetriableError:
+            # The next heartbeat, after its interval, is the retry.
+            pass
+        except KafkaError as error:
+            self._failure = error
+        reaction = membership.heartbeat_answered(code, generation_id, monotonic_ms())
+        if reaction is Reaction.FIND_COORDINATOR:
+            self._cluster.forget_coordinator(CoordinatorType.GROUP, self._group_id)
+        elif reaction is Reaction.FATAL:
+            self._failure = error_for(code, f"group {self._group_id}")
+        if self.needs_attention:
+            self._wake()
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    # -- leaving
+
+    async def leave(self, reason: str) -> None:
+        """Give the partitions back and leave, as far as the coordinator can be reached."""
+        try:
+            if self._round is not None:
+                self._round.cancel()
+                await asyncio.wait({self._round})
+                self._round = None
+                if self.membership.state is not State.UNJOINED:
+                    self.membership.start_over(keep_member_id=True)
+            if self.membership.generation_id >= 0:
+                await self._commit()
+            lost = self.membership.state is not State.STABLE
+            await self._give_up(tuple(sorted(self._subscription.partitions)), lost=lost)
+        finally:
+            await self._send_leave(reason)
+
+    async def _send_leave(self, reason: str) -> None:
+        """Also for a caller whose own time is up: the others wait a whole session otherwise."""
+        request = self.membership.leave_request(reason)
+        if request is None:
+            return
+        try:
+            async with asyncio.timeout(_LEAVE_S):
+                await self._cluster.call_coordinator(
+                    CoordinatorType.GROUP, self._group_id, request, LeaveGroupResponse
+                )
+        except (KafkaError, TimeoutError) as error:
+            log.debug("leaving group %s: %s", self._group_id, error)
+
+
+def _membership_config(config: ConsumerConfig) -> MembershipConfig:
+    assert config.group_id is not None
+    return MembershipConfig(
+        group_id=config.group_id,
+        group_instance_id=config.group_instance_id,
+        session_timeout_ms=config.session_timeout_ms,
+        heartbeat_interval_ms=config.heartbeat_interval_ms,
+        max_poll_interval_ms=config.max_poll_interval_ms,
+        strategies=config.partition_assignment_strategy,
+        rack_id=config.client_rack,
+    )

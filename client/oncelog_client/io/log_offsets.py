@@ -1,0 +1,141 @@
+"""Offsets of the logs themselves, by time or at their ends: ListOffsets at the leaders."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from oncelog_client.errors import KafkaError, RetriableError, error_for
+from oncelog_client.values import OffsetAndTimestamp, TopicPartition
+from oncelog_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+from .cluster import Cluster
+
+# Timestamps with a meaning of their own (KIP-79, KIP-734).
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+
+# Looking up by time is v1, by isolation level v2, the greatest timestamp v7.
+_VERSIONS = range(1, 1 << 15)
+_ISOLATED = range(2, 1 << 15)
+_WITH_MAX_TIMESTAMP = range(7, 1 << 15)
+
+
+# None: the log has no such record.
+Found = Callable[[TopicPartition, OffsetAndTimestamp | None], None]
+
+
+async def list_offsets(
+    cluster: Cluster,
+    timestamps: Mapping[TopicPartition, int],
+    timeout_ms: float,
+    *,
+    read_committed: bool,
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """For each partition the first offset at or after the timestamp (ms), or LATEST, EARLIEST,
+    MAX_TIMESTAMP; those without such a record left out. With `read_committed` the latest offset is
+    the last stable one. Raises the partition's error, RetriableError when time is up.
+    """
+    missing = dict(timestamps)
+    found: dict[TopicPartition, OffsetAndTimestamp] = {}
+
+    def note(partition: TopicPartition, answer: OffsetAndTimestamp | None) -> None:
+        del missing[partition]
+        if answer is not None:
+            found[partition] = answer
+
+    async def attempt() -> None:
+        await ask_leaders(cluster, missing, note, read_committed=read_committed)
+
+    await cluster.retry(attempt, timeout_ms)
+    return found
+
+
+async def ask_leaders(
+    cluster: Cluster,
+    timestamps: Mapping[TopicPartition, int],
+    found: Found,
+    *,
+    read_committed: bool,
+) -> None:
+    """One attempt at what `list_offsets` does: the leaders there are, all at once, and `found` is
+    called with each answer as it comes.
+
+    Raises afterwards if there were not answers for all: an error that trying again cannot mend
+    before a RetriableError.
+    """
+    topics = {partition.topic for partition in timestamps}
+    cluster.watch(topics)
+    known = [cluster.metadata.topics.get(topic) for topic in topics]
+    if not all(info is not None and info.usable for info in known):
+        await cluster.refresh()
+    failures: list[KafkaError] = []
+    by_leader: dict[int, dict[TopicPartition, int]] = {}
+    for partition, timestamp in timestamps.items():
+        leader = cluster.metadata.leader(partition)
+        if leader is None:
+            failures.append(cluster.metadata.no_leader(partition))
+        else:
+            by_leader.setdefault(leader, {})[partition] = timestamp
+
+    async def ask(leader: int, wanted: Mapping[TopicPartition, int]) -> None:
+        try:
+            answers = await _ask(cluster, leader, wanted, read_committed)
+        except KafkaError as error:
+            failures.append(error)
+            return
+        for partition, outcome in answers.items():
+            if isinstance(outcome, KafkaError):
+                failures.append(outcome)
+            elif partition in wanted:
+                found(partition, outcome)
+
+    await asyncio.gather(*(ask(leader, wanted) for leader, wanted in by_leader.items()))
+    if any(isinstance(error, RetriableError) for error in failures):
+        cluster.refresh_soon()
+    for error in sorted(failures, key=lambda error: isinstance(error, RetriableError)):
+        raise error
+
+
+async def _ask(
+    cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int], read_committed: bool
+) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError | None]:
+    """One leader's answer. Raises KafkaError where there is none."""
+    topics: dict[str, ListOffsetsTopic] = {}
+    for partition, timestamp in wanted.items():
+        info = cluster.metadata.partition(partition)
+        row = topics.setdefault(partition.topic, ListOffsetsTopic(name=partition.topic))
+        row.partitions.append(
+            ListOffsetsPartition(
+                partition_index=partition.partition,
+                current_leader_epoch=-1 if info is None else info.leader_epoch,
+                timestamp=timestamp,
+            )
+        )
+    versions = _ISOLATED if read_committed else _VERSIONS
+    if MAX_TIMESTAMP in wanted.values():
+        versions = _WITH_MAX_TIMESTAMP
+    request = ListOffsetsRequest(
+        replica_id=-1, isolation_level=int(read_committed), topics=list(topics.values())
+    )
+    response = await cluster.call(leader, request, ListOffsetsResponse, versions=versions)
+    return {
+        TopicPartition(topic.name, row.partition_index): error_for(
+            row.error_code, f"{topic.name}-{row.partition_index}"
+        )
+        if row.error_code
+        else None
+        if row.offset < 0
+        else OffsetAndTimestamp(
+            row.offset, row.timestamp, None if row.leader_epoch < 0 else row.leader_epoch
+        )
+        for topic in response.topics
+        for row in topic.partitions
+    }

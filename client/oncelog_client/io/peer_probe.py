@@ -1,0 +1,86 @@
+"""What a peer speaks that gave no answer in Kafka's protocol: one more connection, one question.
+
+Only for a caller that waits at a prompt (`fail_fast`): a broker never needs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+from oncelog_client.connect_failures import (
+    FIRST_BYTES,
+    Address,
+    ConnectCause,
+    ConnectFailure,
+    foreign_protocol,
+)
+from oncelog_client.errors import ConnectError
+
+from .connection import Connection
+
+# After this a peer counts as silent: a broker answers ApiVersions in a few ms.
+_PATIENCE_S: Final = 0.3
+# A local peer answers within a few ms, and a prompt's user should not wait for the message.
+_TIMEOUT_S: Final = 0.4
+_HTTP_REQUEST: Final = b"GET / HTTP/1.0\r\n\r\n"
+
+
+async def negotiate_or_tell(connection: Connection) -> None:
+    """Negotiate; where the peer closes or keeps silent, find out what it speaks instead.
+
+    Raises ConnectError, with the cause TLS or HTTP if it is that.
+    """
+    address = connection.address
+    negotiating = asyncio.ensure_future(connection.negotiate())
+    try:
+        await asyncio.wait({negotiating}, timeout=_PATIENCE_S)
+        if not negotiating.done() and await speaks_http(address):
+            raise ConnectError(ConnectFailure(address, ConnectCause.HTTP))
+        await negotiating
+    except ConnectError as error:
+        closed = any(failure.cause is ConnectCause.CLOSED for failure in error.failures)
+        if closed and await speaks_tls(address):
+            raise ConnectError(ConnectFailure(address, ConnectCause.TLS)) from error
+        raise
+    finally:
+        negotiating.cancel()
+        await asyncio.wait({negotiating})
+        if not negotiating.cancelled():
+            negotiating.exception()
+
+
+async def speaks_tls(address: Address) -> bool:
+    """Return whether the peer answers a TLS hello: it closes what is not one, without a word."""
+    return await _answer(address, _client_hello()) is ConnectCause.TLS
+
+
+async def speaks_http(address: Address) -> bool:
+    """Return whether the peer answers an HTTP request: it waits for the end of a line."""
+    return await _answer(address, _HTTP_REQUEST) is ConnectCause.HTTP
+
+
+async def _answer(address: Address, question: bytes) -> ConnectCause | None:
+    with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
+        async with asyncio.timeout(_TIMEOUT_S):
+            reader, writer = await asyncio.open_connection(*address)
+            try:
+                writer.write(question)
+                return foreign_protocol(await reader.readexactly(FIRST_BYTES))
+            finally:
+                writer.transport.abort()
+    return None
+
+
+def _client_hello() -> bytes:
+    # Rarely needed, and slow to import.
+    import ssl
+
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with suppress(ssl.SSLWantReadError):
+        context.wrap_bio(incoming, outgoing).do_handshake()
+    return outgoing.read()

@@ -1,0 +1,227 @@
+"""Where a consumer goes on: committed offsets, resets, and commits as the member it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from oncelog_client.core.backoff import Pauses
+from oncelog_client.core.consumer_config import ConsumerConfig, OffsetReset
+from oncelog_client.core.membership import Membership
+from oncelog_client.core.subscription import Assigned, Subscription
+from oncelog_client.errors import (
+    CommitFailedError,
+    IllegalStateError,
+    KafkaError,
+    NoOffsetForPartitionError,
+    RebalanceInProgressError,
+    RetriableError,
+)
+from oncelog_client.values import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
+from oncelog_protocol.errors import ErrorCode
+
+from .clock import monotonic_ms
+from .cluster import Cluster
+from .group_offsets import ask_offsets, commit_offsets, fetch_offsets
+from .log_offsets import EARLIEST, LATEST, ask_leaders
+from .randomness import fraction
+
+_RESETS: Final[dict[OffsetReset, int]] = {"earliest": EARLIEST, "latest": LATEST}
+
+
+class Positions:
+    """The positions of a subscription; `membership` is set for a consumer with a group."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ConsumerConfig,
+        subscription: Subscription,
+        on_news: Callable[[], None],
+    ) -> None:
+        self.membership: Membership | None = None
+        self._cluster = cluster
+        self._config = config
+        self._subscription = subscription
+        self._on_news = on_news
+        self._looking: set[Assigned] = set()
+        self._pauses: Pauses[TopicPartition] = Pauses(cluster.backoff)
+        self._failure: KafkaError | None = None
+
+    # -- finding
+
+    def find_soon(self) -> None:
+        """Begin to look for the positions that are missing, in the background: a partition that has
+        no leader holds up no other. `on_news` is called as they are found, and when an attempt has
+        failed; then the next call tries again."""
+        states = [s for s in self._subscription.without_position() if s not in self._looking]
+        if states:
+            self._looking.update(states)
+            self._cluster.spawn(self._look(states))
+
+    def raise_failure(self) -> None:
+        """Raise what looking in the background met and trying again cannot mend, once."""
+        failure, self._failure = self._failure, None
+        if failure is not None and any(self._subscription.without_position()):
+            raise failure
+
+    async def _look(self, states: Sequence[Assigned]) -> None:
+        try:
+            await self._attempt(states)
+            for state in states:
+                self._pauses.succeeded(state.partition)
+        except RetriableError:
+            now_ms = monotonic_ms()
+            until_ms = max(
+                self._pauses.failed(state.partition, now_ms, fraction()) for state in states
+            )
+            await asyncio.sleep((until_ms - now_ms) / 1000)
+        except KafkaError as error:
+            self._failure = error
+        finally:
+            self._looking.difference_update(states)
+        self._on_news()
+
+    async def find(self, states: Iterable[Assigned], timeout_ms: float) -> None:
+        """The positions of these partitions, those that have none yet. Raises
+        NoOffsetForPartitionError, another error of the brokers, RetriableError when time is up."""
+        wanted = list(states)
+        await self._cluster.retry(lambda: self._attempt(wanted), timeout_ms)
+
+    async def _attempt(self, states: Iterable[Assigned]) -> None:
+        """Committed offsets first, then `auto_offset_reset`: once, for those without a position.
+
+        A partition that is moved meanwhile, or is not this consumer's any more, is left alone.
+        """
+        asked = {state: state.jumps for state in states if state.position is None}
+        await self._take_committed([state for state in asked if state.reset is None])
+        timestamps: dict[TopicPartition, int] = {}
+        homeless: Assigned | None = None
+        for state in [state for state, jumps in asked.items() if self._waits(state, jumps)]:
+            reset = state.reset or self._config.auto_offset_reset
+            if reset == "none":
+                homeless = state
+            else:
+                state.reset = reset
+                timestamps[state.partition] = _RESETS[reset]
+        if timestamps:
+            await self._apply_resets(asked, timestamps)
+        if homeless is not None:
+            raise NoOffsetForPartitionError(
+                f"{homeless.partition} has no committed offset: seek, or set auto_offset_reset to "
+                "earliest or latest"
+            )
+
+    def _waits(self, state: Assigned, jumps: int) -> bool:
+        return (
+            self._subscription.get(state.partition) is state
+            and state.position is None
+            and state.jumps == jumps
+        )
+
+    async def _take_committed(self, states: Iterable[Assigned]) -> None:
+        jumps = {state: state.jumps for state in states}
+        if not jumps or self._config.group_id is None:
+            return
+        offsets = await ask_offsets(
+            self._cluster,
+            self._config.group_id,
+            [state.partition for state in jumps],
+            require_stable=self._config.read_committed,
+        )
+        for state, before in jumps.items():
+            offset = offsets.get(state.partition)
+            if offset is not None and self._waits(state, before) and state.reset is None:
+                self._found(state, offset.offset, offset.known_epoch)
+
+    async def _apply_resets(
+        self, asked: Mapping[Assigned, int], timestamps: Mapping[TopicPartition, int]
+    ) -> None:
+        states = {state.partition: state for state in asked}
+
+        def found(partition: TopicPartition, answer: OffsetAndTimestamp | None) -> None:
+            state = states[partition]
+            if answer is not None and self._waits(state, asked[state]):
+                self._found(state, answer.offset, -1)
+
+        await ask_leaders(
+            self._cluster, timestamps, found, read_committed=self._config.read_committed
+        )
+        for partition in timestamps:
+            if self._waits(states[partition], asked[states[partition]]):
+                raise RetriableError(f"no offset for {partition}", ErrorCode.OFFSET_NOT_AVAILABLE)
+
+    def _found(self, state: Assigned, offset: int, leader_epoch: int) -> None:
+        state.jump(offset, leader_epoch)
+        self._looking.discard(state)
+        self._on_news()
+
+    # -- committing
+
+    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Every position as it is now, to be committed."""
+        return {
+            partition: OffsetAndMetadata(
+                state.position, "", None if state.leader_epoch < 0 else state.leader_epoch
+            )
+            for partition, state in self._subscription.consumed().items()
+            if state.position is not None
+        }
+
+    async def commit_quietly(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float
+    ) -> None:
+        """Commit where a failure is mended by the next interval, or the rebalance."""
+        with suppress(KafkaError):
+            await self.commit(offsets, timeout_ms)
+
+    async def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float | None = None
+    ) -> None:
+        """Commit the offsets of the *next* records to read, within `default_api_timeout_ms` unless
+        told otherwise. Raises as `Consumer.commit`."""
+        membership = self.membership
+        if membership is None:
+            raise IllegalStateError("commit needs a group: pass group_id=… to Consumer")
+        if not offsets:
+            return
+        group = membership.metadata
+        if not self._subscription.uses_group:
+            group = ConsumerGroupMetadata(group.group_id)
+        elif group.generation_id < 0:
+            raise CommitFailedError(
+                f"this consumer is not a member of group {group.group_id} (any more), and its "
+                "partitions may be another member's: poll to join again"
+            )
+        if timeout_ms is None:
+            timeout_ms = self._config.default_api_timeout_ms
+        try:
+            await commit_offsets(self._cluster, group, offsets, timeout_ms)
+        except RebalanceInProgressError:
+            membership.require_rejoin("a commit was refused during a rebalance")
+            raise
+        except CommitFailedError:
+            if membership.metadata == group and self._subscription.uses_group:
+                membership.start_over()
+            raise
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The group's committed offsets, those partitions without one left out."""
+        if self._config.group_id is None:
+            raise IllegalStateError("committed needs a group: pass group_id=… to Consumer")
+        return await fetch_offsets(
+            self._cluster,
+            self._config.group_id,
+            partitions,
+            timeout_ms,
+            require_stable=self._config.read_committed,
+        )

@@ -1,0 +1,1 @@
+"""Transactions of a producer: its session with the coordinator, groups, shared transactions."""

@@ -1,0 +1,243 @@
+"""Transactions of a consumer group, as requests carry them, and those that another process decides
+(feature `oncelog.group.transactions`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol, TypeVar
+
+from oncelog_client.core.request_versions import TXN_OFFSET_COMMIT_WITH_MEMBER
+from oncelog_client.core.transaction_requests import assigned_topics
+from oncelog_client.core.verdicts import FENCES_IN_GROUP
+from oncelog_client.errors import (
+    CommitOutcomeUnknown,
+    FencedInGroupError,
+    GroupCommitError,
+    IllegalStateError,
+    KafkaError,
+    TimedOutError,
+    UnsupportedVersionError,
+    error_for,
+)
+from oncelog_client.io.clock import monotonic_ms
+from oncelog_client.io.cluster import Cluster, CoordinatorType
+from oncelog_client.io.coordinator_calls import Refused, Unanswered, ask, known_code
+from oncelog_client.values import (
+    OffsetAndMetadata,
+    TopicPartition,
+    TransactionGroup,
+    TransactionMember,
+)
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.features import GROUP_TRANSACTIONS, GROUP_TRANSACTIONS_LEVEL
+from oncelog_protocol.messages.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+from oncelog_protocol.messages.end_txn import EndTxnMember, EndTxnRequest, EndTxnResponse
+from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from oncelog_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+
+# What TxnOffsetCommit is refused with while the group is not in the transaction.
+_NOT_ADDED_YET: Final = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE})
+
+
+def check_feature(cluster: Cluster) -> None:
+    """Raises UnsupportedVersionError where transactions cannot belong to a group: the broker would
+    pass over what it does not know, and fence nobody."""
+    if cluster.features.get(GROUP_TRANSACTIONS, 0) < GROUP_TRANSACTIONS_LEVEL:
+        raise UnsupportedVersionError(f"the broker does not announce {GROUP_TRANSACTIONS}")
+
+
+async def init_producer(
+    cluster: Cluster,
+    transactional_id: str,
+    group: TransactionGroup,
+    *,
+    transaction_timeout_ms: int,
+    timeout_ms: float,
+) -> TransactionMember:
+    """InitProducerId for a producer of another process."""
+    check_feature(cluster)
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=transaction_timeout_ms,
+        consumer_group_id=group.group_id,
+        consumer_group_generation=group.generation_id,
+        assigned_partitions=assigned_topics(group.partitions),
+    )
+    answer = await _ask(
+        cluster, group.group_id, request, InitProducerIdResponse, _deadline(timeout_ms)
+    )
+    return TransactionMember(transactional_id, answer.producer_id, answer.producer_epoch)
+
+
+async def commit_group(
+    cluster: Cluster,
+    group_id: str,
+    parent: TransactionMember,
+    members: Iterable[TransactionMember],
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    *,
+    timeout_ms: float,
+) -> None:
+    """AddOffsetsToTxn and TxnOffsetCommit by the parent if there are offsets, then one EndTxn."""
+    check_feature(cluster)
+    deadline_ms = _deadline(timeout_ms)
+    if offsets:
+        await _send_offsets(cluster, group_id, parent, offsets, deadline_ms)
+    request = EndTxnRequest(
+        *parent,
+        committed=True,
+        transaction_group_id=group_id,
+        members=[EndTxnMember(*one) for one in members],
+    )
+    await _ask(cluster, group_id, request, EndTxnResponse, deadline_ms)
+
+
+async def stage_offsets(
+    cluster: Cluster,
+    group_id: str,
+    parent: TransactionMember,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    *,
+    timeout_ms: float,
+) -> None:
+    """AddOffsetsToTxn and TxnOffsetCommit by the parent; its EndTxn is still to come."""
+    check_feature(cluster)
+    await _send_offsets(cluster, group_id, parent, offsets, _deadline(timeout_ms))
+
+
+async def _send_offsets(
+    cluster: Cluster,
+    group_id: str,
+    parent: TransactionMember,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    deadline_ms: float,
+) -> None:
+    """Both requests at once, in this order: where one broker serves both it takes one round trip.
+    Where the second one comes to another broker sooner, that refuses it, and it is sent again."""
+    adding = AddOffsetsToTxnRequest(*parent, group_id=group_id, transaction_group_id=group_id)
+    added, committed = await asyncio.gather(
+        _ask(cluster, group_id, adding, AddOffsetsToTxnResponse, deadline_ms),
+        _commit_offsets(cluster, group_id, parent, offsets, deadline_ms),
+        return_exceptions=True,
+    )
+    if isinstance(added, BaseException):
+        raise added
+    if isinstance(committed, KafkaError) and committed.code in _NOT_ADDED_YET:
+        await _commit_offsets(cluster, group_id, parent, offsets, deadline_ms)
+    elif isinstance(committed, BaseException):
+        raise committed
+
+
+async def _commit_offsets(
+    cluster: Cluster,
+    group_id: str,
+    parent: TransactionMember,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    deadline_ms: float,
+) -> None:
+    topics: dict[str, TxnOffsetCommitRequestTopic] = {}
+    for (topic, partition), offset in offsets.items():
+        row = topics.setdefault(topic, TxnOffsetCommitRequestTopic(name=topic))
+        row.partitions.append(
+            TxnOffsetCommitRequestPartition(
+                partition, offset.offset, offset.known_epoch, offset.metadata
+            )
+        )
+    request = TxnOffsetCommitRequest(
+        transactional_id=parent.transactional_id,
+        group_id=group_id,
+        producer_id=parent.producer_id,
+        producer_epoch=parent.producer_epoch,
+        topics=list(topics.values()),
+        transaction_group_id=group_id,
+    )
+    try:
+        await ask(
+            cluster,
+            CoordinatorType.GROUP,
+            group_id,
+            request,
+            TxnOffsetCommitResponse,
+            lambda answer: [row.error_code for topic in answer.topics for row in topic.partitions],
+            deadline_ms,
+            TXN_OFFSET_COMMIT_WITH_MEMBER,
+        )
+    except Unanswered as error:
+        raise TimedOutError(error.message) from None
+    except Refused as refused:
+        raise _error(refused, group_id, parent.transactional_id) from None
+
+
+class _Request(Protocol):
+    @property
+    def transactional_id(self) -> str | None: ...
+
+
+class _Answer(Protocol):
+    error_code: int
+
+
+A = TypeVar("A", bound=_Answer)
+
+
+async def _ask(
+    cluster: Cluster, group_id: str, request: _Request, response: type[A], deadline_ms: float
+) -> A:
+    kind = CoordinatorType.TRANSACTION_GROUP
+    try:
+        return await ask(
+            cluster,
+            kind,
+            group_id,
+            request,
+            response,
+            lambda answer: [answer.error_code],
+            deadline_ms,
+        )
+    except Unanswered as error:
+        if response is EndTxnResponse and error.maybe_done:
+            raise CommitOutcomeUnknown(f"{error.message}; ask again, without offsets") from None
+        raise TimedOutError(error.message) from None
+    except Refused as refused:
+        if response is EndTxnResponse and refused.maybe_done:
+            raise CommitOutcomeUnknown(
+                "refused after an attempt without an answer, which may have committed",
+                known_code(refused.code),
+                fatal=True,
+            ) from None
+        raise _error(refused, group_id, request.transactional_id or "") from None
+
+
+def _error(refused: Refused, group_id: str, asker: str) -> KafkaError:
+    """What to raise. `asker` is the transactional id that the request is of."""
+    answer = refused.answer
+    if isinstance(answer, EndTxnResponse) and answer.refused_member is not None:
+        code = known_code(refused.code)
+        return GroupCommitError(
+            f"because of {answer.refused_member}", code, member=answer.refused_member
+        )
+    if refused.code == ErrorCode.INVALID_TXN_STATE:
+        return IllegalStateError("the parent has nothing open, or was decided with other members")
+    if refused.code == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+        return GroupCommitError(
+            f"the parent {asker} was not initialised with group {group_id}, or has got another "
+            "producer id since",
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            member=asker,
+        )
+    if refused.code in FENCES_IN_GROUP:
+        return FencedInGroupError(refused.message, known_code(refused.code))
+    return error_for(refused.code, refused.message)
+
+
+def _deadline(timeout_ms: float) -> float:
+    return monotonic_ms() + timeout_ms

@@ -1,0 +1,360 @@
+"""The calls of a transactional producer to its coordinators, repeated until the outcome is clear.
+
+`verdicts` says what a response means, `transaction_requests` builds the requests; the deadlines and
+the order of the calls are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from oncelog_client.core.batch import NO_IDENTITY, ProducerIdentity
+from oncelog_client.core.prepared import PreparedTxnState
+from oncelog_client.core.producer_config import ProducerConfig
+from oncelog_client.core.request_versions import ANY_VERSION
+from oncelog_client.core.transaction_requests import TransactionRequests
+from oncelog_client.core.transaction_states import Event, ProducerTransaction
+from oncelog_client.core.verdicts import Verdict
+from oncelog_client.errors import (
+    AbortableError,
+    CommitOutcomeUnknown,
+    FencedInGroupError,
+    KafkaError,
+    ProducerFencedError,
+    TimedOutError,
+)
+from oncelog_client.io.clock import monotonic_ms
+from oncelog_client.io.cluster import Cluster, CoordinatorType
+from oncelog_client.io.coordinator_calls import Refused, Unanswered, ask, known_code
+from oncelog_client.io.fence_reasons import fence_reason
+from oncelog_client.values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.features import TRANSACTION_VERSION
+from oncelog_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
+from oncelog_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
+from oncelog_protocol.messages.end_txn import EndTxnResponse
+from oncelog_protocol.messages.init_producer_id import InitProducerIdResponse
+from oncelog_protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
+
+from .group import check_feature
+
+R = TypeVar("R")
+
+_FENCES = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.CONCURRENT_PRODUCER_COMMIT,
+        ErrorCode.ILLEGAL_GENERATION,
+    }
+)
+_WHAT_TO_DO: dict[type[KafkaError], str] = {
+    AbortableError: "call abort_transaction(), then do its work again",
+    FencedInGroupError: "poll, then call init_transactions() with the new assignment",
+    ProducerFencedError: "close this producer: only one may use a transactional id",
+}
+
+
+class TransactionSession:
+    """One transactional id at its coordinator."""
+
+    def __init__(
+        self, cluster: Cluster, config: ProducerConfig, transaction: ProducerTransaction
+    ) -> None:
+        assert config.transactional_id is not None
+        self._cluster = cluster
+        self._config = config
+        self._id = config.transactional_id
+        self._core = transaction
+        self._requests = TransactionRequests(self._id, config, transaction)
+        # The last error whose reason was looked up: the same error can be raised several times.
+        self._explained: tuple[KafkaError, ...] = ()
+
+    @property
+    def cluster_version(self) -> int:
+        """The finalized `transaction.version` of the cluster, 0 where it has none."""
+        return self._cluster.features.get(TRANSACTION_VERSION, 0)
+
+    def check_group_transactions(self) -> None:
+        """Raise UnsupportedVersionError if the broker does not have transactions of groups."""
+        check_feature(self._cluster)
+
+    # -- the calls
+
+    async def init(self, deadline_ms: float, *, keep_prepared: bool = False) -> None:
+        """InitProducerId: fence every older producer of this id, and end the transaction that
+        it left open, or keep it if it is prepared.
+
+        Raises TimedOutError at `deadline_ms` (call again), or a FatalError.
+        """
+        self._core.apply(Event.INIT)
+        await self._take(deadline_ms, keep_prepared=keep_prepared)
+
+    async def rejoin(self, deadline_ms: float, *, keep_prepared: bool = False) -> None:
+        """InitProducerId of a producer in its group's generation (`core.rejoin` before): producers
+        that own one of its input partitions are fenced, and their open transactions aborted.
+
+        Raises FencedInGroupError if the group has a newer generation, TimedOutError (call again),
+        or a FatalError.
+        """
+        await self._take(deadline_ms, keep_prepared=keep_prepared)
+
+    async def _take(self, deadline_ms: float, *, keep_prepared: bool) -> None:
+        response = await self._initialize(deadline_ms, keep_prepared=keep_prepared)
+        identity = ProducerIdentity(response.producer_id, response.producer_epoch)
+        if not keep_prepared:
+            self._core.initialized(identity)
+            return
+        ongoing = PreparedTxnState(
+            response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch
+        )
+        self._core.kept(identity, ongoing, self.cluster_version)
+
+    async def _initialize(
+        self, deadline_ms: float, *, keep_prepared: bool
+    ) -> InitProducerIdResponse:
+        try:
+            return await self._ask_for_producer_id(
+                NO_IDENTITY, deadline_ms, keep_prepared=keep_prepared
+            )
+        except Unanswered as error:
+            self._core.apply(Event.INIT_FAILED)
+            raise TimedOutError(error.message) from None
+        except Refused as refused:
+            raise self._applied(refused) from None
+        except BaseException:
+            self._core.apply(Event.INIT_FAILED)
+            raise
+
+    async def add_partitions(self) -> None:
+        """AddPartitionsToTxn for the partitions sent to so far; the outcome goes to the core."""
+        partitions = self._core.partitions_to_add()
+        deadline_ms = self._deadline()
+
+        def codes(response: AddPartitionsToTxnResponse) -> Iterable[int]:
+            return [
+                row.partition_error_code
+                for topic in response.results_by_topic_v3_and_below
+                for row in topic.results_by_partition
+            ]
+
+        try:
+            await self._ask(
+                self._requests.add_partitions(partitions),
+                AddPartitionsToTxnResponse,
+                codes,
+                deadline_ms,
+            )
+        except Unanswered as error:
+            self._core.fail_abortable(TimedOutError(f"adding partitions: {error.message}"))
+        except Refused as refused:
+            await self._refused(refused, deadline_ms)
+        else:
+            self._core.partitions_added(partitions)
+
+    async def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata,
+    ) -> None:
+        """AddOffsetsToTxn (before KIP-890), TxnOffsetCommit. Raises AbortableError, FatalError."""
+        self._core.check_sendable()
+        deadline_ms = self._deadline()
+        identity = self._core.identity
+        try:
+            if self._core.needs_group(group.group_id):
+                await self._ask(
+                    self._requests.add_offsets(group.group_id, identity),
+                    AddOffsetsToTxnResponse,
+                    lambda response: [response.error_code],
+                    deadline_ms,
+                )
+            self._core.group_added(group.group_id)
+            request, versions = self._requests.txn_offset_commit(offsets, group, identity)
+            await ask(
+                self._cluster,
+                CoordinatorType.GROUP,
+                group.group_id,
+                request,
+                TxnOffsetCommitResponse,
+                lambda response: [
+                    row.error_code for topic in response.topics for row in topic.partitions
+                ],
+                deadline_ms,
+                versions,
+                implicit=self._core.implicit,
+            )
+        except Unanswered as error:
+            timed_out = TimedOutError(f"sending offsets: {error.message}")
+            raise self._core.fail_abortable(timed_out) from None
+        except Refused as refused:
+            raise await self._refused(refused, deadline_ms) from None
+
+    async def commit(self, deadline_ms: float) -> None:
+        """EndTxn(commit), after all records have been written.
+
+        Raises CommitOutcomeUnknown at `deadline_ms`, AbortableError if the coordinator has not
+        committed, FatalError otherwise.
+        """
+        core = self._core
+        core.apply(Event.SEND_COMMIT)
+        if not core.started:
+            core.ended(Event.COMMITTED, None)
+            return
+        try:
+            identity = await self._end(committed=True, deadline_ms=deadline_ms)
+        except Unanswered as error:
+            core.maybe_committed = core.maybe_committed or error.maybe_done
+            core.apply(Event.OUTCOME_UNKNOWN)
+            message = f"{error.message}; call commit_transaction() again"
+            raise CommitOutcomeUnknown(message) from None
+        except Refused as refused:
+            in_doubt = core.maybe_committed or refused.maybe_done
+            if in_doubt and refused.code != ErrorCode.TRANSACTION_ABORTABLE:
+                unknown = CommitOutcomeUnknown(
+                    "refused after an attempt without a response, which may have committed",
+                    known_code(refused.code),
+                    fatal=True,
+                )
+                if core.is_fence(refused.code):
+                    # The next generation starts from the committed offsets, whatever they are.
+                    core.fenced_in_group(unknown)
+                    raise unknown from None
+                raise core.fail_fatal(unknown) from None
+            raise await self._refused(refused, deadline_ms) from None
+        except BaseException:
+            core.maybe_committed = True
+            core.apply(Event.OUTCOME_UNKNOWN)
+            raise
+        core.ended(Event.COMMITTED, identity)
+
+    async def abort(self, deadline_ms: float, *, bump: bool) -> None:
+        """EndTxn(abort) when nothing is in flight, and InitProducerId if the sequences have to
+        restart at 0. Raises TimedOutError at `deadline_ms` (call again) or FatalError."""
+        core = self._core
+        bump = bump or core.bump_needed
+        identity: ProducerIdentity | None = None
+        try:
+            if core.started:
+                try:
+                    identity = await self._end(committed=False, deadline_ms=deadline_ms)
+                except Refused as refused:
+                    if core.is_fence(refused.code):
+                        # The fencing has aborted it, or no producer can commit it any more.
+                        self._applied(refused)
+                        return
+                    match refused.verdict:
+                        case Verdict.FENCED | Verdict.ABORTABLE_BUMP:
+                            # The coordinator has timed it out, or a newer producer has fenced this
+                            # one: InitProducerId finds out.
+                            bump = True
+                        case _:
+                            raise
+            if bump and identity is None:
+                identity = await self._init_producer_id(core.identity, deadline_ms)
+        except Unanswered as error:
+            raise TimedOutError(f"{error.message}; call abort_transaction() again") from None
+        except Refused as refused:
+            raise self._applied(refused) from None
+        core.ended(Event.ABORTED, identity)
+
+    # -- single calls
+
+    async def _end(self, *, committed: bool, deadline_ms: float) -> ProducerIdentity | None:
+        response = await self._ask(
+            self._requests.end_txn(committed=committed),
+            EndTxnResponse,
+            lambda response: [response.error_code],
+            deadline_ms,
+        )
+        if response.producer_id < 0:
+            return None
+        return ProducerIdentity(response.producer_id, response.producer_epoch)
+
+    async def _init_producer_id(
+        self, identity: ProducerIdentity, deadline_ms: float
+    ) -> ProducerIdentity:
+        response = await self._ask_for_producer_id(identity, deadline_ms)
+        return ProducerIdentity(response.producer_id, response.producer_epoch)
+
+    async def _ask_for_producer_id(
+        self, identity: ProducerIdentity, deadline_ms: float, *, keep_prepared: bool = False
+    ) -> InitProducerIdResponse:
+        request, versions = self._requests.init_producer_id(identity, keep_prepared=keep_prepared)
+        return await self._ask(
+            request,
+            InitProducerIdResponse,
+            lambda response: [response.error_code],
+            deadline_ms,
+            versions,
+        )
+
+    async def _ask(
+        self,
+        request: object,
+        response: type[R],
+        codes: Callable[[R], Iterable[int]],
+        deadline_ms: float,
+        versions: range = ANY_VERSION,
+    ) -> R:
+        kind, key = self._coordinator()
+        return await ask(
+            self._cluster, kind, key, request, response, codes, deadline_ms, versions,
+            implicit=self._core.implicit,
+        )  # fmt: skip
+
+    def _coordinator(self) -> tuple[CoordinatorType, str]:
+        """Return the coordinator that keeps the transactions: of the id, or of its group."""
+        if self._core.group is not None:
+            return CoordinatorType.TRANSACTION_GROUP, self._core.group.group_id
+        return CoordinatorType.TRANSACTION, self._id
+
+    async def explain(self, error: KafkaError, identity: ProducerIdentity | None = None) -> None:
+        """Add cause, client and time to the message of a fence, if the broker reports them."""
+        if error.code not in _FENCES or error in self._explained:
+            return
+        self._explained = (error,)
+        reason = await fence_reason(
+            self._cluster, *self._coordinator(), self._id, identity or self._core.identity
+        )
+        if reason is not None:
+            error.reword(f"{reason}; {_WHAT_TO_DO.get(type(error), 'close this producer')}")
+
+    def _deadline(self) -> float:
+        return monotonic_ms() + self._config.max_block_ms
+
+    # -- refusals
+
+    async def _refused(self, refused: Refused, deadline_ms: float) -> KafkaError:
+        """Apply a refusal to the core, and return the error to raise. For a fenced epoch,
+        InitProducerId first: if the coordinator has timed the transaction out, this producer may
+        go on with a new epoch."""
+        before = self._core.identity
+        if refused.verdict is not Verdict.FENCED or self._core.is_fence(refused.code):
+            return await self._explained_refusal(self._applied(refused), before)
+        try:
+            identity = await self._init_producer_id(before, deadline_ms)
+        except Unanswered as error:
+            return self._core.fail_abortable(TimedOutError(error.message), bump=True)
+        except Refused as final:
+            return await self._explained_refusal(self._applied(final), before)
+        self._core.identity = identity
+        self._core.started = False
+        timed_out = self._core.fail_abortable(
+            TimedOutError(
+                "the coordinator has aborted the transaction, which took longer than "
+                f"transaction_timeout_ms ({self._config.transaction_timeout_ms}); "
+                "call abort_transaction(), then do its work again",
+                known_code(refused.code),
+            )
+        )
+        return await self._explained_refusal(timed_out, before)
+
+    async def _explained_refusal(self, error: KafkaError, identity: ProducerIdentity) -> KafkaError:
+        await self.explain(error, identity)
+        return error
+
+    def _applied(self, refused: Refused) -> KafkaError:
+        """Apply a refusal to the core, and return the error to raise."""
+        return self._core.refused(refused.api, refused.code, refused.message)

@@ -1,0 +1,100 @@
+"""Transactions that processes share without a group: one process initialises the producer, another
+writes, a third decides. Any broker that has transactions will do.
+
+How an end is told depends on the cluster's `transaction.version`. From 2 on (KIP-890) every end
+brings a new epoch, and a repeated EndTxn is recognised by the old one: by EndTxn v5, until the
+transactional id is initialised again or used. Before, the epoch stays, and a repeated EndTxn is
+recognised until the next transaction begins.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog_client.core.request_versions import ANY_VERSION, INIT_PRODUCER_ID_WITH_TWO_PHASE
+from oncelog_client.errors import (
+    CommitOutcomeUnknown,
+    TimedOutError,
+    TransactionGoneError,
+    error_for,
+)
+from oncelog_client.io.clock import monotonic_ms
+from oncelog_client.io.cluster import Cluster, CoordinatorType
+from oncelog_client.io.coordinator_calls import Refused, Unanswered, ask, known_code
+from oncelog_client.values import TransactionMember
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.features import TRANSACTION_VERSION
+from oncelog_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+_EPOCH_BUMPS: Final = 2
+
+# What EndTxn is refused with where this very transaction is not open and was not ended this way.
+_GONE: Final = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+    }
+)
+
+
+async def init_producer(
+    cluster: Cluster,
+    transactional_id: str,
+    *,
+    two_phase_commit: bool,
+    transaction_timeout_ms: int,
+    timeout_ms: float,
+) -> TransactionMember:
+    """InitProducerId for a producer of another process; waits until what was open is aborted."""
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=transaction_timeout_ms,
+        enable_2pc=two_phase_commit,
+    )
+    try:
+        answer = await ask(
+            cluster,
+            CoordinatorType.TRANSACTION,
+            transactional_id,
+            request,
+            InitProducerIdResponse,
+            lambda answer: [answer.error_code],
+            monotonic_ms() + timeout_ms,
+            INIT_PRODUCER_ID_WITH_TWO_PHASE if two_phase_commit else ANY_VERSION,
+        )
+    except Unanswered as error:
+        raise TimedOutError(error.message) from None
+    except Refused as refused:
+        raise error_for(refused.code, refused.message) from None
+    return TransactionMember(transactional_id, answer.producer_id, answer.producer_epoch)
+
+
+async def end_transaction(
+    cluster: Cluster, member: TransactionMember, *, committed: bool, timeout_ms: float
+) -> None:
+    """EndTxn in the name of a producer of another process."""
+    request = EndTxnRequest(*member, committed=committed)
+    try:
+        await ask(
+            cluster,
+            CoordinatorType.TRANSACTION,
+            member.transactional_id,
+            request,
+            EndTxnResponse,
+            lambda answer: [answer.error_code],
+            monotonic_ms() + timeout_ms,
+            implicit=cluster.features.get(TRANSACTION_VERSION, 0) >= _EPOCH_BUMPS,
+        )
+    except Unanswered as error:
+        if committed and error.maybe_done:
+            raise CommitOutcomeUnknown(f"{error.message}; ask again") from None
+        raise TimedOutError(error.message) from None
+    except Refused as refused:
+        code = known_code(refused.code)
+        if code in _GONE:
+            raise TransactionGoneError(str(member), code) from None
+        raise error_for(refused.code, refused.message) from None

@@ -1,0 +1,302 @@
+"""What a broker does by the clock: abort overdue transactions, apply retention, flush, checkpoint,
+forget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Final
+
+import structlog
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.clock import Clock
+from oncelog_server.cluster.delta import ImageDelta
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.config import Settings
+from oncelog_server.data_directory.checkpoint_writer import CheckpointWriter
+from oncelog_server.data_directory.lock import DataDirectory, checkpoints_of
+from oncelog_server.deferred import Deferred
+from oncelog_server.durable_logs import end_of
+from oncelog_server.log.closed import closed_log_line, encode_closed_logs
+from oncelog_server.log.errors import CorruptLog
+from oncelog_server.partition.group_flush import GroupFlush
+from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.refusal import Refused
+from oncelog_server.refused_work import RefusedWork
+from oncelog_server.slices import Slices, Steps
+from oncelog_server.storage.files import Files, StorageError
+from oncelog_server.storage.layout import CLOSED_LOGS_CHECKPOINT
+from oncelog_server.timers import Timer, Timers
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.coordinator import TransactionCoordinator
+from oncelog_server.transaction.id_expiry import IdExpiry
+
+log = structlog.get_logger("oncelog.upkeep")
+
+# As Kafka's log manager: first look after 30 s.
+FIRST_RETENTION_MS: Final = 30_000
+# One abort takes a third of a millisecond: this many hold nobody up (T9).
+ABORTS_PER_TURN: Final = 50
+# How often flush.ms is looked at. Kafka looks never unless log.flush.scheduler.interval.ms says
+# otherwise, which leaves flush.ms of a topic without effect; here it always has one.
+FLUSH_CHECK_MS: Final = 1_000
+_CHECKPOINTS: Final = "checkpoints"
+# What space does not heal.
+_READING: Final = frozenset({"open", "read", "list"})
+
+
+class Upkeep:
+    """One timer for each duty, armed again when it has run: none runs twice at once."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        timers: Timers,
+        partitions: Partitions,
+        transactions: TransactionCoordinator,
+        group_flush: GroupFlush,
+        directory: DataDirectory,
+        files: Files,
+        slices: Slices,
+        forgotten: Collection[str] = (),
+        *,
+        refused_work: RefusedWork | None = None,
+    ) -> None:
+        self._refused_work = refused_work or RefusedWork(timers, clock.monotonic_ms)
+        # Why the last checkpoint could not be written.
+        self._not_written: StorageError | None = None
+        self._settings = settings
+        self._clock = clock
+        self._timers = timers
+        self._partitions = partitions
+        self._transactions = transactions
+        self._group_flush = group_flush
+        self._directory = directory
+        self._slices = slices
+        self._checkpoints = CheckpointWriter(files, self._checkpointed, slices)
+        # Deleted topics that the checkpoints on disk may still know.
+        self._deleted = dict.fromkeys(sorted(forgotten))
+        # Duties that are not at their end: the next time of one is left out meanwhile.
+        self._under_way: set[str] = set()
+        self._id_expiry = IdExpiry(
+            transactions.runtime,
+            expiration_ms=settings.transactional_id_expiration_ms,
+            wall_ms=clock.now_ms,
+            monotonic_ms=clock.monotonic_ms,
+        )
+        self._expired_ids = 0
+        self._armed: dict[Callable[[], None], Timer] = {}
+        self._stopped = False
+        self._remembers_logs = False
+
+    def start(self) -> None:
+        settings = self._settings
+        scan_ms = settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        check_ms = settings.log_retention_check_interval_ms
+        self._every(scan_ms, self._abort_overdue)
+        self._every(check_ms, self._apply_retention, first_ms=min(FIRST_RETENTION_MS, check_ms))
+        self._every(FLUSH_CHECK_MS, self._flush_due)
+        self._every(settings.producer_id_expiration_check_interval_ms, self._expire_producers)
+        ids_ms = settings.transaction_remove_expired_transaction_cleanup_interval_ms
+        self._every(ids_ms, self._expire_transactional_ids)
+        self._every(settings.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
+
+    def stop(self) -> None:
+        self._stopped = True
+        for timer in self._armed.values():
+            timer.cancel()
+        self._armed.clear()
+
+    def _every(
+        self, interval_ms: int, duty: Callable[[], None], first_ms: int | None = None
+    ) -> None:
+        def run() -> None:
+            if self._stopped:
+                return
+            try:
+                duty()
+            except Exception:
+                # One duty that fails must not stop the others, nor its own next turn.
+                log.exception("upkeep failed", duty=duty.__name__)
+            self._armed[duty] = self._timers.call_later(interval_ms, run)
+
+        self._armed[duty] = self._timers.call_later(
+            interval_ms if first_ms is None else first_ms, run
+        )
+
+    def _abort_overdue(self) -> None:
+        if len(self._transactions.abort_overdue(ABORTS_PER_TURN)) == ABORTS_PER_TURN:
+            # There may be more; whoever else waits for the loop comes first.
+            self._timers.call_soon(self._abort_overdue)
+
+    def _for_each_partition(self, duty: Callable[[Partition, int], None]) -> None:
+        """In slices; those that are there when it begins."""
+
+        def steps() -> Steps[None]:
+            try:
+                for partition in list(self._partitions):
+                    if self._stopped:
+                        return  # logs are being closed
+                    duty(partition, self._clock.now_ms())
+                    yield
+            finally:
+                self._under_way.discard(duty.__name__)
+
+        if duty.__name__ not in self._under_way:
+            self._under_way.add(duty.__name__)
+            self._slices.run(steps())
+
+    def _apply_retention(self) -> None:
+        self._for_each_partition(self._apply_retention_to)
+
+    def _apply_retention_to(self, partition: Partition, now_ms: int) -> None:
+        name = partition.topic_partition
+        if partition.offline is not None or _retention_of(name) in self._refused_work:
+            return
+        try:
+            self._delete_expired(partition, now_ms)
+        except (StorageError, CorruptLog) as error:
+            # The others have theirs applied nevertheless.
+            if isinstance(error, CorruptLog) or error.operation in _READING:
+                log.error("retention failed", partition=str(name), reason=str(error))
+                return
+            again = partial(self._delete_expired_again, name)
+            self._refused_work.add(
+                _retention_of(name), error, again, partition=str(name), work="retention"
+            )
+
+    def _delete_expired_again(self, name: TopicPartition) -> None:
+        """Raises StorageError while the disk refuses it."""
+        partition = self._partitions.get(name)
+        if partition is not None and partition.offline is None:
+            self._delete_expired(partition, self._clock.now_ms())
+
+    def _delete_expired(self, partition: Partition, now_ms: int) -> None:
+        """Raises StorageError and CorruptLog; what could be deleted before is."""
+        deleted = partition.log.apply_retention(now_ms, partition.high_watermark)
+        if deleted:
+            log.info(
+                "segments deleted by retention",
+                partition=str(partition.topic_partition),
+                segments=deleted,
+            )
+
+    def _flush_due(self) -> None:
+        self._for_each_partition(self._flush_if_due)
+
+    def _flush_if_due(self, partition: Partition, now_ms: int) -> None:
+        if partition.offline is None and partition.log.flush_due(now_ms):
+            partition.log.last_flush_ms = now_ms
+            self._group_flush.request(partition)
+
+    def _expire_producers(self) -> None:
+        self._for_each_partition(self._expire_producers_of)
+
+    def _expire_producers_of(self, partition: Partition, now_ms: int) -> None:
+        partition.log.producers.expire(now_ms)
+
+    def _expire_transactional_ids(self) -> None:
+        expired, goes_on = self._id_expiry.step()
+        self._expired_ids += expired
+        if self._expired_ids and not goes_on:
+            log.info("transactional ids expired", count=self._expired_ids)
+            self._expired_ids = 0
+        if goes_on and not self._stopped:
+            self._timers.call_soon(self._expire_transactional_ids)
+
+    def follow(self, _old: ClusterImage, _new: ClusterImage, delta: ImageDelta) -> None:
+        """The checkpoints of a deleted topic must not meet a new topic of its name after a crash:
+        they would cut it off, or take it for one that lost its records. Who makes topics asks
+        `forgotten`."""
+        for topic in delta.topics_deleted:
+            self._deleted[topic.name] = None
+            for one in topic.partitions if self._refused_work else ():
+                name = TopicPartition(topic.name, one.partition)
+                self._refused_work.discard(_retention_of(name))
+
+    async def forgotten(self, topics: Collection[str]) -> None:
+        """Return when the checkpoints know nothing more of these topics, if they are deleted.
+        Raises Refused while the disk does not take them."""
+        if not self._deleted or self._deleted.keys().isdisjoint(topics):
+            return
+        deleted = list(self._deleted)
+        error = await end_of(self.checkpoint(), otherwise=None)
+        if error is not None:
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        for name in deleted:
+            self._deleted.pop(name, None)
+
+    async def last_checkpoint(self, *, remembers_logs: bool = False) -> StorageError | None:
+        """Return when the checkpoints say what is so now, or why they do not. `remembers_logs`: the
+        logs are closed, and so are what the next start shall believe of them."""
+        self._remembers_logs = remembers_logs
+        return await end_of(self.checkpoint(), otherwise=None)
+
+    def _checkpoint(self) -> None:
+        self.checkpoint()
+
+    def checkpoint(self) -> Deferred[StorageError | None]:
+        """Write how far each log is known to be on disk, where it starts, and what is committed;
+        completed when that is durable, or refused by the disk: then it is tried again."""
+        answer = self._checkpoints.write()
+        answer.on_complete(self._written)
+        return answer
+
+    def _written(self, error: StorageError | None) -> None:
+        self._not_written = error
+        if error is not None and _CHECKPOINTS not in self._refused_work:
+            self._refused_work.add(_CHECKPOINTS, error, self._write_again, files=_CHECKPOINTS)
+
+    def _write_again(self) -> None:
+        """Raises StorageError until a checkpoint was written; the one that begins here ends
+        later."""
+        error = self._not_written
+        if error is not None:
+            self.checkpoint()
+            raise error
+
+    def _checkpointed(self) -> Steps[dict[str, bytes]]:
+        recovery_points: dict[tuple[str, int], int] = {}
+        start_offsets: dict[tuple[str, int], int] = {}
+        watermarks: dict[tuple[str, int], int] = {}
+        closed: list[str] = []
+        remembers_logs = self._remembers_logs
+        for partition in list(self._partitions):
+            yield
+            name = partition.topic_partition
+            if self._partitions.get(name) is not partition:
+                continue  # deleted meanwhile
+            recovery_points[name] = partition.log.recovery_point
+            if partition.log.log_start_offset > 0:
+                start_offsets[name] = partition.log.log_start_offset
+            watermarks[name] = partition.high_watermark
+            if remembers_logs:
+                closed.append(closed_log_line(name, partition.log.remembered()))
+        self._keep_those_of_offline(recovery_points, start_offsets)
+        contents = yield from checkpoints_of(recovery_points, start_offsets, watermarks)
+        if remembers_logs:
+            contents[CLOSED_LOGS_CHECKPOINT] = encode_closed_logs(closed)
+        return contents
+
+    def _keep_those_of_offline(
+        self, recovery_points: dict[tuple[str, int], int], start_offsets: dict[tuple[str, int], int]
+    ) -> None:
+        """A partition that could not be opened must meet the same recovery point at the next start:
+        without it, corrupt bytes would be cut off as a torn end, with all that follows them."""
+        unopened = [one for one in self._partitions.offline() if self._partitions.get(one) is None]
+        if not unopened:
+            return
+        old_points = self._directory.recovery_points()
+        old_starts = self._directory.log_start_offsets()
+        for name in unopened:
+            if name in old_points:
+                recovery_points[name] = old_points[name]
+            if name in old_starts:
+                start_offsets[name] = old_starts[name]
+
+
+def _retention_of(name: TopicPartition) -> str:
+    return f"retention of {name}"

@@ -1,0 +1,60 @@
+"""The parts of this broker as its handlers see them. Made by `broker`, which alone knows how they
+are built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from oncelog_server.deferred import Deferred
+from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
+
+if TYPE_CHECKING:
+    from oncelog_server.clock import Clock
+    from oncelog_server.config import Settings
+    from oncelog_server.fetching.sessions import FetchSessions
+    from oncelog_server.group.coordinator import GroupCoordinator
+    from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+    from oncelog_server.partition.registry import Partitions
+    from oncelog_server.security.authorizer import Authorizer
+    from oncelog_server.slices import Slices
+    from oncelog_server.storage.files import StorageError
+    from oncelog_server.timers import Timers
+    from oncelog_server.transaction.coordinator import TransactionCoordinator
+    from oncelog_server.transaction.marker_delivery import LocalMarkers
+
+T = TypeVar("T")
+
+
+class Spawn(Protocol):
+    def __call__(self, work: Coroutine[Any, Any, T], /) -> Deferred[T]: ...
+
+
+@dataclass(slots=True)
+class Node:
+    """`spawn` runs a coroutine and gives the Deferred of its result: for admin requests only, which
+    wait for the metadata store. `new_producer_id` raises Refused while the next block is on its
+    way."""
+
+    broker_id: int
+    cluster_id: str
+    settings: Settings
+    clock: Clock
+    timers: Timers
+    authorizer: Authorizer
+    metadata: ClusterMetadata
+    partitions: Partitions
+    transactions: TransactionCoordinator
+    groups: GroupCoordinator
+    fetch_sessions: FetchSessions
+    local_markers: LocalMarkers
+    new_producer_id: Callable[[], int]
+    spawn: Spawn
+    # Writes where logs start, so that it outlives the process; completed when it does.
+    checkpoint: Callable[[], Deferred[StorageError | None]]
+    # For work that would hold the loop for long.
+    slices: Slices
+    producer_id_quota: ProducerIdQuota = field(default_factory=ProducerIdQuota)
+    # What each API is served in, set by the dispatch from the handlers themselves.
+    versions: dict[int, range] = field(default_factory=dict)

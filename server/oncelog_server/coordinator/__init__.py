@@ -1,0 +1,1 @@
+"""What both coordinators share: shards of an internal partition, their loading and routing."""

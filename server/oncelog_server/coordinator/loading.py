@@ -1,0 +1,104 @@
+"""Rebuilding a shard from its partition's log: the same `replay` that live decisions go through."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog_protocol.records.batch import BatchHeader, read_records, split_batches
+from oncelog_protocol.records.control import read_marker
+from oncelog_protocol.records.errors import CorruptRecords
+from oncelog_server.coordinator.shard import CoordinatorRecord, Shard, TransactionOfRecords
+from oncelog_server.log.errors import CorruptLog
+from oncelog_server.log.log import PartitionLog
+from oncelog_server.log.results import FileRange
+from oncelog_server.slices import Steps
+from oncelog_server.storage.files import File, StorageError
+
+LOAD_BYTES: Final = 4 << 20
+LARGEST_BATCH_BYTES: Final = 64 << 20
+
+
+def replay_log(log: PartitionLog, shard: Shard) -> Steps[int]:
+    """Replay everything from the log's start, in slices; the number of records.
+
+    Records of open transactions are replayed with their producer and become state at its marker.
+    Raises ValueError for a record that cannot be read: the shard must be refused rather than served
+    half (S14).
+    """
+    offset = log.log_start_offset
+    count = 0
+    # The file that was read last, and how far.
+    before: tuple[File | None, int] = None, 0
+    while offset < log.log_end_offset:
+        try:
+            found = _find(log, offset)
+            if found is None:
+                break
+            data = found.read()
+            _check_place(log, found, before)
+            # A read may end inside of a batch, which then comes whole with the next one.
+            read_from, least, end = offset, 0, log.end_of_file(found.file)
+            for position, header in split_batches(data, allow_partial=True):
+                _check_offsets(header, least, offset, end)
+                least = offset = header.next_offset
+                count += yield from _replay_batch(shard, data, position, header)
+                before = found.file, found.position + position + header.size
+            if offset == read_from:
+                raise ValueError("a batch is cut off")
+        except (StorageError, CorruptLog, CorruptRecords) as error:
+            raise ValueError(f"offset {offset}: {error}") from error
+    return count
+
+
+def _find(log: PartitionLog, offset: int) -> FileRange | None:
+    """From the batch with `offset` on; None where no batch follows, though the log ends later:
+    compaction took it, or a power failure. Raises StorageError and CorruptLog."""
+    return log.read(offset, LOAD_BYTES, limit=log.log_end_offset, at_least_one=True).records
+
+
+def _check_place(log: PartitionLog, found: FileRange, before: tuple[File | None, int]) -> None:
+    """Raise ValueError if bytes of the log lie between `found` and what was read before: batches
+    with offsets below those of their segment are passed over, and were not written so."""
+    file, end = before
+    if file is None:
+        goes_on = not found.position or log.log_start_offset > log.segments[0].base_offset
+    elif file is found.file:
+        goes_on = found.position == end
+    else:  # compaction may have put another file in the place of the last one
+        goes_on = not found.position and (end == file.size or not log.end_of_file(file))
+    if not goes_on:
+        raise ValueError(f"{found.file.path} at byte {found.position}: batches before it are left")
+
+
+def _check_offsets(header: BatchHeader, least: int, offset: int, end: int) -> None:
+    """Raise ValueError for a batch that does not follow the one before it, or is not of its
+    segment: its offset, which no checksum covers, was changed, or batches were moved. Those that
+    the next read begins with would be passed over."""
+    begin, last = header.base_offset, header.last_offset
+    if not (least <= begin <= last < end and offset <= last):
+        raise ValueError(f"offsets {begin}..{last}, where {max(least, offset)}..{end - 1} may be")
+
+
+def _replay_batch(shard: Shard, data: bytes, position: int, header: BatchHeader) -> Steps[int]:
+    transaction = None
+    if header.is_transactional:
+        transaction = TransactionOfRecords(header.producer_id, header.producer_epoch)
+    count = 0
+    for record in read_records(data, position, max_bytes=LARGEST_BATCH_BYTES):
+        yield
+        if header.is_control:
+            marker = read_marker(record)
+            if marker is not None:
+                shard.replay_marker(
+                    header.producer_id, header.producer_epoch, committed=marker.committed
+                )
+            continue
+        if record.key is None:
+            raise ValueError(f"offset {record.offset}: no key")
+        shard.replay(
+            CoordinatorRecord(record.key, record.value),
+            offset=record.offset,
+            transaction=transaction,
+        )
+        count += 1
+    return count

@@ -1,0 +1,300 @@
+"""Runs the shards of one internal topic: append a decision, park its answer until it is committed,
+replay.
+
+Inputs are leadership events of the topic's partitions (`lead`, `resign`) and decisions. Pure: the
+partition underneath does the writing, and calls back when the high watermark has moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from operator import itemgetter
+from typing import Generic, Protocol, TypeVar
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.records.batch import build_batch, build_single_record_batch
+from oncelog_protocol.records.record import NewRecord
+from oncelog_server.coordinator.load_times import LoadTimes
+from oncelog_server.coordinator.loading import replay_log
+from oncelog_server.coordinator.shard import Decision, Shard
+from oncelog_server.deferred import Deferred, pass_on
+from oncelog_server.log.results import Origin
+from oncelog_server.partition.partition import Partition
+from oncelog_server.refusal import Refused
+from oncelog_server.slices import Steps, at_its_end
+
+R = TypeVar("R")
+S = TypeVar("S", bound=Shard)
+T = TypeVar("T")
+
+
+class ReplayAt(Enum):
+    """When a decision becomes state: groups at the append, transactions once it is committed."""
+
+    APPEND = "append"
+    COMMIT = "commit"
+
+
+@dataclass(slots=True)
+class LoadedShard(Generic[S]):
+    """A shard in service and the partition that holds its records."""
+
+    partition: Partition
+    shard: S
+    epoch: int
+
+
+class Work(Protocol):
+    """`Slices.run`, or all of it at once."""
+
+    def __call__(self, steps: Steps[T], /) -> T | Deferred[T]: ...
+
+
+class _Load:
+    """One attempt to load, compared by identity."""
+
+    __slots__ = ("epoch",)
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+
+class ShardRuntime(Generic[S]):
+    """`new_shard(coordinator_epoch)` makes an empty one; `on_loaded` is called after its replay,
+    `on_unloaded` when this broker stops leading its partition. `work` does what takes long, in
+    slices if it can."""
+
+    def __init__(
+        self,
+        *,
+        replay_at: ReplayAt,
+        new_shard: Callable[[int], S],
+        on_loaded: Callable[[int, S], None],
+        on_unloaded: Callable[[S], None],
+        wall_ms: Callable[[], int],
+        work: Work = at_its_end,
+    ) -> None:
+        self._replay_at = replay_at
+        self._new_shard = new_shard
+        self._on_loaded = on_loaded
+        self._on_unloaded = on_unloaded
+        self._wall_ms = wall_ms
+        self._shards: dict[int, LoadedShard[S]] = {}
+        self._work = work
+        # Those that are being loaded: by another mark each time.
+        self._loading: dict[int, _Load] = {}
+        # Partitions whose load failed: refused until the next leadership event, never served half
+        # (S14).
+        self._refused: dict[int, str] = {}
+        self.load_times = LoadTimes()
+
+    # --- leadership
+
+    def lead(self, partition: Partition) -> Deferred[None] | None:
+        """Load the shard of a partition that this broker leads now; meanwhile it answers
+        COORDINATOR_LOAD_IN_PROGRESS. Raises ValueError, or abandons what it returns with one, if
+        its log cannot be read: the shard then answers COORDINATOR_NOT_AVAILABLE."""
+        index = partition.topic_partition.partition
+        epoch = partition.leader_epoch
+        loaded, loading = self._shards.get(index), self._loading.get(index)
+        if (loaded is not None and loaded.epoch == epoch) or (
+            loading is not None and loading.epoch == epoch
+        ):
+            return None
+        self.resign(index)
+        load = self._loading[index] = _Load(epoch)
+        return self._work(self._load(index, partition, load))
+
+    def _load(self, index: int, partition: Partition, load: _Load) -> Steps[None]:
+        shard = self._new_shard(load.epoch)
+        began_ms = self._wall_ms()
+        steps = replay_log(partition.log, shard)
+        while True:
+            if self._loading.get(index) is not load:
+                # Led by another broker meanwhile, or in another epoch.
+                self._on_unloaded(shard)
+                return
+            try:
+                next(steps)
+            except StopIteration:
+                break
+            except Exception as error:
+                del self._loading[index]
+                self._refused[index] = str(error)
+                raise
+            yield
+        del self._loading[index]
+        self.load_times.add(max(self._wall_ms() - began_ms, 0))
+        self._shards[index] = LoadedShard(partition, shard, load.epoch)
+        self._on_loaded(index, shard)
+
+    def resign(self, index: int) -> None:
+        self._refused.pop(index, None)
+        self._loading.pop(index, None)
+        loaded = self._shards.pop(index, None)
+        if loaded is not None:
+            self._on_unloaded(loaded.shard)
+
+    def refuse(self, index: int, reason: str) -> None:
+        """This broker leads the partition and cannot use its log: the shard answers
+        COORDINATOR_NOT_AVAILABLE, with `reason`, until it is led after all."""
+        self.resign(index)
+        self._refused[index] = reason
+
+    # --- look-ups
+
+    def __len__(self) -> int:
+        return len(self._shards)
+
+    def shard(self, index: int) -> S:
+        """Raises Refused: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, or
+        COORDINATOR_NOT_AVAILABLE where the load failed."""
+        loaded = self._shards.get(index)
+        if loaded is None:
+            if index in self._loading:
+                raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            if index in self._refused:
+                raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, self._refused[index])
+            raise Refused(ErrorCode.NOT_COORDINATOR)
+        return loaded.shard
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether any shard is on its way here."""
+        return bool(self._loading)
+
+    def is_loaded(self, index: int) -> bool:
+        """Whether that partition's shard is in service here."""
+        return index in self._shards
+
+    def is_in_service(self, index: int, shard: S) -> bool:
+        """Whether that shard has been neither given up nor loaded anew meanwhile."""
+        loaded = self._shards.get(index)
+        return loaded is not None and loaded.shard is shard
+
+    def partition(self, index: int) -> Partition:
+        """Where that shard's records are. Raises Refused as `shard` does."""
+        self.shard(index)
+        return self._shards[index].partition
+
+    def shards(self) -> Iterator[tuple[int, S]]:
+        """Every shard in service, in the order of its partition; those of the first step, also
+        where one resigns between two of them."""
+        for index, led in sorted(self._shards.items(), key=itemgetter(0)):
+            yield index, led.shard
+
+    # --- decisions
+
+    def run(
+        self,
+        index: int,
+        decision: Decision[R],
+        on_committed: Callable[[], None] | None = None,
+    ) -> R | Deferred[R]:
+        """Append what was decided; the answer, or the Deferred that gets it once that is committed.
+
+        `on_committed` is called then, after the records' replay and before the answer.
+        """
+        loaded = self._shards[index]
+        if not decision.records:
+            return self._once_state_is_committed(loaded, decision.response)
+        try:
+            end_offset = self._append(loaded, decision)
+        except Refused as refused:
+            return self._failed(decision, refused.code)
+        if loaded.partition.high_watermark >= end_offset:
+            return self._committed(loaded, decision, end_offset, on_committed)
+        parked: Deferred[R] = Deferred()
+
+        def settled(code: ErrorCode) -> None:
+            try:
+                if code is ErrorCode.NONE:
+                    response = self._committed(loaded, decision, end_offset, on_committed)
+                else:
+                    # Not committed, and never will be while this broker leads.
+                    response = self._failed(decision, code)
+            except Exception as failure:
+                # A defect: it must not fail the request whose append has just been committed.
+                parked.abandon(failure)
+                return
+            pass_on(response, parked)
+
+        loaded.partition.when_committed(end_offset, settled)
+        return parked
+
+    def _once_state_is_committed(
+        self, loaded: LoadedShard[S], response: R | Deferred[R]
+    ) -> R | Deferred[R]:
+        """An answer out of state that was replayed at its append must not leave before that append
+        is committed: it might show what a crash takes back."""
+        partition = loaded.partition
+        if (
+            self._replay_at is ReplayAt.COMMIT
+            or partition.high_watermark >= partition.log.log_end_offset
+            or isinstance(response, Deferred)
+        ):
+            return response
+        parked: Deferred[R] = Deferred()
+
+        def settled(code: ErrorCode) -> None:
+            if code is ErrorCode.NONE:
+                parked.complete(response)
+            else:
+                # What it was decided on will never be committed here.
+                parked.abandon()
+
+        partition.when_committed(partition.log.log_end_offset, settled)
+        return parked
+
+    def _append(self, loaded: LoadedShard[S], decision: Decision[R]) -> int:
+        now_ms = self._wall_ms()
+        records = decision.records
+        transaction = decision.transaction
+        if transaction is None:
+            if len(records) == 1:
+                batch = build_single_record_batch(now_ms, *records[0])
+            else:
+                batch = build_batch([NewRecord(now_ms, *record) for record in records])
+            base_offset = loaded.partition.append_decided(batch, len(records), now_ms=now_ms)
+        else:
+            batch = build_batch(
+                [NewRecord(now_ms, *record) for record in records],
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.producer_epoch,
+                base_sequence=0,
+                is_transactional=True,
+            )
+            appended = loaded.partition.append(batch, now_ms=now_ms, origin=Origin.COORDINATOR)
+            base_offset = appended.base_offset
+        if self._replay_at is ReplayAt.APPEND:
+            self._replay(loaded, decision, base_offset)
+        return base_offset + len(records)
+
+    def _replay(self, loaded: LoadedShard[S], decision: Decision[R], base_offset: int) -> None:
+        for index, record in enumerate(decision.records):
+            loaded.shard.replay(
+                record, offset=base_offset + index, transaction=decision.transaction
+            )
+
+    def _failed(self, decision: Decision[R], code: ErrorCode) -> R | Deferred[R]:
+        if decision.on_failure is None:
+            return decision.response
+        return decision.on_failure(code)
+
+    def _committed(
+        self,
+        loaded: LoadedShard[S],
+        decision: Decision[R],
+        end_offset: int,
+        on_committed: Callable[[], None] | None,
+    ) -> R | Deferred[R]:
+        """The high watermark has passed the decision's records."""
+        if self._replay_at is ReplayAt.COMMIT:
+            self._replay(loaded, decision, end_offset - len(decision.records))
+        if decision.on_committed is not None:
+            decision.on_committed()
+        if on_committed is not None:
+            on_committed()
+        return decision.response

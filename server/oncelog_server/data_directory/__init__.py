@@ -1,0 +1,1 @@
+"""The data directory as a whole: its lock, its owner, its checkpoints."""

@@ -1,0 +1,155 @@
+"""What a broker takes of the computer it runs on: clocks, disk, metadata store, chance. The
+simulator has a machine of its own, under the same broker."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from oncelog_server.clock import Clock, SystemClock
+from oncelog_server.cluster.store import MetadataStore
+from oncelog_server.data_directory.lock import DataDirectory
+from oncelog_server.metadata.founding import random_uuid
+from oncelog_server.metadata.sqlite_store import SqliteStore
+from oncelog_server.network.listener import Requests
+from oncelog_server.storage.descriptors import affordable_descriptors
+from oncelog_server.storage.files import Files
+from oncelog_server.storage.layout import (
+    META_PROPERTIES,
+    METADATA_COPY,
+    METADATA_FILE,
+    METADATA_RESERVE,
+)
+from oncelog_server.storage.os_files import OsFiles
+
+if TYPE_CHECKING:
+    from oncelog_server.cleaning.work import Listener, Work
+    from oncelog_server.faults.faults import Faults
+    from oncelog_server.log.cleaner.job import CleaningJob
+
+# Linux draws it anew at each boot.
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+# Threads for fsync and unlink only: everything else runs on the loop.
+DISK_THREADS: Final = 4
+# How long a look-up of this machine's own name may hold up the start.
+LOOK_UP_S: Final = 0.25
+# Long work is sliced by the clock; by steps only where the clock does not go on.
+STEPS_PER_SLICE: Final = 2_000
+
+
+class Machine(Protocol):
+    """Made for one broker, on its loop; closed by it."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def directory(self) -> DataDirectory: ...
+
+    @property
+    def files(self) -> Files:
+        """Those below the data directory."""
+        ...
+
+    @property
+    def random(self) -> random.Random: ...
+
+    @property
+    def steps_per_slice(self) -> int:
+        """How many steps of long work one turn of the loop takes at most."""
+        ...
+
+    def new_uuid(self) -> bytes:
+        """16 bytes that nobody else has drawn."""
+        ...
+
+    def boot(self) -> str:
+        """Return what changes whenever unsynced data may be lost: with each boot of the computer,
+        and with the device of the data directory. "" where it is not known."""
+        ...
+
+    async def open_store(self) -> MetadataStore:
+        """Raises OSError."""
+        ...
+
+    async def host_name(self) -> str:
+        """What clients are told where a listener is bound to every address."""
+        ...
+
+    def watched(self, requests: Requests) -> Requests:
+        """Who serves requests: those given, unless a test stands in between."""
+        ...
+
+    def clean(self, job: CleaningJob, listener: Listener) -> Work:
+        """Begin a pass of the log cleaner."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class OsMachine:
+    """The real one. `faults`: where a test wants it to die."""
+
+    def __init__(self, data_directory: str, faults: Faults | None = None) -> None:
+        self.clock: Clock = SystemClock()
+        self.random = random.Random()
+        self.directory = DataDirectory(data_directory)
+        self._faults = faults
+        self._executor = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
+        new_files = OsFiles if faults is None else faults.files
+        self.files = new_files(
+            str(self.directory.path),
+            executor=self._executor,
+            call_on_loop=asyncio.get_running_loop().call_soon_threadsafe,
+            descriptor_limit=affordable_descriptors(),
+        )
+
+    @property
+    def steps_per_slice(self) -> int:
+        return STEPS_PER_SLICE
+
+    def new_uuid(self) -> bytes:
+        return random_uuid()
+
+    def boot(self) -> str:
+        try:
+            return f"{BOOT_ID.read_text().strip()} {self.directory.path.stat().st_dev}"
+        except OSError:
+            return ""
+
+    async def open_store(self) -> MetadataStore:
+        path = self.directory.path
+        return await SqliteStore.open(
+            path / METADATA_FILE,
+            may_be_new=not (path / META_PROPERTIES).exists(),
+            copy=path / METADATA_COPY,
+            reserve=path / METADATA_RESERVE,
+        )
+
+    async def host_name(self) -> str:
+        """This machine's name, as in Kafka, but only if it can be looked up, and at once: a
+        laptop's often cannot."""
+        name = socket.gethostname()
+        try:
+            async with asyncio.timeout(LOOK_UP_S):
+                # As bytes: a text would load the codec of international names, 2 ms of a start.
+                await asyncio.get_running_loop().getaddrinfo(name.encode(), None)
+        except (OSError, TimeoutError):
+            return "localhost"
+        return name
+
+    def watched(self, requests: Requests) -> Requests:
+        return requests if self._faults is None else self._faults.requests(requests)
+
+    def clean(self, job: CleaningJob, listener: Listener) -> Work:
+        from oncelog_server.cleaning.processes import ProcessWork
+
+        return ProcessWork(asyncio.get_running_loop(), str(self.directory.path), job, listener)
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=True)
+        self.files.close()

@@ -1,0 +1,286 @@
+"""A classic consumer group: its members, leader, protocol and generation. Rules only, no timers.
+
+Source: Kafka's ClassicGroup (KIP-62, KIP-345, KIP-394).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.join_group import JoinGroupResponse
+from oncelog_protocol.messages.sync_group import SyncGroupResponse
+from oncelog_server.group.classic.member import Member, Parked, Protocols
+from oncelog_server.group.classic.states import GroupEvent, GroupState, next_state
+from oncelog_server.group.classic.subscriptions import subscribed_topics
+from oncelog_server.group.history import History
+from oncelog_server.refusal import Refused
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+
+class ClassicGroup:
+    """`protocol_type` None: a simple group, which only holds offsets. Members in joining order."""
+
+    __slots__ = (
+        "awaiting_join_count",
+        "current_state_timestamp_ms",
+        "generation_id",
+        "group_id",
+        "history",
+        "leader_id",
+        "members",
+        "new_member_added",
+        "pending_join_members",
+        "pending_sync_members",
+        "previous_state",
+        "protocol_name",
+        "protocol_type",
+        "size_bytes",
+        "state",
+        "static_members",
+        "subscribed_topics",
+        "supported_protocols",
+        "writing_generation_id",
+    )
+
+    def __init__(self, group_id: str, *, current_state_timestamp_ms: int) -> None:
+        self.group_id = group_id
+        self.state = GroupState.EMPTY
+        self.previous_state = GroupState.DEAD
+        self.current_state_timestamp_ms = current_state_timestamp_ms
+        self.generation_id = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.leader_id: str | None = None
+        self.members: dict[str, Member] = {}
+        # group_instance_id -> member_id
+        self.static_members: dict[str, str] = {}
+        # Given an id that they have not joined with yet (KIP-394); a dict for its order.
+        self.pending_join_members: dict[str, None] = {}
+        self.pending_sync_members: dict[str, None] = {}
+        self.supported_protocols: Counter[str] = Counter()
+        self.awaiting_join_count = 0
+        self.size_bytes = 0
+        # During an initial rebalance: somebody came, so the wait for more may be prolonged.
+        self.new_member_added = False
+        # None: not known, because the group has no consumer protocol or we cannot read it.
+        self.subscribed_topics: frozenset[str] | None = None
+        # The last generation whose assignment was appended, committed or not.
+        self.writing_generation_id: int | None = None
+        self.history = History()
+
+    # --- state
+
+    def transition(self, event: GroupEvent, wall_ms: int) -> None:
+        """Raises IllegalTransition where the table has no row."""
+        state = next_state(self.state, event)
+        self.previous_state, self.state = self.state, state
+        self.current_state_timestamp_ms = wall_ms
+
+    def start_next_generation(self, wall_ms: int) -> None:
+        """The join phase is over: a new generation, with the protocol most members like best."""
+        self.generation_id += 1
+        self.history.generation_began(self.generation_id, wall_ms)
+        self.protocol_name = self.select_protocol() if self.members else None
+        self.subscribed_topics = self.compute_subscribed_topics()
+        self.transition(GroupEvent.JOINED if self.members else GroupEvent.EMPTIED, wall_ms)
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        """Whether members are consumers, whose metadata we can read."""
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    @property
+    def has_all_members_joined(self) -> bool:
+        """Whether nobody is left to wait for in the join phase."""
+        return len(self.members) == self.awaiting_join_count and not self.pending_join_members
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest any member asked for."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    # --- protocols
+
+    def supports_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Whether a member with these can be in the group: one protocol must be known to all."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type) and any(True for _ in names)
+        return protocol_type == self.protocol_type and any(
+            self.supported_protocols[name] == len(self.members) for name in names
+        )
+
+    def select_protocol(self) -> str | None:
+        """The protocol with most votes of those all members know; a tie goes to the first voted."""
+        candidates = {
+            name for name, count in self.supported_protocols.items() if count == len(self.members)
+        }
+        votes: Counter[str] = Counter()
+        for member in self.members.values():
+            choice = member.vote(candidates)
+            if choice is not None:
+                votes[choice] += 1
+        return max(votes, key=votes.__getitem__, default=None)
+
+    def compute_subscribed_topics(self) -> frozenset[str] | None:
+        """The topics of all members, or None if the group's metadata is not to be read."""
+        if not self.uses_consumer_protocol:
+            return None
+        topics: set[str] = set()
+        for member in self.members.values():
+            found = subscribed_topics(member.metadata(self.protocol_name))
+            if found is None:
+                return None
+            topics.update(found)
+        return frozenset(topics)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """A consumer group we cannot read counts as subscribed to everything."""
+        if self.subscribed_topics is None:
+            return self.uses_consumer_protocol
+        return topic in self.subscribed_topics
+
+    # --- members
+
+    def add(self, member: Member, parked: Parked[JoinGroupResponse] | None = None) -> None:
+        """Raises ValueError for a static member that is there already: the caller replaces it."""
+        if member.group_instance_id is not None:
+            if member.group_instance_id in self.static_members:
+                raise ValueError(f"instance {member.group_instance_id} is a member already")
+            self.static_members[member.group_instance_id] = member.member_id
+        if not self.members:
+            self.protocol_type = member.protocol_type
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        self.history.came_back(member.member_id)
+        self._count_protocols(member, 1)
+        self.pending_join_members.pop(member.member_id, None)
+        if parked is not None:
+            self.park_join(member, parked)
+
+    def remove(self, member_id: str, code: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID) -> None:
+        """Remove a member or a pending one; the answers it waits for are `code`."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._count_protocols(member, -1)
+            if member.group_instance_id is not None:
+                del self.static_members[member.group_instance_id]
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+        self.pending_join_members.pop(member_id, None)
+        self.pending_sync_members.pop(member_id, None)
+        if member is not None:
+            self.refuse_parked(member, code, member_id="")
+
+    def update(
+        self, member: Member, protocols: Protocols, rebalance_ms: int, session_ms: int
+    ) -> None:
+        """A member that joins again may have changed all of these."""
+        self._count_protocols(member, -1)
+        member.protocols = protocols
+        member.rebalance_timeout_ms = rebalance_ms
+        member.session_timeout_ms = session_ms
+        self._count_protocols(member, 1)
+
+    def replace_static_member(self, group_instance_id: str, new_member_id: str) -> Member:
+        """Give the instance's place to `new_member_id`, and fence the one who had it."""
+        old_member_id = self.static_members[group_instance_id]
+        old = self.members[old_member_id]
+        self._count_protocols(old, -1)
+        new = Member(
+            member_id=new_member_id,
+            group_instance_id=group_instance_id,
+            client_id=old.client_id,
+            client_host=old.client_host,
+            rebalance_timeout_ms=old.rebalance_timeout_ms,
+            session_timeout_ms=old.session_timeout_ms,
+            protocol_type=old.protocol_type,
+            protocols=old.protocols,
+            assignment=old.assignment,
+        )
+        # The newcomer takes the old one's place in the order too.
+        self.members = {
+            member_id if member_id != old_member_id else new_member_id: (
+                member if member_id != old_member_id else new
+            )
+            for member_id, member in self.members.items()
+        }
+        self._count_protocols(new, 1)
+        self.static_members[group_instance_id] = new_member_id
+        self.pending_sync_members.pop(old_member_id, None)
+        if self.leader_id == old_member_id:
+            self.leader_id = new_member_id
+        self.refuse_parked(old, ErrorCode.FENCED_INSTANCE_ID, member_id=old_member_id)
+        return new
+
+    def elect_joined_leader(self) -> bool:
+        """Keep the leader if it has joined, else take the first who has. False: nobody has."""
+        if self.leader_id is None:
+            return False
+        if self.members[self.leader_id].awaiting_join is not None:
+            return True
+        for member in self.members.values():
+            if member.awaiting_join is not None:
+                self.leader_id = member.member_id
+                return True
+        return False
+
+    def check_member(self, member_id: str, group_instance_id: str | None) -> None:
+        """Raises Refused: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another has the instance."""
+        if group_instance_id is not None:
+            current = self.static_members.get(group_instance_id)
+            if current is None:
+                raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+            if current != member_id:
+                raise Refused(ErrorCode.FENCED_INSTANCE_ID)
+        if member_id not in self.members:
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    # --- answers that are owed
+
+    def park_join(self, member: Member, parked: Parked[JoinGroupResponse]) -> None:
+        """The member waits for the end of the join phase; an older wait ends with a code."""
+        older = self.take_join(member)
+        member.awaiting_join = parked
+        self.awaiting_join_count += 1
+        if older is not None:
+            code = ErrorCode.REBALANCE_IN_PROGRESS
+            older.answer.complete(join_refusal(code, older.api_version, member.member_id))
+
+    def take_join(self, member: Member) -> Parked[JoinGroupResponse] | None:
+        """The member waits no more; the caller completes what it gets."""
+        parked = member.awaiting_join
+        if parked is not None:
+            member.awaiting_join = None
+            self.awaiting_join_count -= 1
+        return parked
+
+    def refuse_parked(self, member: Member, code: ErrorCode, *, member_id: str) -> None:
+        """Complete whatever the member waits for with `code`."""
+        if member.awaiting_join is not None:
+            join = member.awaiting_join
+            member.awaiting_join = None
+            self.awaiting_join_count -= 1
+            join.answer.complete(join_refusal(code, join.api_version, member_id))
+        sync, member.awaiting_sync = member.awaiting_sync, None
+        if sync is not None:
+            sync.answer.complete(SyncGroupResponse(error_code=code))
+
+    def _count_protocols(self, member: Member, change: int) -> None:
+        self.size_bytes += change * member.size_bytes
+        for name in {name for name, _ in member.protocols}:
+            self.supported_protocols[name] += change
+            if not self.supported_protocols[name]:
+                del self.supported_protocols[name]
+
+
+def join_refusal(code: int, api_version: int, member_id: str = "") -> JoinGroupResponse:
+    """A JoinGroup answer that only says why not."""
+    return JoinGroupResponse(
+        error_code=code,
+        member_id=member_id,
+        protocol_name=None if api_version >= 7 else "",
+    )

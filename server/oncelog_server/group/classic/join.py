@@ -1,0 +1,278 @@
+"""JoinGroup: who may be in the group, under which id, and whether that starts a rebalance.
+
+Source: Kafka's GroupMetadataManager (classicGroupJoin); KIP-345, static members; KIP-394,
+member ids before memberships.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from oncelog_server.coordinator.shard import Decision
+from oncelog_server.deferred import Deferred
+from oncelog_server.group.classic.group import ClassicGroup, join_refusal
+from oncelog_server.group.classic.member import Member, Parked, Protocols
+from oncelog_server.group.classic.rebalance import Rebalance, join_answer
+from oncelog_server.group.classic.states import GroupState, append_error
+from oncelog_server.group.history import Why, requester
+from oncelog_server.group.moment import Caller
+from oncelog_server.group.records import empty_group_record, fits_record, group_record
+from oncelog_server.group.table import GroupTable, Records
+from oncelog_server.refusal import Refused
+
+_MEMBER_ID_REQUIRED_SINCE: Final = 4
+_SKIP_ASSIGNMENT_SINCE: Final = 9
+
+
+class Join:
+    """Decides JoinGroup requests."""
+
+    __slots__ = ("_rebalance", "_table")
+
+    def __init__(self, table: GroupTable, rebalance: Rebalance) -> None:
+        self._table = table
+        self._rebalance = rebalance
+
+    def join_group(self, request: JoinGroupRequest, caller: Caller) -> Decision[JoinGroupResponse]:
+        """Answers at once, or parks the answer until the join phase is over."""
+        group = self._table.groups.get(request.group_id)
+        is_new_group = group is None
+        if group is None:
+            group = ClassicGroup(request.group_id, current_state_timestamp_ms=caller.wall_ms)
+        try:
+            self._check(request, group, is_new_group)
+        except Refused as refused:
+            member_id = (
+                "" if refused.code is ErrorCode.GROUP_MAX_SIZE_REACHED else request.member_id
+            )
+            return Decision(join_refusal(refused.code, caller.api_version, member_id))
+        if not self._accepts(group, request.member_id):
+            return self._turn_away(group, request.member_id, caller)
+        if is_new_group:
+            self._table.groups[group.group_id] = group
+        if request.member_id == "":
+            decision = self._join_new_member(request, group, caller)
+        else:
+            decision = self._join_known_member(request, group, caller)
+        return self._with_new_group(group, decision, caller) if is_new_group else decision
+
+    def _check(self, request: JoinGroupRequest, group: ClassicGroup, is_new_group: bool) -> None:
+        config = self._table.config
+        if not request.group_id or not fits_record(request.group_id):
+            raise Refused(ErrorCode.INVALID_GROUP_ID)
+        session_ms = request.session_timeout_ms
+        if not (
+            config.group_min_session_timeout_ms <= session_ms <= config.group_max_session_timeout_ms
+        ):
+            raise Refused(ErrorCode.INVALID_SESSION_TIMEOUT)
+        if is_new_group and request.member_id:
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+        if not group.supports_protocols(
+            request.protocol_type, [protocol.name for protocol in request.protocols]
+        ):
+            raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        names = [request.protocol_type, request.group_instance_id or ""]
+        names += [protocol.name for protocol in request.protocols]
+        size = sum(len(protocol.name) + len(protocol.metadata) for protocol in request.protocols)
+        if not all(map(fits_record, names)) or size > config.member_metadata_max_bytes:
+            raise Refused(ErrorCode.INVALID_REQUEST)
+        member = group.members.get(request.member_id)
+        others = group.size_bytes - (member.size_bytes if member is not None else 0)
+        if others + size > config.group_metadata_max_bytes:
+            raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
+
+    def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
+        """group.max.size: in the join phase the first to come stay, later the members there are."""
+        max_size = self._table.config.group_max_size
+        member = group.members.get(member_id)
+        if group.state is GroupState.EMPTY:
+            return True
+        if group.state is GroupState.PREPARING_REBALANCE:
+            is_waiting = member is not None and member.awaiting_join is not None
+            return is_waiting or group.awaiting_join_count < max_size
+        return member is not None or len(group.members) < max_size
+
+    def _turn_away(
+        self, group: ClassicGroup, member_id: str, caller: Caller
+    ) -> Decision[JoinGroupResponse]:
+        if member_id in group.members:
+            group.history.departed(member_id, Why.GROUP_FULL, caller.wall_ms)
+        self._table.remove_member(group, member_id)
+        records = self._rebalance.complete_if_all_joined(group, caller)
+        response = join_refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, caller.api_version)
+        return Decision(response, records, on_failure=lambda _: response)
+
+    def _with_new_group(
+        self, group: ClassicGroup, decision: Decision[JoinGroupResponse], caller: Caller
+    ) -> Decision[JoinGroupResponse]:
+        """The group exists in the log before anybody is told of it, as in Kafka."""
+
+        def on_failure(code: int) -> JoinGroupResponse:
+            error = ErrorCode(append_error(code))
+            if group.state is not GroupState.DEAD:
+                self._table.drop_group(group, self._table.latest.wall_ms)
+            for member in group.members.values():
+                group.refuse_parked(member, error, member_id="")
+            return join_refusal(error, caller.api_version)
+
+        return replace(decision, records=(empty_group_record(group),), on_failure=on_failure)
+
+    # --- members without an id
+
+    def _join_new_member(
+        self, request: JoinGroupRequest, group: ClassicGroup, caller: Caller
+    ) -> Decision[JoinGroupResponse]:
+        instance_id = request.group_instance_id
+        if instance_id is not None:
+            member_id = self._table.new_member_id(instance_id)
+            if instance_id in group.static_members:
+                return self._replace_static_member(request, group, member_id, caller)
+            return self._add(request, group, member_id, caller)
+        if caller.api_version < _MEMBER_ID_REQUIRED_SINCE:
+            return self._add(request, group, self._table.new_member_id(caller.client_id), caller)
+        if len(group.pending_join_members) >= self._table.config.pending_members_max:
+            code = ErrorCode.GROUP_MAX_SIZE_REACHED
+            return Decision(join_refusal(code, caller.api_version))
+        member_id = self._table.new_member_id(caller.client_id)
+        timeout_ms = request.session_timeout_ms
+        self._rebalance.start_pending_session(group, member_id, caller, timeout_ms)
+        code = ErrorCode.MEMBER_ID_REQUIRED
+        return Decision(join_refusal(code, caller.api_version, member_id))
+
+    def _add(
+        self, request: JoinGroupRequest, group: ClassicGroup, member_id: str, caller: Caller
+    ) -> Decision[JoinGroupResponse]:
+        member = Member(
+            member_id=member_id,
+            group_instance_id=request.group_instance_id,
+            client_id=caller.client_id,
+            client_host=caller.client_host,
+            rebalance_timeout_ms=_rebalance_timeout_ms(request, caller),
+            session_timeout_ms=request.session_timeout_ms,
+            protocol_type=request.protocol_type,
+            protocols=_protocols(request),
+            is_new=True,
+        )
+        if (
+            group.state is GroupState.PREPARING_REBALANCE
+            and group.previous_state is GroupState.EMPTY
+        ):
+            group.new_member_added = True
+        answer: Deferred[JoinGroupResponse] = Deferred()
+        group.add(member, Parked(answer, caller.api_version))
+        timeout_ms = self._table.config.new_member_join_timeout_ms
+        self._rebalance.restart_session(group, member, caller, timeout_ms)
+        return Decision(answer, self._rebalance.prepare_or_complete(group, caller))
+
+    # --- members with an id
+
+    def _join_known_member(
+        self, request: JoinGroupRequest, group: ClassicGroup, caller: Caller
+    ) -> Decision[JoinGroupResponse]:
+        member_id = request.member_id
+        if request.group_instance_id is None and member_id in group.pending_join_members:
+            return self._add(request, group, member_id, caller)
+        try:
+            group.check_member(member_id, request.group_instance_id)
+        except Refused as refused:
+            return Decision(join_refusal(refused.code, caller.api_version, member_id))
+        member = group.members[member_id]
+        if self._has_to_rebalance(group, member, _protocols(request)):
+            return self._rejoin(request, group, member, caller)
+        # The answer of this generation was lost, or a follower joined without need: tell it again.
+        return Decision(join_answer(group, member_id))
+
+    def _has_to_rebalance(self, group: ClassicGroup, member: Member, protocols: Protocols) -> bool:
+        if group.state is GroupState.PREPARING_REBALANCE or member.protocols != protocols:
+            return True
+        # A leader that joins again in a stable group asks for a new assignment.
+        return group.state is GroupState.STABLE and member.member_id == group.leader_id
+
+    def _rejoin(
+        self, request: JoinGroupRequest, group: ClassicGroup, member: Member, caller: Caller
+    ) -> Decision[JoinGroupResponse]:
+        answer: Deferred[JoinGroupResponse] = Deferred()
+        self._update(request, group, member, caller)
+        group.park_join(member, Parked(answer, caller.api_version))
+        return Decision(answer, self._rebalance.prepare_or_complete(group, caller))
+
+    def _update(
+        self, request: JoinGroupRequest, group: ClassicGroup, member: Member, caller: Caller
+    ) -> None:
+        rebalance_ms = _rebalance_timeout_ms(request, caller)
+        group.update(member, _protocols(request), rebalance_ms, request.session_timeout_ms)
+
+    # --- static members that come back (KIP-345)
+
+    def _replace_static_member(
+        self, request: JoinGroupRequest, group: ClassicGroup, member_id: str, caller: Caller
+    ) -> Decision[JoinGroupResponse]:
+        instance_id = request.group_instance_id
+        assert instance_id is not None
+        old_member_id = group.static_members[instance_id]
+        old_leader_id = group.leader_id
+        old = group.members[old_member_id]
+        before = (old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
+        member = group.replace_static_member(instance_id, member_id)
+        group.history.departed(old_member_id, Why.REPLACED, caller.wall_ms, requester(caller))
+        self._update(request, group, member, caller)
+        self._rebalance.restart_session(group, member, caller)
+        answer: Deferred[JoinGroupResponse] = Deferred()
+        group.park_join(member, Parked(answer, caller.api_version))
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            # The leader assigns to the old member id: the new one would be left without work.
+            return Decision(answer, self._rebalance.prepare(group, caller))
+        if group.state is not GroupState.STABLE or group.select_protocol() != group.protocol_name:
+            return Decision(answer, self._rebalance.prepare_or_complete(group, caller))
+
+        def on_committed() -> None:
+            parked = member.awaiting_join
+            # If a rebalance came in between, it has joined that, and is answered at its end.
+            if parked is not None and group.state is GroupState.STABLE:
+                group.take_join(member)
+                # Its session may have ended unheeded while it waited for us.
+                self._rebalance.restart_session(group, member, self._table.latest)
+                response = _keep_answer(group, member_id, old_leader_id, parked.api_version)
+                parked.answer.complete(response)
+
+        def on_failure(code: int) -> JoinGroupResponse:
+            if group.state is not GroupState.DEAD and group.members.get(member_id) is member:
+                group.take_join(member)  # Its answer is what this function returns.
+                group.update(member, *before)
+                again = group.replace_static_member(instance_id, old_member_id)
+                group.history.came_back(old_member_id)
+                self._rebalance.restart_session(group, again, self._table.latest)
+            return join_refusal(append_error(code), caller.api_version)
+
+        assignments = {other.member_id: other.assignment for other in group.members.values()}
+        records: Records = (group_record(group, assignments),)
+        return Decision(answer, records, on_failure=on_failure, on_committed=on_committed)
+
+
+def _keep_answer(
+    group: ClassicGroup, member_id: str, old_leader_id: str | None, api_version: int
+) -> JoinGroupResponse:
+    """A static member that came back to a stable group goes on with the assignment it had."""
+    response = join_answer(group, member_id)
+    if api_version >= _SKIP_ASSIGNMENT_SINCE:
+        response.skip_assignment = member_id == group.leader_id
+        return response
+    # An older client would compute a new assignment if it heard that it leads.
+    response.members = []
+    response.leader = old_leader_id or ""
+    return response
+
+
+def _protocols(request: JoinGroupRequest) -> Protocols:
+    return tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
+
+
+def _rebalance_timeout_ms(request: JoinGroupRequest, caller: Caller) -> int:
+    """Version 0 has none: the session timeout stands for it."""
+    if caller.api_version == 0:
+        return request.session_timeout_ms
+    return max(request.rebalance_timeout_ms, 0)

@@ -1,0 +1,274 @@
+"""How a group gets from one generation to the next: who is waited for, how long, who is left out.
+
+Source: Kafka's GroupMetadataManager (prepareRebalance, completeClassicGroupJoin,
+expirePendingSync); KIP-134 for the initial delay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from oncelog_protocol.messages.sync_group import SyncGroupResponse
+from oncelog_server.coordinator.shard import Decision
+from oncelog_server.group.classic.group import ClassicGroup
+from oncelog_server.group.classic.member import Member
+from oncelog_server.group.classic.states import GroupEvent, GroupState
+from oncelog_server.group.history import Why, requester
+from oncelog_server.group.moment import Moment
+from oncelog_server.group.records import group_record
+from oncelog_server.group.table import GroupTable, Records, join_key, session_key, sync_key
+
+# A rebalance timeout may be 0; a join phase that nobody joins must not be looked at all the time.
+_NOBODY_JOINED_RETRY_MS: Final = 1_000
+
+
+class Rebalance:
+    """What may end a join phase returns the records to append: one if the group is empty now."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: GroupTable) -> None:
+        self._table = table
+
+    # --- sessions
+
+    def restart_session(
+        self, group: ClassicGroup, member: Member, at: Moment, timeout_ms: int | None = None
+    ) -> None:
+        """The member showed itself: it has its session timeout (or `timeout_ms`) from now."""
+        if timeout_ms is None:
+            timeout_ms = member.session_timeout_ms
+        self._start_session_timer(group, member.member_id, at.now_ms + timeout_ms)
+
+    def start_pending_session(
+        self, group: ClassicGroup, member_id: str, at: Moment, timeout_ms: int
+    ) -> None:
+        """A member id was given out: it is to be used within `timeout_ms`."""
+        group.pending_join_members[member_id] = None
+        self._start_session_timer(group, member_id, at.now_ms + timeout_ms)
+
+    def _start_session_timer(self, group: ClassicGroup, member_id: str, deadline_ms: int) -> None:
+        key = session_key(group.group_id, member_id)
+        self._table.timers.set(key, deadline_ms, partial(self._session_over, group, member_id))
+
+    def _session_over(
+        self, group: ClassicGroup, member_id: str, at: Moment
+    ) -> Decision[None] | None:
+        if group.state is GroupState.DEAD:
+            return None
+        member = group.members.get(member_id)
+        if member is None:
+            if member_id not in group.pending_join_members:
+                return None
+            group.history.departed(member_id, Why.SESSION_TIMED_OUT, at.wall_ms)
+            group.remove(member_id)
+            return _decision(self._complete_if_waiting_for_nobody(group, at))
+        if member.is_alive_without_heartbeats:
+            return None
+        group.history.departed(member_id, Why.SESSION_TIMED_OUT, at.wall_ms)
+        group.remove(member_id)
+        return _decision(self.after_removal(group, at))
+
+    def after_removal(self, group: ClassicGroup, at: Moment) -> Records:
+        """A member is out: the others share its work, or the join phase has waited only for it."""
+        if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+            return self.prepare(group, at)
+        return self._complete_if_waiting_for_nobody(group, at)
+
+    def _complete_if_waiting_for_nobody(self, group: ClassicGroup, at: Moment) -> Records:
+        if group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined:
+            return self.complete_join(group, at)
+        return ()
+
+    # --- the join phase
+
+    def prepare_or_complete(self, group: ClassicGroup, at: Moment) -> Records:
+        """A member joined or changed: start a rebalance, or see whether it was the last missing."""
+        if group.state is GroupState.PREPARING_REBALANCE:
+            return self.complete_if_all_joined(group, at)
+        return self.prepare(group, at)
+
+    def complete_if_all_joined(self, group: ClassicGroup, at: Moment) -> Records:
+        """End the join phase early if all are there; an initial rebalance waits its delay out."""
+        if (
+            group.state is not GroupState.PREPARING_REBALANCE
+            or group.previous_state is GroupState.EMPTY
+            or not group.has_all_members_joined
+        ):
+            return ()
+        return self.complete_join(group, at)
+
+    def prepare(self, group: ClassicGroup, at: Moment) -> Records:
+        """Everybody has to join again; who waits for an assignment is told so. `at`: the request
+        that is why, where one is."""
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            self.refuse_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, at)
+        group.pending_sync_members.clear()
+        self._table.timers.cancel(sync_key(group.group_id))
+        is_initial = group.state is GroupState.EMPTY
+        group.history.rebalance_began(requester(at))
+        group.transition(GroupEvent.REBALANCE, at.wall_ms)
+        if is_initial:
+            delay_ms = self._table.config.group_initial_rebalance_delay_ms
+            remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
+            group.new_member_added = False
+            self._wait_for_first_members(group, delay_ms, remaining_ms, at)
+            return ()
+        if group.has_all_members_joined:
+            return self.complete_join(group, at)
+        self._wait_for_joins(group, at)
+        return ()
+
+    def _wait_for_joins(self, group: ClassicGroup, at: Moment, *, at_least_ms: int = 0) -> None:
+        deadline_ms = at.now_ms + max(group.rebalance_timeout_ms, at_least_ms)
+        self._table.timers.set(
+            join_key(group.group_id), deadline_ms, partial(self._joins_over, group)
+        )
+
+    def _joins_over(self, group: ClassicGroup, at: Moment) -> Decision[None] | None:
+        return _decision(self.complete_join(group, at))
+
+    def _wait_for_first_members(
+        self, group: ClassicGroup, delay_ms: int, remaining_ms: int, at: Moment
+    ) -> None:
+        self._table.timers.set(
+            join_key(group.group_id),
+            at.now_ms + delay_ms,
+            partial(self._first_members_over, group, delay_ms, remaining_ms),
+        )
+
+    def _first_members_over(
+        self, group: ClassicGroup, delay_ms: int, remaining_ms: int, at: Moment
+    ) -> Decision[None] | None:
+        if not group.new_member_added or remaining_ms == 0:
+            return _decision(self.complete_join(group, at))
+        group.new_member_added = False
+        self._wait_for_first_members(
+            group,
+            min(self._table.config.group_initial_rebalance_delay_ms, remaining_ms),
+            max(remaining_ms - delay_ms, 0),
+            at,
+        )
+        return None
+
+    def complete_join(self, group: ClassicGroup, at: Moment) -> Records:
+        """The join phase is over: who did not join is out, unless static; the rest go on."""
+        self._table.timers.cancel(join_key(group.group_id))
+        missing = [
+            member.member_id
+            for member in group.members.values()
+            if member.awaiting_join is None and not member.is_static
+        ]
+        for member_id in missing:
+            group.history.departed(member_id, Why.MISSED_REBALANCE, at.wall_ms)
+            self._table.remove_member(group, member_id)
+        if group.members and not group.elect_joined_leader():
+            # Only static members are left, and none came back: wait until their sessions end.
+            self._wait_for_joins(group, at, at_least_ms=_NOBODY_JOINED_RETRY_MS)
+            return ()
+        group.start_next_generation(at.wall_ms)
+        if group.state is GroupState.EMPTY:
+            return (group_record(group, {}),)
+        self._answer_joins(group, at)
+        return ()
+
+    def _answer_joins(self, group: ClassicGroup, at: Moment) -> None:
+        group.pending_sync_members = dict.fromkeys(group.members)
+        deadline_ms = at.now_ms + group.rebalance_timeout_ms
+        overdue = partial(self._syncs_over, group, group.generation_id)
+        self._table.timers.set(sync_key(group.group_id), deadline_ms, overdue)
+        answers = []
+        for member in group.members.values():
+            member.is_new = False
+            self.restart_session(group, member, at)
+            parked = group.take_join(member)
+            if parked is not None:
+                answers.append((parked.answer, join_answer(group, member.member_id)))
+        for answer, response in answers:
+            answer.complete(response)
+
+    # --- the sync phase
+
+    def sync_received(self, group: ClassicGroup, member_id: str) -> None:
+        """The member is not waited for any more in the sync phase."""
+        group.pending_sync_members.pop(member_id, None)
+        if not group.pending_sync_members:
+            self._table.timers.cancel(sync_key(group.group_id))
+
+    def _syncs_over(
+        self, group: ClassicGroup, generation_id: int, at: Moment
+    ) -> Decision[None] | None:
+        if (
+            generation_id != group.generation_id
+            or group.state not in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE)
+            or not group.pending_sync_members
+        ):
+            return None
+        for member_id in list(group.pending_sync_members):
+            group.history.departed(member_id, Why.MISSED_REBALANCE, at.wall_ms)
+            self._table.remove_member(group, member_id)
+        return _decision(self.prepare(group, at))
+
+    def refuse_syncs(self, group: ClassicGroup, code: int, at: Moment) -> None:
+        """There will be no assignment in this generation: whoever waits for one gets `code`."""
+        for member in group.members.values():
+            member.assignment = b""
+        self._answer_syncs(group, at, lambda member: SyncGroupResponse(error_code=code))
+
+    def assign(self, group: ClassicGroup, assignments: dict[str, bytes], at: Moment) -> None:
+        """The leader's assignment is committed: everybody who waits gets its part."""
+        group.transition(GroupEvent.ASSIGNED, at.wall_ms)
+        for member in group.members.values():
+            member.assignment = assignments.get(member.member_id, b"")
+        self._answer_syncs(group, at, partial(sync_answer, group))
+
+    def _answer_syncs(
+        self, group: ClassicGroup, at: Moment, answer_for: Callable[[Member], SyncGroupResponse]
+    ) -> None:
+        waiting = []
+        for member in group.members.values():
+            parked, member.awaiting_sync = member.awaiting_sync, None
+            if parked is not None:
+                # Its session may have ended unheeded while it waited for us.
+                self.restart_session(group, member, at)
+                waiting.append((parked.answer, answer_for(member)))
+        for answer, response in waiting:
+            answer.complete(response)
+
+
+def join_answer(group: ClassicGroup, member_id: str) -> JoinGroupResponse:
+    """The current generation as the member is told of it; the leader gets everybody's metadata."""
+    response = JoinGroupResponse(
+        generation_id=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=group.leader_id or "",
+        member_id=member_id,
+    )
+    if member_id == group.leader_id:
+        response.members = [
+            JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                metadata=member.metadata(group.protocol_name),
+            )
+            for member in group.members.values()
+        ]
+    return response
+
+
+def sync_answer(group: ClassicGroup, member: Member) -> SyncGroupResponse:
+    """The member's part of the current assignment."""
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        assignment=member.assignment,
+    )
+
+
+def _decision(records: Records) -> Decision[None] | None:
+    return Decision(None, records) if records else None

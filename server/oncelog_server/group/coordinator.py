@@ -1,0 +1,198 @@
+"""The group coordinator of this broker: requests to shards, and one timer for all that is due in
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from oncelog_server.cluster.delta import ImageDelta
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
+from oncelog_server.coordinator.routing import partition_for
+from oncelog_server.coordinator.runtime import ReplayAt, ShardRuntime, Work
+from oncelog_server.coordinator.shard import Decision
+from oncelog_server.deferred import Deferred
+from oncelog_server.group.config import GroupConfig
+from oncelog_server.group.history import Dismissal
+from oncelog_server.group.shard import GroupShard
+from oncelog_server.partition.partition import Partition
+from oncelog_server.refusal import Refused
+from oncelog_server.slices import at_its_end
+from oncelog_server.timers import Timer, Timers
+from oncelog_server.topic_partition import TopicPartition
+
+R = TypeVar("R")
+
+
+class GroupCoordinator:
+    """`partition_count` gives the number of partitions of `__consumer_offsets` (0 while it is not
+    created)."""
+
+    def __init__(
+        self,
+        *,
+        partition_count: Callable[[], int],
+        config: GroupConfig,
+        new_member_id: Callable[[str], str],
+        timers: Timers,
+        wall_ms: Callable[[], int],
+        monotonic_ms: Callable[[], int],
+        work: Work = at_its_end,
+    ) -> None:
+        self._partition_count = partition_count
+        self._timers = timers
+        self._wall_ms = wall_ms
+        self._monotonic_ms = monotonic_ms
+        self._timer: Timer | None = None
+        self._due_ms: int | None = None
+        self.runtime: ShardRuntime[GroupShard] = ShardRuntime(
+            replay_at=ReplayAt.APPEND,
+            new_shard=lambda _: GroupShard(config, new_member_id=new_member_id),
+            on_loaded=self._on_loaded,
+            on_unloaded=GroupShard.on_unloaded,
+            wall_ms=wall_ms,
+            work=work,
+        )
+        # Topics deleted since a load began: the shards that are still loading have to forget them.
+        self._deleted_meanwhile: set[str] = set()
+
+    # --- leadership
+
+    def lead(self, partition: Partition) -> Deferred[None] | None:
+        return self.runtime.lead(partition)
+
+    def resign(self, index: int) -> None:
+        self.runtime.resign(index)
+
+    def refuse(self, index: int, reason: str) -> None:
+        """The partition's log cannot be used (see ShardRuntime.refuse)."""
+        self.runtime.refuse(index, reason)
+
+    def _on_loaded(self, index: int, shard: GroupShard) -> None:
+        shard.on_loaded(self._monotonic_ms(), self._wall_ms())
+        self._arm(shard)
+        if self._deleted_meanwhile:
+            for decision in shard.on_topics_deleted(frozenset(self._deleted_meanwhile)):
+                self.runtime.run(index, decision)
+        if not self.runtime.is_loading:
+            self._deleted_meanwhile.clear()
+
+    # --- requests
+
+    def offsets_partition(self, group_id: str) -> TopicPartition:
+        """Where the group's offsets are. Raises Refused while the topic is not created."""
+        count = self._partition_count()
+        if count == 0:
+            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return TopicPartition(CONSUMER_OFFSETS, partition_for(group_id, count))
+
+    def log_of(self, group_id: str) -> Partition:
+        """The partition its offsets are staged in. Raises Refused as `run` does."""
+        count = self._partition_count()
+        if count == 0:
+            raise Refused(ErrorCode.NOT_COORDINATOR)
+        return self.runtime.partition(partition_for(group_id, count))
+
+    def run(self, group_id: str, decide: Callable[[GroupShard], Decision[R]]) -> R | Deferred[R]:
+        """Let the shard of a group decide. Raises Refused (NOT_COORDINATOR,
+        COORDINATOR_NOT_AVAILABLE)."""
+        count = self._partition_count()
+        if count == 0:
+            raise Refused(ErrorCode.NOT_COORDINATOR)
+        index = partition_for(group_id, count)
+        shard = self.runtime.shard(index)
+        answer = self.runtime.run(index, decide(shard))
+        self._arm(shard)
+        return answer
+
+    def live_generation(self, group_id: str) -> int | None:
+        """Of a group with members; None where there are none, or it is not coordinated here. Raises
+        Refused while that is not known."""
+        count = self._partition_count()
+        if count == 0:
+            return None
+        try:
+            shard = self.runtime.shard(partition_for(group_id, count))
+        except Refused as refused:
+            if refused.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                raise
+            return None
+        return shard.live_generation(group_id)
+
+    def outdated(self, group_id: str, generation_id: int) -> Dismissal:
+        """Why that generation is refused. Raises Refused."""
+        count = self._partition_count()
+        if count == 0:
+            raise Refused(ErrorCode.NOT_COORDINATOR)
+        shard = self.runtime.shard(partition_for(group_id, count))
+        return shard.outdated(group_id, generation_id)
+
+    def concurrent_producers(self, request: TxnOffsetCommitRequest) -> frozenset[int]:
+        """Producers that are about to commit offsets of the same input partitions for the same
+        group. Raises Refused."""
+        count = self._partition_count()
+        if count == 0:
+            raise Refused(ErrorCode.NOT_COORDINATOR)
+        shard = self.runtime.shard(partition_for(request.group_id, count))
+        return shard.concurrent_producers(request)
+
+    def check_loaded(self) -> None:
+        """Raise Refused (COORDINATOR_LOAD_IN_PROGRESS) while groups are missing in `shards`."""
+        if self.runtime.is_loading:
+            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def shards(self) -> list[GroupShard]:
+        return [shard for _, shard in self.runtime.shards()]
+
+    def offsets_marker(self, index: int) -> Callable[[int, int, bool], None]:
+        """To be called once a marker has been appended to that partition of `__consumer_offsets`.
+        Raises Refused."""
+        shard = self.runtime.shard(index)
+
+        def appended(producer_id: int, producer_epoch: int, committed: bool) -> None:
+            shard.replay_marker(producer_id, producer_epoch, committed=committed)
+
+        return appended
+
+    def follow(self, _old: ClusterImage, _new: ClusterImage, delta: ImageDelta) -> None:
+        """Offsets go with their topic: a new one of its name begins at its own beginning."""
+        if not delta.topics_deleted:
+            return
+        deleted = frozenset(topic.name for topic in delta.topics_deleted)
+        if self.runtime.is_loading:
+            self._deleted_meanwhile |= deleted
+        for index, shard in self.runtime.shards():
+            for decision in shard.on_topics_deleted(deleted):
+                self.runtime.run(index, decision)
+
+    # --- time
+
+    def stop(self) -> None:
+        """Nothing of any group falls due any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self, shard: GroupShard) -> None:
+        due = shard.next_timer()
+        if due is None or (self._due_ms is not None and self._due_ms <= due):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due_ms = due
+        delay_ms = max(due - self._monotonic_ms(), 0)
+        self._timer = self._timers.call_later(delay_ms, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = self._due_ms = None
+        now_ms, wall_ms = self._monotonic_ms(), self._wall_ms()
+        try:
+            for index, shard in self.runtime.shards():
+                for decision in shard.expire(now_ms, wall_ms):
+                    self.runtime.run(index, decision)
+        finally:
+            for _, shard in self.runtime.shards():
+                self._arm(shard)

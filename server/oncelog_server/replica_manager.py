@@ -1,0 +1,409 @@
+"""Keeps the partitions of this broker in step with the metadata image: logs are opened, led, and
+removed.
+
+Topics change by a store transaction, then in the image, then here: nothing else opens a log. The
+changes are made in slices (`topic_changes`). Leadership events reach the coordinators of the
+internal topics from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Set
+from functools import partial
+from typing import Protocol
+
+import msgspec
+import structlog
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster.delta import ImageDelta, PartitionChange
+from oncelog_server.cluster.image import ClusterImage, PartitionImage, TopicImage
+from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog_server.config import Settings
+from oncelog_server.deferred import Deferred
+from oncelog_server.log.closed import ClosedLogs
+from oncelog_server.log.errors import CorruptLog, InconsistentTopicId
+from oncelog_server.log.log import PartitionLog
+from oncelog_server.newer_logs import NewerLogs
+from oncelog_server.observe.partition_events import (
+    StorageFailures,
+    log_damage,
+    log_not_led,
+    log_recovery,
+)
+from oncelog_server.partition.partition import Partition, Trouble
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.refusal import Refused
+from oncelog_server.refused_work import RefusedWork
+from oncelog_server.settings.topics import LogConfigs
+from oncelog_server.slices import Slices
+from oncelog_server.storage.files import Files, StorageError
+from oncelog_server.storage.layout import deleted_directory, partition_directory
+from oncelog_server.strays import Folders, is_of_topic, put_strays_aside
+from oncelog_server.topic_changes import Change, TopicChanges
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.producer_id_quota import PER_PARTITION, RefusedProducerIds
+
+log = structlog.get_logger("oncelog.partition")
+
+Offsets = Mapping[tuple[str, int], int]
+
+
+class Coordinator(Protocol):
+    """Leads the partitions of an internal topic."""
+
+    def lead(self, partition: Partition) -> Deferred[None] | None:
+        """Load and lead; the result is abandoned if the partition cannot be led. Raises what makes
+        leading impossible at once."""
+        ...
+
+    def refuse(self, index: int, reason: str) -> None:
+        """The partition's log cannot be used."""
+        ...
+
+    def resign(self, index: int) -> None: ...
+
+
+class LastStop(msgspec.Struct, frozen=True):
+    """What the data directory remembers of the last stop."""
+
+    was_clean: bool
+    # Nothing that was written is lost, as the computer has not stopped.
+    lost_nothing: bool
+    recovery_points: Offsets
+    log_start_offsets: Offsets
+    # Empty if it was not clean.
+    closed_logs: ClosedLogs
+
+
+class Hosting:
+    """`request_flush` is given where acknowledged data must be on disk; `jitter` draws from 0..its
+    argument; `new_uuid` names what is on its way out."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        settings: Settings,
+        files: Files,
+        partitions: Partitions,
+        last_stop: LastStop,
+        *,
+        wall_ms: Callable[[], int],
+        request_flush: Callable[[Partition], None],
+        jitter: Callable[[int], int],
+        new_uuid: Callable[[], bytes],
+        refused_ids: RefusedProducerIds,
+        is_given_id: Callable[[int], bool],
+        slices: Slices,
+        refused_work: RefusedWork,
+    ) -> None:
+        self._refused_work = refused_work
+        self._image = ClusterImage()
+        # Partitions whose log the disk did not let be made or opened, by topic: why the first was.
+        self._not_opened: dict[str, StorageError] = {}
+        self._refused_ids = refused_ids
+        self._is_given_id = is_given_id
+        self._broker_id = broker_id
+        self._settings = settings
+        self._files = files
+        self._partitions = partitions
+        self._last_stop = last_stop
+        self._wall_ms = wall_ms
+        self._request_flush = request_flush
+        self._jitter = jitter
+        self._new_uuid = new_uuid
+        self._due = TopicChanges(slices, self._make)
+        self._stopped = False
+        self._coordinators: dict[str, Coordinator] = {}
+        self._loading = True
+        # Directories of which the start has checked the topic id.
+        self._checked: Set[str] = frozenset()
+        self._configs = LogConfigs(settings)
+        # The newest leader epoch that a folder keeps.
+        self._kept_epoch = -1
+        self._storage_failures = StorageFailures()
+        # Deleted topics of which a directory could not be put away, by id.
+        self._undropped: set[bytes] = set()
+
+    def serve_coordinators(self, transactions: Coordinator, groups: Coordinator) -> None:
+        self._coordinators = {TRANSACTION_STATE: transactions, CONSUMER_OFFSETS: groups}
+
+    def unknown_topics(self, image: ClusterImage) -> set[str]:
+        """Topics that the last stop's checkpoints know, and the image does not."""
+        last = self._last_stop
+        known = {*last.recovery_points, *last.log_start_offsets}
+        return {topic for topic, _ in known} - image.topics.keys()
+
+    def open_all(self, image: ClusterImage, folders: Folders, newer: NewerLogs) -> None:
+        """At the start, open every partition that the image puts on this broker. It leads none yet:
+        the registration elects it, in a new leader epoch. Raises StorageError."""
+        self._image = image
+        self._checked = folders.checked
+        for name, aside in put_strays_aside(self._files, folders, self._new_uuid):
+            log.warning("partition of a deleted topic put aside", directory=name, now=aside)
+        for topic in image.topics.values():
+            for partition in topic.partitions:
+                if self._broker_id in partition.replicas:
+                    opened = self._open(topic, TopicPartition(topic.name, partition.partition))
+                    if opened is not None:
+                        newer.look_at(opened.log, partition.leader_epoch)
+        self._loading = False
+        self._checked = frozenset()
+
+    def follow(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
+        """Begin what the advanced image asks for; `settled` returns when it is done."""
+        self._image = new
+        if self._stopped:
+            return
+        for deleted in delta.topics_deleted:
+            # Its partitions that wait for their turn are not opened any more.
+            self._not_opened.pop(deleted.name, None)
+            self._due.forget(deleted.name)
+        for change in delta.partitions:
+            self._due.add(change)
+        for topic in delta.settings_changed:
+            # After the partitions that wait to be opened, which carry the settings of before.
+            self._due.add(topic)
+        self._due.work()
+
+    async def settled(self, topics: Collection[str]) -> None:
+        """Return when all that the images so far ask for these topics is done."""
+        await self._due.settled(topics)
+
+    async def created(self, topics: Collection[str]) -> None:
+        """As `settled`. Raises Refused if the disk refused a log."""
+        await self.settled(topics)
+        for name in topics:
+            error = self._not_opened.get(name)
+            if error is not None:
+                raise Refused(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"Topic '{name}' cannot be kept on disk: {error}. Free some space and try"
+                    " again.",
+                )
+
+    def give_up(self, name: str) -> bool:
+        """Remove a new topic that the disk refused, before its deletion from the image. Return
+        False, and change nothing, if records have been written to it."""
+        topic = self._image.topics.get(name)
+        if topic is None:
+            return True
+        names = [TopicPartition(name, one.partition) for one in topic.partitions]
+        opened = [one for one in map(self._partitions.get, names) if one is not None]
+        if any(one.log.log_end_offset for one in opened):
+            return False
+        reason = str(self._not_opened.get(name, "deleted"))
+        for one in names:
+            self._remove(topic, one)
+            # Offline, it takes no record until the image has lost the topic.
+            self._partitions.add_offline(one, reason)
+        return True
+
+    def undropped(self) -> Set[bytes]:
+        """Topics that were deleted since the start and of which directories are left, by id."""
+        dropping = {
+            change.topic.id
+            for change in self._due
+            if not isinstance(change, TopicImage) and change.new is None
+        }
+        return self._undropped | dropping
+
+    def stop(self) -> None:
+        """Open nothing any more: the next start opens what is still queued."""
+        self._stopped = True
+        self._undropped |= self.undropped()
+        self._due.clear()
+
+    def _make(self, change: Change) -> None:
+        if isinstance(change, TopicImage):
+            self._reconfigure(change)
+        elif change.new is None:
+            self._drop(change)
+        else:
+            self._host(change.topic, change.new)
+
+    # --- one partition
+
+    def _host(self, topic: TopicImage, image: PartitionImage) -> None:
+        if self._broker_id not in image.replicas:
+            return
+        topic_partition = TopicPartition(topic.name, image.partition)
+        partition = self._partitions.get(topic_partition)
+        # What could not be opened stays offline until the next start: opened once more it would be
+        # taken for a new partition, and its corrupt log for a sound one.
+        if partition is None and self._partitions.offline_reason(topic_partition) is None:
+            partition = self._open(topic, topic_partition)
+        if partition is not None:
+            self._lead_or_follow(partition, image)
+        elif (coordinator := self._coordinators.get(topic.name)) is not None:
+            reason = self._partitions.offline_reason(topic_partition) or ""
+            coordinator.refuse(image.partition, f"{topic_partition} cannot be used: {reason}")
+
+    def _open(self, topic: TopicImage, topic_partition: TopicPartition) -> Partition | None:
+        """Return None, with the partition offline, if its log cannot be served (S3)."""
+        # A partition that this process has made needs no recovery.
+        known = self._loading
+        try:
+            if not known and topic.name in self._not_opened:  # the others wait with it
+                raise self._not_opened[topic.name]
+            return self._open_log(topic, topic_partition, known=known)
+        except StorageError as error:
+            self._not_opened.setdefault(topic.name, error)
+            self._partitions.add_offline(topic_partition, str(error))
+            self._refused_work.add(
+                _opening(topic_partition),
+                error,
+                partial(self._open_again, topic.id, topic_partition, known=known),
+                group=_opening(topic.name),
+                partition=str(topic_partition),
+            )
+            return None
+
+    def _open_again(self, topic_id: bytes, name: TopicPartition, *, known: bool) -> None:
+        """Open a log that the disk refused before. Raises StorageError."""
+        topic = self._image.topics.get(name.topic)
+        image = self._image.partition(*name)
+        if topic is None or image is None or topic.id != topic_id:
+            return
+        if self._open_log(topic, name, known=known) is None:
+            return
+        if self._refused_work.left(_opening(name.topic)) == 1:  # this one
+            self._not_opened.pop(name.topic, None)
+        self._partitions.take_online(name)
+        self._host(topic, image)
+
+    def _open_log(
+        self, topic: TopicImage, topic_partition: TopicPartition, *, known: bool
+    ) -> Partition | None:
+        """`known`: to the last stop. Raises StorageError."""
+        last = self._last_stop
+        try:
+            opened = PartitionLog.open(
+                self._files,
+                partition_directory(*topic_partition),
+                self._configs.of(topic.settings),
+                topic_id=topic.id,
+                now_ms=self._wall_ms(),
+                clean_shutdown=last.was_clean or not known,
+                recovery_point=last.recovery_points.get(topic_partition, 0) if known else 0,
+                log_start_offset=last.log_start_offsets.get(topic_partition, 0) if known else 0,
+                producer_id_expiration_ms=self._settings.producer_id_expiration_ms,
+                refuses_damage=topic.name in self._coordinators,
+                lost_nothing=last.lost_nothing,
+                closed=last.closed_logs.get(topic_partition) if known else None,
+                topic_id_checked=partition_directory(*topic_partition) in self._checked,
+                jitter=self._jitter,
+            )
+        except CorruptLog as corrupt:
+            log_damage(topic_partition, corrupt)
+            self._partitions.add_offline(topic_partition, str(corrupt))
+            return None
+        except InconsistentTopicId as error:
+            log.error("partition offline", partition=str(topic_partition), reason=str(error))
+            self._partitions.add_offline(topic_partition, str(error))
+            return None
+        log_recovery(topic_partition, opened.recovery)
+        opened.producers.max_ids = self._settings.oncelog_max_producer_ids_per_partition
+        opened.producers.is_given = self._is_given_id
+        opened.producers.on_full = partial(self._refused_id, topic_partition)
+        opened.refusals.on_refused = partial(self._refused, topic_partition)
+        partition = Partition(
+            topic_partition,
+            topic.id,
+            opened,
+            self._request_flush,
+            flush_on_ack=self._settings.oncelog_flush_on_ack,
+            troubled=self._storage_failed,
+        )
+        self._partitions.add(partition)
+        return partition
+
+    def _refused_id(self, topic_partition: TopicPartition) -> None:
+        limit = self._settings.oncelog_max_producer_ids_per_partition
+        self._refused_ids.add(PER_PARTITION, limit, partition=str(topic_partition))
+
+    def _refused(self, name: TopicPartition, error: StorageError) -> None:
+        """Retry what the disk refused of a log until it succeeds."""
+        self._refused_work.add(
+            str(name), error, partial(self._try_log_again, name), partition=str(name)
+        )
+
+    def _try_log_again(self, name: TopicPartition) -> None:
+        """Raises StorageError."""
+        partition = self._partitions.get(name)
+        if partition is not None and partition.offline is None:
+            partition.log.try_again(self._wall_ms())
+
+    def _storage_failed(self, partition: Partition, failure: Trouble) -> None:
+        name = partition.topic_partition
+        if str(name) not in self._refused_work:  # whose event has reported it
+            self._storage_failures.add(name, failure, self._wall_ms())
+
+    def _lead_or_follow(self, partition: Partition, image: PartitionImage) -> None:
+        topic, index = partition.topic_partition
+        coordinator = self._coordinators.get(topic)
+        if image.leader != self._broker_id:
+            partition.become_follower(image.leader, image.leader_epoch)
+            if coordinator is not None:
+                coordinator.resign(index)
+            return
+        try:
+            partition.become_leader(self._broker_id, image.leader_epoch, image.isr, image.replicas)
+            if image.leader_epoch > self._kept_epoch:
+                # One folder keeps the newest epoch, for a recovery of lost metadata.
+                self._kept_epoch = image.leader_epoch
+                partition.log.write_leader_epochs()
+            if coordinator is not None:
+                led = coordinator.lead(partition)
+                if led is not None:
+                    led.on_abandon(lambda: log_not_led(partition.topic_partition, led.failure))
+        except (ValueError, Refused, StorageError, CorruptLog) as error:
+            log_not_led(partition.topic_partition, error)
+
+    def _drop(self, change: PartitionChange) -> None:
+        topic_partition = TopicPartition(change.topic.name, change.partition)
+        coordinator = self._coordinators.get(topic_partition.topic)
+        if coordinator is not None:
+            coordinator.resign(topic_partition.partition)
+        self._remove(change.topic, topic_partition)
+
+    def _remove(self, topic: TopicImage, name: TopicPartition) -> None:
+        """Nothing is left of the partition here, nor on disk once the disk allows it."""
+        partition = self._partitions.remove(name)
+        self._storage_failures.discard(name)
+        self._refused_work.discard(str(name))
+        self._refused_work.discard(_opening(name))
+        directory = partition_directory(*name)
+        aside = deleted_directory(*name, self._new_uuid())
+        if partition is not None:
+            partition.resign()
+        elif not self._files.exists(directory) or not is_of_topic(self._files, directory, topic.id):
+            return
+
+        def remove() -> None:
+            if self._files.exists(directory) and is_of_topic(self._files, directory, topic.id):
+                self._files.rename(directory, aside)
+                self._files.remove([aside])
+
+        try:
+            if partition is None:
+                remove()
+            else:
+                partition.log.remove(aside)
+        except StorageError as error:
+            self._undropped.add(topic.id)
+            self._refused_work.add(
+                f"remove {directory} {aside}", error, remove, partition=str(name)
+            )
+
+    def _reconfigure(self, topic: TopicImage) -> None:
+        config = self._configs.of(topic.settings)
+        for image in topic.partitions:
+            partition = self._partitions.get(TopicPartition(topic.name, image.partition))
+            if partition is not None:
+                partition.log.reconfigure(config)
+
+
+def _opening(name: TopicPartition | str) -> str:
+    """Return the key, among refused work, of opening a log or those of a topic."""
+    return f"open {name}"

@@ -1,0 +1,1 @@
+"""The commands of one transactional id: each decides records and a response from its metadata."""

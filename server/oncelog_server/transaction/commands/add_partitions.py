@@ -1,0 +1,93 @@
+"""AddPartitionsToTxn, AddOffsetsToTxn, and the same by the leader that received the data (KIP-890
+part 2)."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.coordinator.shard import Decision
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.caller import Caller, client_of
+from oncelog_server.transaction.results import (
+    BUSY,
+    INVALID_REQUEST,
+    INVALID_STATE,
+    SUCCESS,
+    UNKNOWN_PRODUCER,
+    TransactionResult,
+)
+from oncelog_server.transaction.shard import TransactionShard
+from oncelog_server.transaction.states import ADD_PARTITIONS, State, Verdict
+
+
+class AddPartitions(msgspec.Struct, frozen=True):
+    """`verify_only`: say whether the partitions are in the transaction, add nothing (KIP-890 part
+    1). `group_id`: of a transaction that belongs to a group, whose coordinator then has it."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: frozenset[TopicPartition]
+    client_transaction_version: int = 0
+    verify_only: bool = False
+    group_id: str | None = None
+    caller: Caller | None = None
+
+
+def decide_add_partitions(
+    shard: TransactionShard, command: AddPartitions, *, now_ms: int, wall_ms: int
+) -> Decision[TransactionResult]:
+    """Durable before acknowledged; a subset of what is there appends nothing (R13). `now_ms` is
+    monotonic."""
+    if not command.transactional_id:
+        return Decision(INVALID_REQUEST)
+    live = shard.get(command.transactional_id)
+    if live is None:
+        return Decision(shard.refuse_unknown())
+    metadata = live.metadata
+    # First of all (KAFKA-18660): while a change of producer id is pending, the producer may already
+    # use the new one.
+    if live.pending is not None or ADD_PARTITIONS.get(metadata.state) is Verdict.BUSY:
+        return Decision(BUSY)
+    # By the owner too: without one that has kept the transaction, nobody's next id is -1.
+    if command.producer_id not in (metadata.producer_id, metadata.owner[0]):
+        return Decision(
+            shard.refuse(live, command.producer_id, command.producer_epoch, UNKNOWN_PRODUCER)
+        )
+    if not metadata.is_held_by(command.producer_id, command.producer_epoch):
+        return Decision(
+            shard.refuse(
+                live,
+                command.producer_id,
+                command.producer_epoch,
+                in_group=command.group_id is not None,
+            )
+        )
+    ongoing = metadata.state is State.ONGOING
+    if ongoing and metadata.next_producer_epoch >= 0:
+        # Kept open by a newer instance, which may only end it (KIP-939).
+        return Decision(INVALID_STATE)
+    if ongoing and command.partitions <= metadata.partitions:
+        return Decision(SUCCESS)
+    if command.verify_only:
+        return Decision(TransactionResult(ErrorCode.TRANSACTION_ABORTABLE))
+    if metadata.state not in ADD_PARTITIONS:
+        return Decision(INVALID_STATE)
+    target = replace(
+        metadata,
+        state=State.ONGOING,
+        partitions=metadata.partitions | command.partitions if ongoing else command.partitions,
+        start_ms=metadata.start_ms if ongoing else wall_ms,
+        last_update_ms=wall_ms,
+        client_transaction_version=command.client_transaction_version,
+    )
+    if target.decided_members:
+        target = replace(target, decided_members=())
+    if not ongoing:
+        if live.client is None and command.caller is not None:
+            # Since this coordinator took over nobody has initialised the id.
+            live.client = client_of(command.caller)
+        live.deadline_ms = now_ms + metadata.timeout_ms
+    return shard.decide(live, target, SUCCESS, TransactionResult, opened_by=live.client)

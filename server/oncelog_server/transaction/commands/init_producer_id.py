@@ -1,0 +1,226 @@
+"""InitProducerId for a transactional id: who is the one live producer (KIP-98, KIP-360, KIP-890,
+KIP-939)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec.structs import replace
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.coordinator.shard import Decision
+from oncelog_server.transaction.caller import Caller, client_of, is_admin_tool
+from oncelog_server.transaction.caller_role import Asker, who_asks
+from oncelog_server.transaction.commands.fencing import fence
+from oncelog_server.transaction.commands.keep_prepared import keep
+from oncelog_server.transaction.fences import Reason, taken_over_by
+from oncelog_server.transaction.metadata import (
+    LAST_PRODUCER_EPOCH,
+    NO_PARTITIONS,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIMEOUT_MS,
+    TransactionMetadata,
+)
+from oncelog_server.transaction.results import (
+    BUSY,
+    INVALID_REQUEST,
+    INVALID_STATE,
+    TransactionResult,
+)
+from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
+from oncelog_server.transaction.states import INIT_PRODUCER_ID, State, Verdict
+
+
+class InitProducerId(msgspec.Struct, frozen=True):
+    """`producer_id` and `producer_epoch` are -1 unless a producer asks for its own next epoch
+    (KIP-360). `two_phase`: its transactions have no time-out, whatever `timeout_ms` says.
+    `keep_prepared`: an open transaction stays open, for the caller to end it (KIP-939)."""
+
+    transactional_id: str
+    timeout_ms: int
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    two_phase: bool = False
+    keep_prepared: bool = False
+    # Who asks; and whether an operator does, to end what is open.
+    caller: Caller | None = None
+    by_operator: bool = False
+
+
+def decide_init_producer_id(
+    shard: TransactionShard,
+    command: InitProducerId,
+    *,
+    wall_ms: int,
+    new_producer_id: Callable[[], int],
+) -> Decision[TransactionResult]:
+    """`new_producer_id` hands out an id nobody had before; it may raise Refused (none left right
+    now)."""
+    refused = refusal(shard, command)
+    if refused is not None:
+        return Decision(refused)
+    if command.two_phase:
+        command = replace(command, timeout_ms=NO_TIMEOUT_MS)
+    live = shard.get(command.transactional_id)
+    if live is None:
+        live = LiveTransaction(
+            TransactionMetadata(
+                transactional_id=command.transactional_id,
+                producer_id=new_producer_id(),
+                producer_epoch=NO_PRODUCER_EPOCH,
+                timeout_ms=command.timeout_ms,
+            )
+        )
+    metadata = live.metadata
+    if live.is_busy:
+        return Decision(BUSY)
+    asker = who_asks(metadata, command.producer_id, command.producer_epoch)
+    verdict = INIT_PRODUCER_ID.get(metadata.state)
+    if (
+        verdict is Verdict.FENCE
+        and asker is Asker.LAST
+        and not (command.keep_prepared and metadata.is_kept)
+    ):
+        # A late call of its own past.
+        return Decision(shard.refuse(live, command.producer_id, command.producer_epoch))
+    if verdict is Verdict.FENCE and command.keep_prepared:
+        return keep(
+            shard,
+            live,
+            asker,
+            reason=_reason(command),
+            timeout_ms=command.timeout_ms,
+            wall_ms=wall_ms,
+            new_producer_id=new_producer_id,
+        )
+    if verdict is Verdict.FENCE:
+        return _end_open(shard, live, command, asker, wall_ms, new_producer_id)
+    if verdict is not Verdict.INITIALISE:
+        return Decision(INVALID_STATE)
+    target = _next_epoch(metadata, command, asker, wall_ms, new_producer_id)
+    result = TransactionResult(ErrorCode.NONE, target.producer_id, target.producer_epoch)
+    decision = shard.decide(live, target, result, TransactionResult)
+    # Not before: of an id that cannot be written down nothing is left.
+    shard.transactions[command.transactional_id] = live
+    return replace(decision, on_committed=_taken_over(shard, live, command, asker, wall_ms))
+
+
+def refusal(shard: TransactionShard, command: InitProducerId) -> TransactionResult | None:
+    """Why it will not be done, however often it is asked; None where it may be. The id itself need
+    not be here."""
+    if not command.transactional_id or _is_half_named(command):
+        return INVALID_REQUEST
+    if not (command.two_phase or 0 < command.timeout_ms <= shard.max_timeout_ms):
+        return TransactionResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+    live = shard.get(command.transactional_id)
+    if live is None or live.is_busy:
+        return None
+    if who_asks(live.metadata, command.producer_id, command.producer_epoch) is Asker.STRANGER:
+        return shard.refuse(live, command.producer_id, command.producer_epoch)
+    return None
+
+
+def _end_open(
+    shard: TransactionShard,
+    live: LiveTransaction,
+    command: InitProducerId,
+    asker: Asker,
+    wall_ms: int,
+    new_producer_id: Callable[[], int],
+) -> Decision[TransactionResult]:
+    """For the current producer and a newer one; nobody else may touch what is open.
+
+    The caller comes back when the abort is done. A newer producer gets one more epoch then; the one
+    that asked by its name gets this one.
+    """
+    by_its_own = asker is Asker.CURRENT
+    return fence(
+        shard,
+        live,
+        BUSY,
+        wall_ms=wall_ms,
+        keep_owner=by_its_own,
+        reason=None if by_its_own else _reason(command),
+        new_producer_id=new_producer_id,
+    )
+
+
+def _reason(command: InitProducerId) -> Reason:
+    return taken_over_by(command.caller, by_operator=command.by_operator)
+
+
+def _taken_over(
+    shard: TransactionShard,
+    live: LiveTransaction,
+    command: InitProducerId,
+    asker: Asker,
+    wall_ms: int,
+) -> Callable[[], None]:
+    """What to do once the caller has the id: remember it, and whom it cut off."""
+    metadata = live.metadata
+    # A newer instance that aborted a transaction first, and so fenced its producer, comes back.
+    comes_back = (
+        metadata.state is State.COMPLETE_ABORT
+        and metadata.last_producer_epoch == NO_PRODUCER_EPOCH
+        and any(
+            one.aborted
+            and one.refuses
+            and (one.producer_id, one.producer_epoch + 1) == metadata.owner
+            for one in live.fences
+        )
+    )
+    cut_off: Callable[[], None] | None = None
+    if asker is Asker.NEWCOMER and metadata.producer_epoch >= 0 and not comes_back:
+        cut_off = shard.cut_off(live, _reason(command), wall_ms)
+    caller = command.caller
+    if command.by_operator or (caller is not None and is_admin_tool(caller)):
+        caller = None
+
+    def on_committed() -> None:
+        if cut_off is not None:
+            cut_off()
+        live.client = None if caller is None else client_of(caller)
+
+    return on_committed
+
+
+def _is_half_named(command: InitProducerId) -> bool:
+    """A producer id without an epoch or the other way round (Z10)."""
+    return (command.producer_id == NO_PRODUCER_ID) != (command.producer_epoch == NO_PRODUCER_EPOCH)
+
+
+def _next_epoch(
+    metadata: TransactionMetadata,
+    command: InitProducerId,
+    asker: Asker,
+    wall_ms: int,
+    new_producer_id: Callable[[], int],
+) -> TransactionMetadata:
+    """The id's next state, for anybody but a stranger."""
+    empty = replace(
+        metadata,
+        state=State.EMPTY,
+        timeout_ms=command.timeout_ms,
+        partitions=NO_PARTITIONS,
+        start_ms=-1,
+        last_update_ms=wall_ms,
+        decided_members=(),
+    )
+    if asker is Asker.LAST and metadata.owner[1] <= LAST_PRODUCER_EPOCH:
+        # A repeated call whose answer was lost (R14), or a producer whose transaction timed out:
+        # the epoch is there already, and may be the last one.
+        return empty
+    if not metadata.is_epoch_exhausted:
+        owner = metadata.producer_epoch if asker is Asker.CURRENT else NO_PRODUCER_EPOCH
+        return replace(empty, producer_epoch=metadata.producer_epoch + 1, last_producer_epoch=owner)
+    return replace(
+        empty,
+        producer_id=new_producer_id(),
+        previous_producer_id=metadata.producer_id,
+        producer_epoch=0,
+        last_producer_epoch=(
+            NO_PRODUCER_EPOCH if asker is Asker.NEWCOMER else command.producer_epoch
+        ),
+    )

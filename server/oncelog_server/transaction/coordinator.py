@@ -1,0 +1,425 @@
+"""The transaction coordinator of this broker: commands to shards, decided transactions to their
+end.
+
+For every decision: append PREPARE, and once it is committed send the markers, and once they all are
+written append COMPLETE. Where all leaders are local this happens within one turn of the loop (the
+markers of very many partitions take slices), before EndTxn is answered; where one is not, the
+answer goes out after PREPARE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Protocol
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.coordinator.routing import NEVER_IN_TRANSACTIONS, partition_for
+from oncelog_server.coordinator.runtime import ReplayAt, ShardRuntime, Work
+from oncelog_server.coordinator.shard import Decision
+from oncelog_server.deferred import Deferred
+from oncelog_server.partition.partition import Partition
+from oncelog_server.refusal import Refused
+from oncelog_server.slices import SMALL, Steps, at_its_end
+from oncelog_server.timers import Timers
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.caller import Caller
+from oncelog_server.transaction.commands.add_partitions import AddPartitions, decide_add_partitions
+from oncelog_server.transaction.commands.end_txn import EndTxn, decide_end_txn
+from oncelog_server.transaction.commands.fencing import abort_overdue
+from oncelog_server.transaction.commands.init_producer_id import (
+    InitProducerId,
+    decide_init_producer_id,
+)
+from oncelog_server.transaction.fences import FenceCause, Fences, Reason, fence_for
+from oncelog_server.transaction.grouped.groups import Membership
+from oncelog_server.transaction.grouped.refusals import refuse_in_group, refuse_outdated
+from oncelog_server.transaction.marker_delivery import MarkerSender
+from oncelog_server.transaction.markers import MarkerOutcome, MarkerWork, marker_outcome
+from oncelog_server.transaction.results import ILLEGAL_GENERATION, TransactionResult
+from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
+
+if TYPE_CHECKING:
+    from oncelog_server.transaction.grouped.coordinator import GroupTransactions
+
+Answer = TransactionResult | Deferred[TransactionResult]
+
+# Back-off between attempts to write a marker that some leader could not take (T7: no busy loop).
+RETRY_MS: Final = 100
+RETRY_MAX_MS: Final = 2_000
+
+
+class Leaders(Protocol):
+    """Who leads a partition, by the newest metadata image."""
+
+    def marker_sender(self, partition: TopicPartition) -> MarkerSender | None:
+        """How to reach its leader; None while it has none."""
+        ...
+
+    def is_gone(self, partition: TopicPartition) -> bool:
+        """Whether the topic is known to be deleted; not merely unknown for now (N11)."""
+        ...
+
+
+class TransactionCoordinator:
+    """`partition_count` gives the number of partitions of `__transaction_state` (0 while it is not
+    created); `on_stray_markers` is told of control records in one, which are passed over."""
+
+    def __init__(
+        self,
+        *,
+        partition_count: Callable[[], int],
+        leaders: Leaders,
+        new_producer_id: Callable[[], int],
+        timers: Timers,
+        wall_ms: Callable[[], int],
+        monotonic_ms: Callable[[], int],
+        max_timeout_ms: int,
+        fences: Fences | None = None,
+        is_given_id: Callable[[int], bool] = lambda producer_id: True,
+        on_stray_markers: Callable[[int, int], None] = lambda index, count: None,
+        work: Work = at_its_end,
+    ) -> None:
+        self._partition_count = partition_count
+        self._leaders = leaders
+        self._new_producer_id = new_producer_id
+        self._timers = timers
+        self._wall_ms = wall_ms
+        self._monotonic_ms = monotonic_ms
+        self._on_stray_markers = on_stray_markers
+        self._work = work
+        # Transactions with partitions that were aborted and committed since the start.
+        self.decided = [0, 0]
+        # Every transactional id here that is in a consumer group.
+        grouped: set[str] = set()
+        self._grouped = grouped
+        # Who was cut off and refused, by cause.
+        self.fences = Fences() if fences is None else fences
+        self.runtime: ShardRuntime[TransactionShard] = ShardRuntime(
+            replay_at=ReplayAt.COMMIT,
+            new_shard=lambda epoch: TransactionShard(
+                epoch,
+                max_timeout_ms=max_timeout_ms,
+                grouped=grouped,
+                fences=self.fences,
+                is_given_id=is_given_id,
+            ),
+            on_loaded=self._on_loaded,
+            on_unloaded=lambda shard: shard.on_unloaded(),
+            wall_ms=wall_ms,
+            work=work,
+        )
+
+    @cached_property
+    def _groups(self) -> GroupTransactions:
+        # Most brokers never need it, and it would take time at every start.
+        from oncelog_server.transaction.grouped.coordinator import GroupTransactions
+
+        return GroupTransactions(
+            self.runtime,
+            owner=self.owner,
+            finish=self._finish,
+            new_producer_id=self._new_producer_id,
+            wall_ms=self._wall_ms,
+            call_soon=self._timers.call_soon,
+        )
+
+    # --- leadership
+
+    def lead(self, partition: Partition) -> Deferred[None] | None:
+        return self.runtime.lead(partition)
+
+    def resign(self, index: int) -> None:
+        self.runtime.resign(index)
+
+    def refuse(self, index: int, reason: str) -> None:
+        """The partition's log cannot be used (see ShardRuntime.refuse)."""
+        self.runtime.refuse(index, reason)
+
+    def _on_loaded(self, index: int, shard: TransactionShard) -> None:
+        shard.on_loaded(now_ms=self._monotonic_ms(), wall_ms=self._wall_ms())
+        if shard.stray_markers:
+            self._on_stray_markers(index, shard.stray_markers)
+        for work in shard.marker_works():
+            # Not now: other partitions of this broker may not have been taken over yet.
+            self._finish_later(index, shard, work, 0)
+
+    # --- look-ups
+
+    @property
+    def has_all_shards(self) -> bool:
+        """Whether every transactional id of the cluster is coordinated here."""
+        return len(self.runtime) == self._partition_count()
+
+    def has_leader(self, partition: TopicPartition) -> bool:
+        """Whether a marker can be sent there now."""
+        return self._leaders.marker_sender(partition) is not None
+
+    def find(self, transactional_id: str) -> LiveTransaction:
+        """Raises Refused as `owner` does, and with TRANSACTIONAL_ID_NOT_FOUND."""
+        return self._find(transactional_id)[1]
+
+    def _find(self, transactional_id: str) -> tuple[TransactionShard, LiveTransaction]:
+        """Where it lives: with a group it is in the shard of that."""
+        _, shard = self.owner(transactional_id)
+        shards = [shard]
+        if transactional_id in self._grouped:
+            shards = [one for _, one in self.runtime.shards()]
+        for one in shards:
+            live = one.get(transactional_id)
+            if live is not None and live.is_listed:
+                return one, live
+        raise Refused(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+
+    # --- commands
+
+    def owner(self, key: str) -> tuple[int, TransactionShard]:
+        """Of a transactional id, or the id of the group it belongs to. Raises Refused
+        (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE)."""
+        count = self._partition_count()
+        if count == 0:
+            raise Refused(ErrorCode.NOT_COORDINATOR)
+        index = partition_for(key, count)
+        if self.runtime.is_loading:
+            # An id with a group is in the shard of that: which ids are is known with all of them.
+            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return index, self.runtime.shard(index)
+
+    def knows(self, transactional_id: str, group_id: str | None) -> bool:
+        """Whether that id exists. Raises Refused."""
+        if transactional_id in self._grouped:
+            return True
+        _, shard = self.owner(transactional_id if group_id is None else group_id)
+        return shard.get(transactional_id) is not None
+
+    def init_producer_id(
+        self, command: InitProducerId, group: Membership | None = None, *, is_current: bool = False
+    ) -> Answer:
+        """`group`: the producer's; `is_current`: in its generation of now. Raises Refused."""
+        if group is not None or command.transactional_id in self._grouped:
+            return self._groups.init_producer_id(command, group, is_current=is_current)
+        index, shard = self.owner(command.transactional_id)
+        decision = decide_init_producer_id(
+            shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
+        )
+        return self._run(index, shard, command.transactional_id, decision)
+
+    def add_partitions(self, command: AddPartitions) -> Answer:
+        """Raises Refused."""
+        index, shard = self.owner(command.group_id or command.transactional_id)
+        if self._grouped and shard.groups.is_outdated(command.transactional_id):
+            return self._outdated(shard, command)
+        decision = decide_add_partitions(
+            shard, command, now_ms=self._monotonic_ms(), wall_ms=self._wall_ms()
+        )
+        if not decision.records:
+            return decision.response
+        return self.runtime.run(index, decision)
+
+    def end_txn(self, command: EndTxn) -> Answer:
+        """Raises Refused."""
+        index, shard = self.owner(command.group_id or command.transactional_id)
+        if self._grouped and shard.groups.is_outdated(command.transactional_id):
+            return self._outdated(shard, command)
+        if command.members:
+            return self._groups.end_txn(index, shard, command)
+        decision = decide_end_txn(
+            shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
+        )
+        return self._run(index, shard, command.transactional_id, decision)
+
+    def abort_older(self, producer_ids: frozenset[int], caller: Caller | None) -> Answer:
+        """Another producer commits offsets of their input partitions (KIP-447, early draft)."""
+        return self._groups.abort_older(producer_ids, caller)
+
+    def _outdated(self, shard: TransactionShard, command: AddPartitions | EndTxn) -> Answer:
+        live = shard.get(command.transactional_id)
+        if live is not None:
+            producer = command.producer_id, command.producer_epoch
+            return refuse_outdated(shard, live, producer, self._wall_ms())
+        return ILLEGAL_GENERATION
+
+    def refused_by_group(
+        self, transactional_id: str, producer: tuple[int, int], reason: Reason, caller: Caller
+    ) -> None:
+        """Its group has gone on without it, and refused `caller`'s request (KIP-447)."""
+        try:
+            shard, live = self._find(transactional_id)
+        except Refused:
+            self.fences.refuse_unremembered(reason.cause)
+        else:
+            refuse_in_group(shard, live, producer, reason, self._wall_ms(), caller=caller)
+
+    def ended_by_marker(self, producer_id: int, producer_epoch: int, caller: Caller) -> None:
+        """Somebody has aborted a transaction in one partition, past the coordinator, which may not
+        know of it (KIP-664)."""
+        lives = (one for _, shard in self.runtime.shards() for one in shard.transactions.values())
+        live = next((one for one in lives if one.metadata.producer_id == producer_id), None)
+        fence = fence_for(
+            "" if live is None else live.metadata.transactional_id,
+            (producer_id, producer_epoch),
+            None if live is None else live.client,
+            Reason(FenceCause.OPERATOR, caller),
+            aborted=True,
+            wall_ms=self._wall_ms(),
+        )
+        # Nobody is refused for that: the producer keeps its epoch.
+        if live is None:
+            self.fences.tell(fence)
+        else:
+            live.fences = self.fences.remember_abort(live.fences, fence)
+        self.decided[False] += 1
+
+    def abort_overdue(self, at_most: int) -> list[str]:
+        """Abort transactions that are past their time-out; their ids, less those
+        whose record could not be appended: the next scan finds them. `at_most`: each
+        takes time on the loop, so that many are aborted in several turns (T9)."""
+        aborted: list[str] = []
+        for index, shard in self.runtime.shards():
+            overdue = abort_overdue(
+                shard,
+                now_ms=self._monotonic_ms(),
+                wall_ms=self._wall_ms(),
+                at_most=at_most - len(aborted),
+                new_producer_id=self._new_producer_id,
+            )
+            for transactional_id, decision in overdue:
+                self._run(index, shard, transactional_id, decision)
+                live = shard.ongoing.get(transactional_id)
+                if live is None or live.pending is not None:
+                    aborted.append(transactional_id)
+        return aborted
+
+    def _run(
+        self,
+        index: int,
+        shard: TransactionShard,
+        transactional_id: str,
+        decision: Decision[TransactionResult],
+    ) -> Answer:
+        """Run a decision that may leave markers to write."""
+        if not decision.records:
+            return decision.response
+        return self.runtime.run(
+            index, decision, lambda: self._finish(index, shard, transactional_id)
+        )
+
+    # --- from PREPARE to COMPLETE
+
+    def _finish(
+        self, index: int, shard: TransactionShard, transactional_id: str, attempt: int | None = None
+    ) -> None:
+        """`attempt`: None where it has been decided just now."""
+        work = shard.marker_work(transactional_id)
+        if work is None:
+            return
+        if attempt is None:
+            attempt = 0
+            if work.partitions:
+                self.decided[work.committed] += 1
+        _Finishing(self, index, shard, work, attempt).start()
+
+    def _finish_later(
+        self, index: int, shard: TransactionShard, work: MarkerWork, attempt: int
+    ) -> None:
+        delay_ms = min(RETRY_MS << min(attempt, 8), RETRY_MAX_MS) if attempt else 0
+
+        def again() -> None:
+            if self._is_due(index, shard, work):
+                self._finish(index, shard, work.transactional_id, attempt)
+
+        self._timers.call_later(delay_ms, again)
+
+    def _is_due(self, index: int, shard: TransactionShard, work: MarkerWork) -> bool:
+        """Not where the shard is gone, or the transaction complete: the id may have another one."""
+        return self.runtime.is_in_service(index, shard) and shard.is_due(work)
+
+
+class _Finishing:
+    """One attempt to get all markers of one transaction written."""
+
+    __slots__ = (
+        "attempt", "coordinator", "index", "retry", "shard", "stale", "unsettled", "work",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        coordinator: TransactionCoordinator,
+        index: int,
+        shard: TransactionShard,
+        work: MarkerWork,
+        attempt: int,
+    ) -> None:
+        self.coordinator = coordinator
+        self.index = index
+        self.shard = shard
+        self.work = work
+        self.attempt = attempt
+        self.unsettled = len(work.partitions)
+        self.retry = False
+        self.stale = False
+
+    def start(self) -> None:
+        if not self.work.partitions:
+            self._all_settled()
+            return
+        leaders = self.coordinator._leaders
+        senders = [leaders.marker_sender(partition) for partition in self.work.partitions]
+        if not all(sender is not None and sender.is_local for sender in senders):
+            self.shard.release(self.work.transactional_id)
+        sending = self._send(senders)
+        if len(senders) > SMALL:
+            self.coordinator._work(sending)
+        else:
+            at_its_end(sending)
+
+    def _send(self, senders: list[MarkerSender | None]) -> Steps[None]:
+        leaders = self.coordinator._leaders
+        for partition, sender in zip(self.work.partitions, senders, strict=True):
+            yield
+            if not self.coordinator._is_due(self.index, self.shard, self.work):
+                return  # another broker leads the shard meanwhile
+            if partition.topic in NEVER_IN_TRANSACTIONS:
+                # In the log of an older release: nothing is owed there.
+                self._settled(partition, ErrorCode.NONE)
+            elif sender is not None:
+                sender.send(self.work, [partition], self._settled)
+            elif leaders.is_gone(partition):
+                self._settled(partition, ErrorCode.NONE)
+            else:
+                self._settled(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _settled(self, partition: TopicPartition, code: ErrorCode) -> None:
+        outcome = marker_outcome(code)
+        if outcome is MarkerOutcome.WRITTEN:
+            self.shard.marker_written(self.work, partition)
+        elif outcome is MarkerOutcome.RETRY:
+            self.retry = True
+        else:
+            self.stale = True
+        self.unsettled -= 1
+        if self.unsettled == 0:
+            self._all_settled()
+
+    def _all_settled(self) -> None:
+        coordinator, transactional_id = self.coordinator, self.work.transactional_id
+        if not coordinator._is_due(self.index, self.shard, self.work):
+            return
+        if self.retry:
+            self._try_again()
+        elif self.stale:
+            # Another coordinator has taken over and will finish; it also answers (Z14).
+            self.shard.give_up(transactional_id)
+        else:
+            decision = self.shard.complete(
+                transactional_id, coordinator._wall_ms(), self._try_again
+            )
+            if decision is not None:
+                coordinator.runtime.run(self.index, decision)
+
+    def _try_again(self) -> None:
+        """Later, and the producer need not wait for it: what is decided stays decided."""
+        if not self.coordinator._is_due(self.index, self.shard, self.work):
+            return
+        self.shard.release(self.work.transactional_id)
+        self.coordinator._finish_later(self.index, self.shard, self.work, self.attempt + 1)

@@ -1,0 +1,57 @@
+"""Two producers commit offsets of one input partition for one group (KIP-447, early draft,
+"Compatibility fencing"): the older one's transaction is aborted, so that the newer one may go
+on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from oncelog_server.coordinator.shard import Decision
+from oncelog_server.transaction.caller import Caller
+from oncelog_server.transaction.commands.fencing import fence
+from oncelog_server.transaction.fences import FenceCause, Reason
+from oncelog_server.transaction.results import BUSY, CONCURRENT_COMMIT, SUCCESS, TransactionResult
+from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
+from oncelog_server.transaction.states import State
+
+
+def transactions_of(
+    shard: TransactionShard, producer_ids: Collection[int]
+) -> list[LiveTransaction]:
+    """Those of these producers that are open here, or decided and not finished."""
+    return [
+        live
+        for transactions in (shard.ongoing, shard.prepared)
+        for live in transactions.values()
+        if live.metadata.producer_id in producer_ids
+    ]
+
+
+def decide_concurrent_commit(
+    shard: TransactionShard,
+    older: LiveTransaction,
+    caller: Caller | None,
+    *,
+    wall_ms: int,
+    new_producer_id: Callable[[], int],
+) -> Decision[TransactionResult]:
+    """SUCCESS where the older transaction is aborted, CONCURRENT_PRODUCER_COMMIT where that can no
+    longer be: it is the newer producer that has to give way then. The older one may come back for
+    the next epoch by naming its own, as after a time-out."""
+    target = older.metadata if older.pending is None else older.pending
+    if target.state is State.PREPARE_COMMIT or target.is_two_phase:
+        return Decision(CONCURRENT_COMMIT)
+    if target.state is State.PREPARE_ABORT:
+        return Decision(SUCCESS)
+    if older.is_busy:
+        return Decision(BUSY)
+    reason = Reason(FenceCause.CONCURRENT_COMMIT, caller)
+    return fence(
+        shard,
+        older,
+        SUCCESS,
+        wall_ms=wall_ms,
+        keep_owner=True,
+        reason=reason,
+        new_producer_id=new_producer_id,
+    )

@@ -1,0 +1,235 @@
+"""Which consumer group's processes are behind transactional ids: the groups of one shard (KIP-447,
+early draft).
+
+A group's newest generation is the newest of its ids, or of those that were in it: an id that leaves
+must not take with it what refuses the others. Changed by replay alone, but for the generations that
+are on their way.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from oncelog_protocol.internal.transaction_group import (
+    AssignedTopic,
+    TransactionGroupKey,
+    TransactionGroupValue,
+    decode_transaction_group_key,
+    decode_transaction_group_value,
+    encode_transaction_group_key,
+    encode_transaction_group_value,
+)
+from oncelog_protocol.internal.versions import UnknownRecordVersion
+from oncelog_server.coordinator.shard import CoordinatorRecord
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.caller import Client
+
+# Stands for the ids that have left a group, with the newest of their generations.
+LEFT: Final = ""
+
+
+class Membership(NamedTuple):
+    """What a group has assigned to the process behind a transactional id, and when."""
+
+    group_id: str
+    generation_id: int
+    partitions: frozenset[TopicPartition]
+
+
+class Brought(NamedTuple):
+    """When the first of a generation came, by the wall clock, and which client that was."""
+
+    generation_id: int
+    at_ms: int
+    by: Client | None
+
+
+class TransactionGroups:
+    """`ids` of all shards of a coordinator may be one set: the transactional ids in any group."""
+
+    __slots__ = ("_brought", "_coming", "_ids", "_left", "_newest", "_of_group", "memberships")
+
+    def __init__(self, ids: set[str] | None = None) -> None:
+        # By transactional id.
+        self.memberships: dict[str, Membership] = {}
+        self._of_group: dict[str, set[str]] = {}
+        # By group: the newest generation of its ids, and of those that have left.
+        self._newest: dict[str, int] = {}
+        self._left: dict[str, int] = {}
+        # By group: generations whose records are appended, and not committed yet.
+        self._coming: dict[str, list[int]] = {}
+        # By group, for people: in memory only.
+        self._brought: dict[str, Brought] = {}
+        self._ids = set() if ids is None else ids
+
+    # --- replay
+
+    def replay(self, record: CoordinatorRecord) -> None:
+        """Raises ValueError for a record that cannot be read; one of another type is skipped."""
+        try:
+            key = decode_transaction_group_key(record.key)
+        except UnknownRecordVersion:
+            return
+        if key.transactional_id == LEFT:
+            self._replay_left(key.group_id, record.value)
+            return
+        membership = self.memberships.get(key.transactional_id)
+        if record.value is None:
+            if membership is not None and membership.group_id == key.group_id:
+                self.forget(key.transactional_id)
+            return
+        value = decode_transaction_group_value(record.value)
+        if membership is not None and membership.group_id != key.group_id:
+            self.forget(key.transactional_id)
+        partitions = frozenset(
+            TopicPartition(topic.topic, partition)
+            for topic in value.assigned_partitions
+            for partition in topic.partitions
+        )
+        self.memberships[key.transactional_id] = Membership(
+            key.group_id, value.generation_id, partitions
+        )
+        self._of_group.setdefault(key.group_id, set()).add(key.transactional_id)
+        newest = max(self._newest.get(key.group_id, -1), value.generation_id)
+        self._newest[key.group_id] = newest
+        self._ids.add(key.transactional_id)
+
+    def _replay_left(self, group_id: str, value: bytes | None) -> None:
+        if value is None:
+            self._left.pop(group_id, None)
+        else:
+            self._left[group_id] = decode_transaction_group_value(value).generation_id
+
+    def forget(self, transactional_id: str) -> None:
+        """The id is gone, or is another group's."""
+        membership = self.memberships.pop(transactional_id, None)
+        if membership is None:
+            return
+        self._ids.discard(transactional_id)
+        ids = self._of_group[membership.group_id]
+        ids.discard(transactional_id)
+        if not ids:
+            del self._of_group[membership.group_id]
+            del self._newest[membership.group_id]
+            self._brought.pop(membership.group_id, None)
+
+    def on_unloaded(self) -> None:
+        """Another broker has the shard now."""
+        for transactional_id in list(self.memberships):
+            self.forget(transactional_id)
+        self._left.clear()
+        self._coming.clear()
+
+    # --- questions
+
+    def newest_generation(self, group_id: str) -> int:
+        """-1 for a group without transactional ids."""
+        return max(self._newest.get(group_id, -1), self._left.get(group_id, -1))
+
+    def coming_generation(self, group_id: str) -> int:
+        """The newest that is on its way; -1 for none."""
+        return max(self._coming.get(group_id, ()), default=-1)
+
+    def note(self, membership: Membership, at_ms: int, by: Client | None) -> None:
+        """Somebody has come, in that generation."""
+        known = self._brought.get(membership.group_id)
+        if known is None or known.generation_id < membership.generation_id:
+            self._brought[membership.group_id] = Brought(membership.generation_id, at_ms, by)
+
+    def brought(self, group_id: str) -> Brought | None:
+        """The newest generation; None where that is from before this coordinator."""
+        found = self._brought.get(group_id)
+        newest = self.newest_generation(group_id)
+        return found if found is not None and found.generation_id == newest else None
+
+    def is_outdated(self, transactional_id: str) -> bool:
+        """Whether the group has a newer generation than this id: then it may only be initialised.
+        False for an id in no group."""
+        membership = self.memberships.get(transactional_id)
+        return membership is not None and (
+            membership.generation_id < self.newest_generation(membership.group_id)
+        )
+
+    def ids_of(self, group_id: str) -> list[str]:
+        """Sorted."""
+        return sorted(self._of_group.get(group_id, ()))
+
+    def others(self, membership: Membership, transactional_id: str) -> list[tuple[str, Membership]]:
+        """The other ids of the group, sorted."""
+        return [
+            (other, self.memberships[other])
+            for other in sorted(self._of_group.get(membership.group_id, ()))
+            if other != transactional_id
+        ]
+
+    # --- records
+
+    def registration(
+        self, transactional_id: str, membership: Membership
+    ) -> tuple[CoordinatorRecord, ...]:
+        """What makes the id a member; nothing where it is one already, just so."""
+        known = self.memberships.get(transactional_id)
+        if known == membership:
+            return ()
+        moves = known is not None and known.group_id != membership.group_id
+        left = self.removal((transactional_id,)) if moves else ()
+        return (*left, to_record(transactional_id, membership))
+
+    def expect(self, membership: Membership) -> Callable[[], None]:
+        """Its registration is on its way; what to call when it has come, or will not."""
+        group_id, generation_id, _ = membership
+        coming = self._coming.setdefault(group_id, [])
+        coming.append(generation_id)
+
+        def settled() -> None:
+            coming.remove(generation_id)
+            # Another one, or none, where the shard was emptied meanwhile.
+            if not coming and self._coming.get(group_id) is coming:
+                del self._coming[group_id]
+
+        return settled
+
+    def removal(self, transactional_ids: Iterable[str]) -> tuple[CoordinatorRecord, ...]:
+        """The tombstones that go with ids, or make them nobody's members; none for those that are
+        in no group. With the last id of a group all of it goes."""
+        leaving: defaultdict[str, set[str]] = defaultdict(set)
+        records = []
+        for transactional_id in transactional_ids:
+            membership = self.memberships.get(transactional_id)
+            if membership is not None:
+                leaving[membership.group_id].add(transactional_id)
+                records.append(CoordinatorRecord(_key(transactional_id, membership.group_id), None))
+        for group_id, ids in leaving.items():
+            records += self._remembered(group_id, self._of_group[group_id] - ids)
+        return tuple(records)
+
+    def _remembered(self, group_id: str, staying: set[str]) -> list[CoordinatorRecord]:
+        """What keeps the group's newest generation for the ids that stay."""
+        newest = self.newest_generation(group_id)
+        if not staying:
+            return [CoordinatorRecord(_key(LEFT, group_id), None)] if group_id in self._left else []
+        kept = max(self.memberships[one].generation_id for one in staying)
+        if max(kept, self._left.get(group_id, -1)) == newest:
+            return []
+        return [to_record(LEFT, Membership(group_id, newest, frozenset()))]
+
+
+def to_record(transactional_id: str, membership: Membership) -> CoordinatorRecord:
+    """The record for `__transaction_state`; partitions sorted, so that equal states are equal
+    bytes."""
+    by_topic: defaultdict[str, list[int]] = defaultdict(list)
+    for topic, partition in sorted(membership.partitions):
+        by_topic[topic].append(partition)
+    value = TransactionGroupValue(
+        generation_id=membership.generation_id,
+        assigned_partitions=[AssignedTopic(name, numbers) for name, numbers in by_topic.items()],
+    )
+    return CoordinatorRecord(
+        _key(transactional_id, membership.group_id), encode_transaction_group_value(value)
+    )
+
+
+def _key(transactional_id: str, group_id: str) -> bytes:
+    return encode_transaction_group_key(TransactionGroupKey(group_id, transactional_id))

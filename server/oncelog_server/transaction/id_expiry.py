@@ -1,0 +1,89 @@
+"""The sweep over all transactional ids, in slices that hold nobody up (X5, D10)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from oncelog_server.coordinator.runtime import ShardRuntime
+from oncelog_server.transaction.commands.expiry import decide_expiry, is_expired
+from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
+
+# Looking at one id takes some tenths of a microsecond, a tombstone some ten.
+LOOKED_AT_PER_STEP: Final = 10_000
+TOMBSTONES_PER_STEP: Final = 200
+# Of one batch: well below every limit that `max.message.bytes` is set to. An id has up to 32 KiB.
+TOMBSTONE_BYTES_PER_STEP: Final = 131_072
+# More than this between two looks at both clocks is not time that passed, but a clock that was set.
+_CLOCK_WAS_SET_MS: Final = 3_600_000
+
+
+class IdExpiry:
+    """`expiration_ms`: `transactional.id.expiration.ms`, by the wall clock, which records carry; a
+    clock that jumps ahead while the broker runs expires nobody (K3)."""
+
+    def __init__(
+        self,
+        runtime: ShardRuntime[TransactionShard],
+        *,
+        expiration_ms: int,
+        wall_ms: Callable[[], int],
+        monotonic_ms: Callable[[], int],
+    ) -> None:
+        self._runtime = runtime
+        self._expiration_ms = expiration_ms
+        self._wall_ms = wall_ms
+        self._monotonic_ms = monotonic_ms
+        self._seen = wall_ms(), monotonic_ms()
+        self._jumped_ms = 0
+        self._sweep: Iterator[int] | None = None
+
+    def step(self) -> tuple[int, bool]:
+        """One slice of the sweep that is under way, or of a new one: how many ids were found to be
+        expired, and whether the sweep goes on."""
+        if self._sweep is None:
+            self._sweep = self._ids()
+        found = next(self._sweep, None)
+        if found is None:
+            self._sweep = None
+            return 0, False
+        return found, True
+
+    def _before_ms(self) -> int:
+        wall_ms, now_ms = self._wall_ms(), self._monotonic_ms()
+        jump_ms = (wall_ms - self._seen[0]) - (now_ms - self._seen[1])
+        self._seen = wall_ms, now_ms
+        if abs(jump_ms) > _CLOCK_WAS_SET_MS:
+            self._jumped_ms = max(self._jumped_ms + jump_ms, 0)
+        return wall_ms - self._jumped_ms - self._expiration_ms
+
+    def _ids(self) -> Iterator[int]:
+        """A slice for each number."""
+        before_ms = self._before_ms()
+        for index, shard in list(self._runtime.shards()):
+            ids = list(shard.transactions.values())
+            position = 0
+            while position < len(ids):
+                if not self._runtime.is_in_service(index, shard):
+                    break
+                expired, position = _slice(ids, position, before_ms)
+                if expired:
+                    self._runtime.run(index, decide_expiry(shard, expired))
+                yield len(expired)
+
+
+def _slice(
+    ids: list[LiveTransaction], position: int, before_ms: int
+) -> tuple[list[LiveTransaction], int]:
+    """The expired ones from `position` on, as many as one slice may have, and where it ended."""
+    expired: list[LiveTransaction] = []
+    size = 0
+    for live in ids[position : position + LOOKED_AT_PER_STEP]:
+        position += 1
+        if not is_expired(live, before_ms=before_ms):
+            continue
+        expired.append(live)
+        size += len(live.metadata.transactional_id)
+        if len(expired) == TOMBSTONES_PER_STEP or size >= TOMBSTONE_BYTES_PER_STEP:
+            break
+    return expired, position

@@ -1,0 +1,158 @@
+"""A reader sees exactly the records of committed transactions and those outside any."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncelog_client.core.isolation import AbortedRange, visible_batches
+from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
+from oncelog_protocol.records.errors import CorruptRecords
+from oncelog_protocol.records.record import NewRecord
+
+
+@dataclass
+class Log:
+    """A partition's bytes, with the truth about them beside."""
+
+    data: bytearray = field(default_factory=bytearray)
+    next_offset: int = 0
+    open: dict[int, int] = field(default_factory=dict)
+    written: dict[int, list[int]] = field(default_factory=dict)
+    aborted: list[AbortedRange] = field(default_factory=list)
+    committed: set[int] = field(default_factory=set)
+    all_data: set[int] = field(default_factory=set)
+    batch_starts: list[tuple[int, int]] = field(default_factory=list)
+
+    def append(self, producer_id: int, count: int, *, transactional: bool) -> None:
+        records = [NewRecord(0, None, b"%d" % (self.next_offset + n)) for n in range(count)]
+        offsets = list(range(self.next_offset, self.next_offset + count))
+        self.batch_starts.append((self.next_offset, len(self.data)))
+        self.data += build_batch(
+            records,
+            base_offset=self.next_offset,
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+            is_transactional=transactional,
+        )
+        self.all_data.update(offsets)
+        if transactional:
+            self.open.setdefault(producer_id, self.next_offset)
+            self.written.setdefault(producer_id, []).extend(offsets)
+        else:
+            self.committed.update(offsets)
+        self.next_offset += count
+
+    def end(self, producer_id: int, *, committed: bool) -> None:
+        self.batch_starts.append((self.next_offset, len(self.data)))
+        self.data += build_marker_batch(
+            EndTransactionMarker(committed, 0),
+            producer_id=producer_id,
+            producer_epoch=0,
+            timestamp_ms=0,
+            base_offset=self.next_offset,
+        )
+        self.next_offset += 1
+        first = self.open.pop(producer_id, None)
+        offsets = self.written.pop(producer_id, [])
+        if committed:
+            self.committed.update(offsets)
+        elif first is not None:
+            self.aborted.append(AbortedRange(first, producer_id))
+
+    def close(self) -> None:
+        """Decide everything: a broker bounds the answer by the last stable offset."""
+        for producer_id in tuple(self.open):
+            self.end(producer_id, committed=True)
+
+
+def read(log: Log, offset: int, *, read_committed: bool) -> tuple[list[int], int]:
+    start = max((at for at in log.batch_starts if at[0] <= offset), default=(0, 0))
+    seen: list[int] = []
+    position = offset
+    for batch in visible_batches(
+        log.data[start[1] :],
+        offset,
+        read_committed=read_committed,
+        # As a broker does: only those that end at or after the start of the answer.
+        aborted=log.aborted if read_committed else (),
+        max_batch_bytes=1 << 20,
+    ):
+        seen += [record.offset for record in batch.records]
+        assert all(record.value == b"%d" % record.offset for record in batch.records)
+        position = batch.next_offset
+    return seen, position
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("plain"), st.integers(1, 3), st.integers(1, 3)),
+        st.tuples(st.just("transactional"), st.integers(1, 3), st.integers(1, 3)),
+        st.tuples(st.just("commit"), st.integers(1, 3), st.just(0)),
+        st.tuples(st.just("abort"), st.integers(1, 3), st.just(0)),
+    ),
+    max_size=25,
+)
+
+
+def build(steps: list[tuple[str, int, int]]) -> Log:
+    log = Log()
+    for kind, producer_id, count in steps:
+        if kind in ("commit", "abort"):
+            log.end(producer_id, committed=kind == "commit")
+        elif kind == "transactional":
+            log.append(producer_id, count, transactional=True)
+        elif producer_id not in log.open:
+            log.append(producer_id + 10, count, transactional=False)
+    log.close()
+    return log
+
+
+@given(STEPS)
+def test_read_committed_shows_committed_records_only(steps: list[tuple[str, int, int]]) -> None:
+    log = build(steps)
+    seen, position = read(log, 0, read_committed=True)
+    assert seen == sorted(log.committed)
+    assert position == log.next_offset
+
+
+@given(STEPS, st.integers(0, 60))
+def test_uncommitted_readers_see_all_but_markers_from_where_they_ask(
+    steps: list[tuple[str, int, int]], offset: int
+) -> None:
+    log = build(steps)
+    offset = min(offset, log.next_offset)
+    seen, position = read(log, offset, read_committed=False)
+    assert seen == sorted(at for at in log.all_data if at >= offset)
+    assert position == log.next_offset
+
+
+def test_starting_inside_an_aborted_transaction_hides_the_rest_of_it() -> None:
+    log = Log()
+    log.append(1, 4, transactional=True)
+    log.append(1, 2, transactional=True)
+    log.end(1, committed=False)
+    log.append(1, 1, transactional=True)
+    log.end(1, committed=True)
+    assert read(log, 2, read_committed=True) == ([7], 9)
+    assert read(log, 5, read_committed=True) == ([7], 9)
+
+
+def test_a_cut_off_batch_at_the_end_is_left_for_the_next_fetch() -> None:
+    log = build([("plain", 1, 2), ("plain", 1, 2)])
+    log.data = log.data[:-1]
+    assert read(log, 0, read_committed=True) == ([0, 1], 2)
+
+
+def test_a_broken_batch_raises_after_the_good_ones() -> None:
+    log = build([("plain", 1, 2), ("plain", 1, 2)])
+    log.data[-1] ^= 1
+    batches = visible_batches(log.data, 0, read_committed=True, max_batch_bytes=1 << 20)
+    assert [record.offset for record in next(batches).records] == [0, 1]
+    with pytest.raises(CorruptRecords):
+        next(batches)

@@ -1,0 +1,226 @@
+"""A member of a group joins, stays, is thrown out and comes back as the protocol says."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncelog_client.core.group_protocol import decode_assignment, decode_members, rows_by_topic
+from oncelog_client.core.membership import Membership, MembershipConfig, Reaction, State, reaction
+from oncelog_client.errors import IllegalStateError, KafkaError
+from oncelog_client.values import ConsumerGroupMetadata, TopicPartition
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.internal.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    decode_subscription,
+    encode_assignment,
+)
+from oncelog_protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from oncelog_protocol.messages.sync_group import SyncGroupResponse
+
+ONE, TWO, THREE = (TopicPartition("t", number) for number in range(3))
+
+
+def membership(*strategies: str, instance: str | None = None) -> Membership:
+    return Membership(
+        MembershipConfig(
+            group_id="g", group_instance_id=instance, strategies=strategies or ("range",)
+        ),
+        0,
+    )
+
+
+def joined(generation: int = 1, member: str = "me", leader: str = "me") -> JoinGroupResponse:
+    return JoinGroupResponse(
+        generation_id=generation, protocol_name="range", leader=leader, member_id=member
+    )
+
+
+def synced(*partitions: TopicPartition) -> SyncGroupResponse:
+    rows = ConsumerProtocolAssignment(assigned_partitions=rows_by_topic(partitions))
+    return SyncGroupResponse(assignment=encode_assignment(rows))
+
+
+def stable(*partitions: TopicPartition, instance: str | None = None) -> Membership:
+    member = membership(instance=instance)
+    member.join_request(["t"], [], 0)
+    assert member.joined(joined()) is Reaction.GO_ON
+    assert member.synced(synced(*partitions), 0) == (Reaction.GO_ON, partitions)
+    return member
+
+
+def test_a_first_join_asks_for_an_id_and_then_has_it() -> None:
+    member = membership()
+    assert member.join_request(["t"], [], 0).member_id == ""
+    refused = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="me")
+    assert member.joined(refused) is Reaction.REJOIN
+    assert member.rejoin_needed
+    assert member.join_request(["t"], [], 0).member_id == "me"
+
+
+def test_joining_makes_a_member_with_partitions() -> None:
+    member = stable(ONE, TWO)
+    assert member.state is State.STABLE
+    assert not member.rejoin_needed
+    assert member.metadata == ConsumerGroupMetadata("g", 1, "me", None)
+
+
+def test_a_protocol_nobody_offered_is_refused() -> None:
+    member = membership("roundrobin")
+    member.join_request(["t"], [], 0)
+    with pytest.raises(KafkaError, match="range"):
+        member.joined(joined())
+
+
+def test_the_subscription_says_what_is_owned_since_when() -> None:
+    member = stable(ONE)
+    request = member.join_request(["u", "t"], [TWO, ONE], 0)
+    subscription = decode_subscription(request.protocols[0].metadata)
+    assert subscription.topics == ["t", "u"]
+    assert subscription.generation_id == 1
+    assert [(row.topic, row.partitions) for row in subscription.owned_partitions] == [("t", [0, 1])]
+
+
+def test_a_leader_reads_everybodys_subscription() -> None:
+    request = membership("cooperative-sticky").join_request(["t"], [ONE], 0)
+    member = JoinGroupResponseMember(member_id="m", metadata=request.protocols[0].metadata)
+    response = JoinGroupResponse(leader="m", member_id="m", members=[member])
+    assert membership().is_leader(response)
+    assert decode_members(response)["m"].owned == (ONE,)
+    member.metadata = b"\0"
+    with pytest.raises(KafkaError, match="the subscription of m"):
+        decode_members(response)
+
+
+def test_no_assignment_at_all_is_an_empty_one() -> None:
+    assert decode_assignment(b"") == ()
+
+
+def test_an_eager_member_gives_up_everything_a_cooperative_one_what_it_no_longer_wants() -> None:
+    other = TopicPartition("u", 0)
+    assert stable().leaving_behind([TWO, ONE], ["t"]) == ((ONE, TWO), False)
+    member = membership("cooperative-sticky")
+    assert member.leaving_behind([TWO, other], ["t"]) == ((other,), False)
+
+
+def test_a_cooperative_member_that_has_to_revoke_joins_again() -> None:
+    member = membership("cooperative-sticky")
+    member.rejoin_needed = False
+    changes = member.changes([ONE, TWO], [TWO, THREE])
+    assert (changes.added, changes.revoked) == ((THREE,), (ONE,))
+    assert member.rejoin_needed
+
+
+def test_what_an_unknown_member_owned_is_lost() -> None:
+    member = stable(ONE)
+    assert member.heartbeat_answered(ErrorCode.UNKNOWN_MEMBER_ID, 1, 10) is Reaction.START_OVER
+    assert (member.member_id, member.generation_id) == ("", -1)
+    assert member.leaving_behind([ONE], ["t"]) == ((ONE,), True)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (ErrorCode.NONE, Reaction.GO_ON),
+        (ErrorCode.REBALANCE_IN_PROGRESS, Reaction.REJOIN),
+        (ErrorCode.ILLEGAL_GENERATION, Reaction.START_OVER),
+        (ErrorCode.UNKNOWN_MEMBER_ID, Reaction.START_OVER),
+        (ErrorCode.NOT_COORDINATOR, Reaction.FIND_COORDINATOR),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, Reaction.RETRY),
+        (ErrorCode.FENCED_INSTANCE_ID, Reaction.FATAL),
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, Reaction.FATAL),
+    ],
+)
+def test_what_an_answer_to_a_heartbeat_means(code: ErrorCode, expected: Reaction) -> None:
+    assert stable().heartbeat_answered(code, 1, 10) is expected
+
+
+def test_an_answer_to_a_heartbeat_of_an_older_generation_means_nothing() -> None:
+    member = stable()
+    assert member.heartbeat_answered(ErrorCode.ILLEGAL_GENERATION, 0, 10) is Reaction.GO_ON
+    assert member.state is State.STABLE
+
+
+def test_a_sync_that_fails_begins_the_round_again() -> None:
+    for code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
+        assert reaction(ApiKey.SYNC_GROUP, code) is Reaction.REJOIN
+    member = membership()
+    member.join_request(["t"], [], 0)
+    member.joined(joined())
+    refused = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    assert member.synced(refused, 0) == (Reaction.REJOIN, ())
+    assert member.generation_id == 1
+    member.join_request(["t"], [], 0)
+
+
+def test_heartbeats_are_due_at_their_interval_while_stable_only() -> None:
+    member = stable()
+    assert member.next_heartbeat_ms() == 3000
+    member.heartbeat_request(3000)
+    assert member.next_heartbeat_ms() == 6000
+    member.join_request(["t"], [], 4000)
+    assert member.next_heartbeat_ms() is None
+
+
+def test_a_session_without_answers_ends_and_a_poll_that_never_comes_too() -> None:
+    member = stable()
+    assert not member.session_expired(45_000)
+    assert member.session_expired(45_001)
+    member.heartbeat_answered(ErrorCode.NONE, 1, 45_001)
+    assert not member.session_expired(50_000)
+    assert member.poll_overdue(300_001)
+    member.polled(300_001)
+    assert not member.poll_overdue(300_002)
+
+
+def test_leaving_says_who_and_a_static_member_keeps_its_place() -> None:
+    request = stable().leave_request("bye")
+    assert request is not None
+    assert [(row.member_id, row.reason) for row in request.members] == [("me", "bye")]
+    assert stable(instance="static").leave_request("bye") is None
+    assert membership().leave_request("bye") is None
+
+
+CODES = st.sampled_from([code for code in ErrorCode if code >= 0])
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("join"), CODES),
+            st.tuples(st.just("sync"), CODES),
+            st.tuples(st.just("heartbeat"), CODES),
+            st.tuples(st.just("disconnect"), CODES),
+            st.tuples(st.just("leave"), CODES),
+        ),
+        max_size=30,
+    )
+)
+def test_whatever_is_answered_the_member_can_join_again(
+    steps: list[tuple[str, ErrorCode]],
+) -> None:
+    member = membership()
+    for step, code in steps:
+        try:
+            if step == "join":
+                member.join_request(["t"], [], 0)
+                answer = joined()
+                answer.error_code = code
+                member.joined(answer)
+            elif step == "sync":
+                member.synced(SyncGroupResponse(error_code=code), 0)
+            elif step == "heartbeat":
+                member.heartbeat_answered(code, member.generation_id, 0)
+            elif step == "disconnect":
+                member.disconnected()
+            else:
+                member.leave_request("")
+        except IllegalStateError:
+            continue
+    if member.state in (State.JOINING, State.SYNCING):
+        member.disconnected()
+    member.join_request(["t"], [], 0)
+    assert member.joined(joined(9)) is Reaction.GO_ON
+    assert member.synced(synced(ONE), 0) == (Reaction.GO_ON, (ONE,))

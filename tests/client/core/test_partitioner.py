@@ -1,0 +1,84 @@
+"""Records go to the partitions that Kafka's Java client would choose."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncelog_client.core.partitioner import Partitioner, murmur2, partition_for_key
+
+# From UtilsTest.testMurmur2 of Kafka's Java client, its ints as unsigned.
+JAVA_HASHES = {
+    b"21": -973932308 & 0xFFFFFFFF,
+    b"foobar": -790332482 & 0xFFFFFFFF,
+    b"a-little-bit-long-string": -985981536 & 0xFFFFFFFF,
+    b"a-little-bit-longer-string": -1486304829 & 0xFFFFFFFF,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971 & 0xFFFFFFFF,
+    b"abc": 479470107,
+}
+
+
+def drawing(*numbers: int) -> Callable[[int], int]:
+    """Chance that gives these numbers."""
+    draws = iter(numbers)
+    return lambda _: next(draws)
+
+
+@pytest.mark.parametrize("key", JAVA_HASHES)
+def test_the_hash_is_javas(key: bytes) -> None:
+    assert murmur2(key) == JAVA_HASHES[key]
+
+
+@given(st.binary(max_size=40), st.integers(1, 1000))
+def test_a_key_always_has_the_same_partition_within_range(key: bytes, partitions: int) -> None:
+    chosen = partition_for_key(key, partitions)
+    assert 0 <= chosen < partitions
+    assert chosen == Partitioner(16384, lambda n: 0).partition("t", key, partitions)
+
+
+def give(partitioner: Partitioner, size: int, queued: dict[int, int], *, closed: bool) -> int:
+    """The partition of one record without a key among three, which is then buffered there."""
+    chosen = partitioner.partition("t", None, 3)
+    partitioner.given(
+        "t",
+        size,
+        available=lambda: [0, 1, 2],
+        queued=lambda number: queued.get(number, 0),
+        batch_closed=closed,
+    )
+    return chosen
+
+
+def test_records_without_a_key_stick_until_a_batch_is_full() -> None:
+    draws = iter([1, 0, 2])
+    partitioner = Partitioner(100, lambda n: next(draws))
+    chosen = [give(partitioner, 40, {}, closed=number == 2) for number in range(4)]
+    assert chosen == [1, 1, 1, 0]
+
+
+def test_twice_the_batch_size_ends_the_stay_even_without_a_full_batch() -> None:
+    draws = iter([2, 0])
+    partitioner = Partitioner(100, lambda n: next(draws))
+    chosen = [give(partitioner, 50, {}, closed=False) for _ in range(5)]
+    assert chosen == [2, 2, 2, 2, 0]
+
+
+def test_a_partition_with_a_long_queue_is_chosen_less_often() -> None:
+    # Weights 1, 5, 5: the longest queue keeps one chance, so that it is never forgotten.
+    seen: Counter[int] = Counter()
+    for chance in range(11):
+        partitioner = Partitioner(1, drawing(0, chance))
+        give(partitioner, 2, {0: 4}, closed=True)
+        seen[partitioner.partition("t", None, 3)] += 1
+    assert seen == {0: 1, 1: 5, 2: 5}
+
+
+def test_a_topic_that_shrank_draws_again() -> None:
+    draws = iter([4, 1])
+    partitioner = Partitioner(100, lambda n: next(draws))
+    assert partitioner.partition("t", None, 5) == 4
+    assert partitioner.partition("t", None, 2) == 1

@@ -1,0 +1,83 @@
+"""What a consumer reads: three ways that exclude each other, and positions that jump."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from oncelog_client.core.subscription import Subscription
+from oncelog_client.errors import IllegalStateError
+from oncelog_client.values import TopicPartition
+
+ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def test_topics_pattern_and_partitions_exclude_each_other_until_unsubscribed() -> None:
+    subscription = Subscription()
+    subscription.subscribe_topics(["t"])
+    with pytest.raises(IllegalStateError):
+        subscription.subscribe_pattern("t.*")
+    with pytest.raises(IllegalStateError):
+        subscription.assign([ONE])
+    subscription.unsubscribe()
+    subscription.assign([ONE])
+    assert not subscription.uses_group
+
+
+def test_a_pattern_matches_whole_names_and_tells_of_changes() -> None:
+    subscription = Subscription()
+    subscription.subscribe_pattern(re.compile("in-.*"))
+    assert subscription.match(["in-1", "out-1", "x-in-2"])
+    assert subscription.topics == {"in-1"}
+    assert not subscription.match(["in-1", "other"])
+    assert subscription.match(["in-1", "in-2"])
+
+
+def test_partitions_that_stay_keep_their_position() -> None:
+    subscription = Subscription()
+    subscription.assign([ONE])
+    subscription[ONE].jump(7)
+    subscription.set_partitions([ONE, TWO])
+    assert subscription[ONE].position == 7
+    assert [state.partition for state in subscription.without_position()] == [TWO]
+    subscription.set_partitions([TWO])
+    subscription.set_partitions([ONE])
+    assert subscription[ONE].position is None
+
+
+def test_what_is_not_assigned_cannot_be_asked_about() -> None:
+    with pytest.raises(IllegalStateError, match="t-0"):
+        Subscription()[ONE]
+
+
+def test_only_a_partition_with_a_position_that_is_not_paused_or_going_is_fetched() -> None:
+    subscription = Subscription()
+    subscription.assign([ONE])
+    state = subscription[ONE]
+    assert not state.fetchable
+    state.jump(0)
+    assert state.fetchable
+    state.paused = True
+    assert not state.fetchable
+    state.paused, state.revoking = False, True
+    assert not state.fetchable
+
+
+def test_lag_ends_at_the_last_stable_offset_for_committed_readers() -> None:
+    subscription = Subscription()
+    subscription.assign([ONE])
+    state = subscription[ONE]
+    assert state.lag(read_committed=True) is None
+    state.jump(5)
+    state.high_watermark, state.last_stable_offset = 10, 8
+    assert (state.lag(read_committed=False), state.lag(read_committed=True)) == (5, 3)
+    state.jump(9)
+    assert state.lag(read_committed=True) == 0
+
+
+def test_none_chosen_means_all() -> None:
+    subscription = Subscription()
+    subscription.assign([ONE, TWO])
+    assert [state.partition for state in subscription.chosen([])] == [ONE, TWO]
+    assert [state.partition for state in subscription.chosen([TWO])] == [TWO]

@@ -1,0 +1,117 @@
+"""Connections, refreshes and background tasks of the cluster that a client shares."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from oncelog_client.config import producer_config
+from oncelog_client.core.metadata import Metadata
+from oncelog_client.io.cluster import Cluster
+from oncelog_client.values import Node
+from oncelog_protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+)
+from tests.broker import Oncelog
+from tests.client.reading import DEADLINE_S
+from tests.ports import free_ports
+
+
+async def test_a_failed_opening_by_another_call_wakes_as_well() -> None:
+    """A sender whose callback was not called stopped sending after the broker's restart."""
+    (port,) = free_ports(1)
+    cluster = Cluster(producer_config(f"127.0.0.1:{port}", {}), auto_create=False)
+    cluster.metadata = Metadata(brokers={1: Node(1, "127.0.0.1", port)})
+    lock = cluster._connections._opening.setdefault((("127.0.0.1", port), ""), asyncio.Lock())
+    told = asyncio.Event()
+    async with lock:  # another call is opening the connection
+        assert cluster.ready_connection(1, "", told.set) is None
+    async with asyncio.timeout(DEADLINE_S):
+        await told.wait()
+    await cluster.close()
+
+
+async def test_metadata_that_stay_wrong_are_not_asked_for_in_a_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A partition without a leader had the sender refresh as fast as the broker could answer."""
+    cluster = Cluster(
+        producer_config("127.0.0.1:9", {"retry_backoff_ms": 60_000}), auto_create=False
+    )
+    asked = 0
+
+    async def answer(*_: object) -> MetadataResponse:
+        nonlocal asked
+        asked += 1
+        return MetadataResponse(brokers=[MetadataResponseBroker(1, "127.0.0.1", 9)])
+
+    monkeypatch.setattr(cluster, "call_any", answer)
+    cluster.on_metadata.append(cluster.refresh_soon)
+    cluster.refresh_soon()
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert asked == 1
+    await cluster.close()
+
+
+async def test_a_closed_client_opens_nothing_more() -> None:
+    """A response that failed while a consumer was closing made it retry without end and without a
+    pause: each attempt failed at once, and its callback began the next."""
+    cluster = Cluster(producer_config("127.0.0.1:9", {}), auto_create=False)
+    cluster.metadata = Metadata(brokers={1: Node(1, "127.0.0.1", 9)})
+    await cluster.close()
+    told = 0
+
+    def again() -> None:
+        nonlocal told
+        told += 1
+        cluster.ready_connection(1, "", again)
+
+    again()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert told == 1
+
+
+async def test_what_runs_in_the_background_ends_in_the_order_of_its_starts() -> None:
+    """A set of tasks is ordered by memory addresses: one seed gave different runs in processes with
+    another memory layout."""
+    cluster = Cluster(producer_config("127.0.0.1:9", {}), auto_create=False)
+    ended: list[int] = []
+
+    async def run(number: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(number)
+
+    for number in range(100):
+        cluster.spawn(run(number))
+    await asyncio.sleep(0)
+    await cluster.close()
+    assert ended == list(range(100))
+
+
+async def test_a_broker_is_asked_where_it_is_connected_to_under_another_name(
+    tmp_path: Path,
+) -> None:
+    """The second request of a command opened a second connection, to the advertised name."""
+    (port,) = free_ports(1)
+    advertised = {"advertised.listeners": f"PLAINTEXT://localhost:{port}"}
+    broker = Oncelog(tmp_path, advertised)
+    broker.port = port
+    with broker:
+        cluster = Cluster(producer_config(f"127.0.0.1:{port}", {}), auto_create=False)
+        await cluster.start()
+        await cluster.call_any(MetadataRequest(topics=None), MetadataResponse)
+        assert len(list(cluster._connections)) == 1
+        # A connection to a broker of the metadata is preferred, once there is one.
+        known = await cluster.connection(("localhost", port))
+        idle_ms = known.last_used_ms
+        await cluster.call_any(MetadataRequest(topics=None), MetadataResponse)
+        assert known.last_used_ms > idle_ms
+        await cluster.close()

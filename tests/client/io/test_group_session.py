@@ -1,0 +1,173 @@
+"""A member stays while it works, and leaves when it goes, whatever became of its topics."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import pytest
+
+from oncelog_client import Admin, Consumer, KafkaError, Producer, TopicPartition
+from oncelog_client.config import consumer_config
+from oncelog_client.core.membership import State
+from oncelog_client.core.subscription import Subscription
+from oncelog_client.io.cluster import Cluster
+from oncelog_client.io.group_session import GroupSession
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from oncelog_protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from oncelog_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.client.reading import DEADLINE_S, eventually, poll_until, read
+
+STRATEGY: Final = "cooperative-sticky"
+
+
+class Coordinator:
+    """Answers one follower of a group of its own; `heard` has the requests in their order."""
+
+    def __init__(self) -> None:
+        self.heard: asyncio.Queue[object] = asyncio.Queue()
+        self.heartbeat_code: int = ErrorCode.NONE
+
+    async def call(self, kind: object, key: str, request: object, *_: Any, **__: Any) -> object:
+        self.heard.put_nowait(request)
+        match request:
+            case JoinGroupRequest():
+                return JoinGroupResponse(
+                    generation_id=1, protocol_name=STRATEGY, leader="other", member_id="me"
+                )
+            case SyncGroupRequest():
+                return SyncGroupResponse()
+            case HeartbeatRequest():
+                return HeartbeatResponse(error_code=self.heartbeat_code)
+            case LeaveGroupRequest():
+                return LeaveGroupResponse()
+        raise AssertionError(request)
+
+    async def hear(self, kind: type[object]) -> None:
+        """Until such a request has come."""
+        async with asyncio.timeout(DEADLINE_S):
+            while not isinstance(await self.heard.get(), kind):
+                pass
+
+
+async def nothing() -> None:
+    """No commit."""
+
+
+@pytest.fixture
+async def member(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A session in the middle of its first round, and its coordinator."""
+    config = consumer_config(
+        "127.0.0.1:9",
+        {
+            "group_id": "g",
+            "heartbeat_interval_ms": 10,
+            "partition_assignment_strategy": [STRATEGY],
+        },
+    )
+    cluster, coordinator = Cluster(config, auto_create=False), Coordinator()
+    monkeypatch.setattr(cluster, "call_coordinator", coordinator.call)
+    subscription = Subscription()
+    subscription.subscribe_topics(["t"])
+    session = GroupSession(cluster, config, subscription, wake=lambda: None, commit=nothing)
+    cluster.spawn(session.heartbeats())
+    await session.poll()
+    yield session, coordinator
+    await cluster.close()
+
+
+async def test_a_member_that_does_not_poll_beats_from_the_end_of_the_round(member: Any) -> None:
+    """Those who work longer than a session between two polls were removed."""
+    session, coordinator = member
+    await coordinator.hear(HeartbeatRequest)
+    assert session.needs_attention
+
+
+async def test_an_assignment_of_a_generation_that_is_over_is_not_taken(member: Any) -> None:
+    session, coordinator = member
+    coordinator.heartbeat_code = ErrorCode.UNKNOWN_MEMBER_ID
+    await coordinator.hear(HeartbeatRequest)
+    assert session.membership.state is State.UNJOINED
+    coordinator.heartbeat_code = ErrorCode.NONE
+    told: list[int] = []
+
+    async def assigned(_: object, generation_id: int) -> None:
+        told.append(generation_id)
+
+    session.listener.on_partitions_assigned = assigned
+    async with asyncio.timeout(DEADLINE_S):
+        while session.needs_attention:
+            await session.poll()
+            await asyncio.sleep(0)
+    assert told == [1]
+
+
+async def test_who_leaves_does_so_although_its_time_is_up(member: Any) -> None:
+    """Otherwise the others waited for its session to end."""
+    session, coordinator = member
+    await coordinator.hear(HeartbeatRequest)
+    held = asyncio.Event()
+
+    async def forever() -> None:
+        held.set()
+        await asyncio.Event().wait()
+
+    session._commit = forever
+    await session.poll()
+    leaving = asyncio.create_task(session.leave("closed"))
+    async with asyncio.timeout(DEADLINE_S):
+        await held.wait()
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+    await coordinator.hear(LeaveGroupRequest)
+
+
+async def test_a_deleted_topic_does_not_keep_a_member_from_leaving(
+    bootstrap: str, admin: Admin, producer: Producer, topic: str, name: str
+) -> None:
+    await (await producer.send(topic, b"v", partition=0))
+    async with asyncio.timeout(DEADLINE_S):
+        # Its requests for metadata would else make the topic again before it is seen to be gone.
+        settings: dict[str, Any] = {
+            "auto_offset_reset": "earliest",
+            "allow_auto_create_topics": False,
+        }
+        async with Consumer(bootstrap, group_id=name, **settings) as consumer:
+            await consumer.subscribe([topic])
+            await read(consumer, 1)
+            await admin.delete_topics([topic])
+
+            async def gone() -> bool:
+                try:
+                    await admin.describe_topics([topic])
+                except KafkaError as error:
+                    return error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                return False
+
+            await eventually(gone)
+        assert not (await admin.describe_groups([name]))[name].members
+
+
+async def test_a_leader_that_came_back_sees_new_partitions(
+    bootstrap: str, admin: Admin, topic: str, name: str
+) -> None:
+    """It is told to leave the assignment as it is, and that it leads so that it watches."""
+    settings: dict[str, Any] = {
+        "group_id": name,
+        "group_instance_id": "one",
+        "metadata_max_age_ms": 100,
+        "heartbeat_interval_ms": 100,
+    }
+    for _ in range(2):
+        async with Consumer(bootstrap, **settings) as consumer:
+            await consumer.subscribe([topic])
+            await poll_until([consumer], lambda: len(consumer.assignment()) == 2)
+    async with Consumer(bootstrap, **settings) as consumer:
+        await consumer.subscribe([topic])
+        await poll_until([consumer], lambda: len(consumer.assignment()) == 2)
+        await admin.create_partitions({topic: 4})
+        await poll_until([consumer], lambda: len(consumer.assignment()) == 4)
+        assert TopicPartition(topic, 3) in consumer.assignment()

@@ -1,0 +1,146 @@
+"""Where a consumer goes on: what can be known is known, whoever else does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from oncelog_client import Consumer, Producer, TopicPartition
+from oncelog_client.config import consumer_config
+from oncelog_client.core.metadata import Metadata, TopicInfo
+from oncelog_client.core.subscription import Subscription
+from oncelog_client.errors import DisconnectedError, RetriableError
+from oncelog_client.io.cluster import Cluster
+from oncelog_client.io.log_offsets import EARLIEST, ask_leaders
+from oncelog_client.io.positions import Positions
+from oncelog_client.values import Node, OffsetAndTimestamp, PartitionInfo
+from oncelog_protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from oncelog_protocol.messages.offset_fetch import OffsetFetchResponse
+from tests.client.reading import DEADLINE_S
+
+LED, OFFLINE, LEADERLESS = (TopicPartition("t", number) for number in range(3))
+ANSWERING, SILENT = 1, 2
+START = 7
+
+
+@pytest.fixture
+async def cluster(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Two brokers, of which one answers, and a topic of three partitions: the first broker's, the
+    other one's, and one without a leader."""
+    made = Cluster(consumer_config("127.0.0.1:9", {"group_id": "g"}), auto_create=False)
+    leaders = (ANSWERING, SILENT, None)
+    made.metadata = Metadata(
+        brokers={node: Node(node, "127.0.0.1", 9) for node in (ANSWERING, SILENT)},
+        topics={
+            "t": TopicInfo(
+                "t",
+                partitions=tuple(
+                    PartitionInfo("t", n, leader, 0, (), ()) for n, leader in enumerate(leaders)
+                ),
+            )
+        },
+    )
+
+    async def call(node: int, request: ListOffsetsRequest, *_: Any, **__: Any) -> object:
+        if node == SILENT:
+            raise DisconnectedError("switched off")
+        rows = [
+            ListOffsetsPartitionResponse(row.partition_index, offset=START, leader_epoch=0)
+            for row in request.topics[0].partitions
+        ]
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t", rows)])
+
+    monkeypatch.setattr(made, "call", call)
+    yield made
+    await made.close()
+
+
+async def test_leaders_that_answer_are_heard_before_the_others_are_told(cluster: Cluster) -> None:
+    found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+    with pytest.raises(RetriableError):
+        await ask_leaders(
+            cluster,
+            dict.fromkeys((LEADERLESS, OFFLINE, LED), EARLIEST),
+            found.__setitem__,
+            read_committed=False,
+        )
+    answer = found.pop(LED)
+    assert answer is not None
+    assert answer.offset == START
+    assert not found
+
+
+async def test_a_late_answer_moves_no_partition_that_has_been_sent_back_since(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would have gone where `auto_offset_reset` says, past what is committed."""
+    subscription = Subscription()
+    subscription.assign([LED])
+    asked, answering = asyncio.Event(), asyncio.Event()
+
+    async def call_coordinator(*_: Any, **__: Any) -> OffsetFetchResponse:
+        asked.set()
+        await answering.wait()
+        return OffsetFetchResponse()
+
+    monkeypatch.setattr(cluster, "call_coordinator", call_coordinator)
+    news = asyncio.Event()
+    config = consumer_config("127.0.0.1:9", {"group_id": "g"})
+    positions = Positions(cluster, config, subscription, news.set)
+    async with asyncio.timeout(DEADLINE_S):
+        positions.find_soon()
+        await asked.wait()
+        subscription[LED].jump(None)
+        answering.set()
+        await news.wait()
+        assert (subscription[LED].position, subscription[LED].reset) == (None, None)
+        # Nobody moves it this time.
+        news.clear()
+        positions.find_soon()
+        await news.wait()
+        assert subscription[LED].position == START
+
+
+@pytest.mark.parametrize("group", [False, True])
+async def test_a_partition_without_a_leader_holds_up_no_other(
+    bootstrap: str, producer: Producer, topic: str, name: str, group: bool
+) -> None:
+    """That of a broker that is away; here one that is not there at all."""
+    for number in range(4):
+        await producer.send(topic, b"%d" % number, partition=0)
+    await producer.flush()
+    settings: dict[str, Any] = {"auto_offset_reset": "earliest"}
+    if group:
+        settings["group_id"] = name
+    async with Consumer(bootstrap, **settings) as consumer, asyncio.timeout(DEADLINE_S):
+        await consumer.assign([TopicPartition(topic, 99), TopicPartition(topic, 0)])
+        given = await consumer.poll(DEADLINE_S * 1000, max_records=2)
+        assert [record.offset for record in given] == [0, 1]
+        assert await consumer.position(TopicPartition(topic, 0)) == 2
+        offsets = []
+        async for record in consumer:
+            offsets.append(record.offset)
+            if len(offsets) == 2:
+                break
+        assert offsets == [2, 3]
+
+
+async def test_a_poll_without_a_time_out_comes_to_records_as_well(
+    bootstrap: str, producer: Producer, topic: str
+) -> None:
+    """It gave the loop no turn in which an answer could arrive."""
+    await (await producer.send(topic, b"v", partition=0))
+    async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
+        await consumer.assign([TopicPartition(topic, 0)])
+        deadline = time.monotonic() + DEADLINE_S
+        # Not `asyncio.timeout`: it needs a turn of the loop as well.
+        while not await consumer.poll(0):
+            assert time.monotonic() < deadline

@@ -1,0 +1,24 @@
+"""Which partition owns an id, against Java's own numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_server.coordinator.routing import java_string_hash, partition_for
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", 0), ("a", 97), ("hello", 99162322), ("polygenelubricants", -(2**31)), ("é", 233),
+     ("\U0001f600", 1772899)],
+)  # fmt: skip
+def test_java_string_hash(text: str, expected: int) -> None:
+    assert java_string_hash(text) == expected
+
+
+def test_the_id_of_the_deep_dive_is_in_partition_10() -> None:
+    assert partition_for("myProducer", 50) == 10
+
+
+def test_a_hash_of_the_smallest_number_is_no_negative_partition() -> None:
+    assert partition_for("polygenelubricants", 50) == 0

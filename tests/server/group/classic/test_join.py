@@ -1,0 +1,312 @@
+"""JoinGroup: who is let in, under which id, and when the join phase ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.codecs import encode
+from oncelog_protocol.messages.describe_groups import DescribeGroupsResponse
+from oncelog_server.group.classic.states import GroupState
+from oncelog_server.group.config import GroupConfig
+from tests.server.group.driver import GROUP, Driver
+from tests.server.group.entries import subscription
+
+
+def with_config(**settings: int) -> Driver:
+    return Driver(GroupConfig(**settings))
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "member_id"),
+    [
+        ({"group": ""}, 24, ""),
+        ({"group": "g" * 32_001}, 24, ""),
+        ({"session_ms": 5_999}, 26, ""),
+        ({"session_ms": 1_800_001}, 26, ""),
+        ({"member_id": "unknown"}, 25, "unknown"),
+        ({"protocols": {}}, 23, ""),
+        ({"protocol_type": ""}, 23, ""),
+        ({"protocols": {"range": b"x" * (1 << 20)}}, 42, ""),
+        ({"protocols": {"r" * 32_001: b""}}, 42, ""),
+        ({"instance": "i" * 32_001}, 42, ""),
+    ],
+)
+def test_a_join_that_cannot_be_makes_no_group(
+    options: dict[str, Any], code: int, member_id: str
+) -> None:
+    driver = Driver()
+    answer = driver.join(**options).value
+    assert (answer.error_code, answer.member_id) == (code, member_id)
+    assert driver.shard.table.groups == {}
+    assert driver.log == []
+
+
+@pytest.mark.parametrize("version", range(10))
+@pytest.mark.parametrize("name", ["c" * 32_767, "é" * 16_383])
+def test_a_member_id_made_of_the_longest_client_id_fits_every_response(
+    name: str, version: int
+) -> None:
+    """A4: the driver encodes each answer in its version."""
+    driver = Driver()
+    join = driver.join if version < 4 else driver.join_twice
+    answer = join(version=version, client_id=name)
+    driver.advance(3_000)
+    member_id = answer.value.member_id
+    assert len(member_id.encode()) <= 32_767
+    assert member_id.startswith(name[:10_000])
+    for described in range(7):
+        decision = driver.shard.describe_groups([GROUP], driver.caller(described))
+        groups = driver.run(decision).value
+        encode(DescribeGroupsResponse(groups=groups), described)
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_a_first_member_becomes_leader_of_generation_one_in_every_version(version: int) -> None:
+    driver = Driver()
+    answer = driver.join(version=version) if version < 4 else driver.join_twice(version=version)
+    assert not answer.done
+    driver.advance(3_000)
+    response = answer.value
+    assert response.error_code == 0
+    assert response.generation_id == 1
+    assert response.leader == response.member_id
+    assert response.protocol_name == "range"
+    assert [member.member_id for member in response.members] == [response.member_id]
+    assert not response.skip_assignment
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_a_refusal_has_a_form_in_every_version(version: int) -> None:
+    response = Driver().join("unknown", version=version).value
+    assert response.error_code == 25
+    assert response.protocol_name == (None if version >= 7 else "")
+
+
+def test_version_0_waits_its_session_timeout_for_the_others() -> None:
+    driver = Driver()
+    _, (member,) = driver.stable_group("a", version=9, session_ms=7_000)
+    driver.join(version=0, session_ms=8_000, rebalance_ms=-1)
+    (newcomer,) = (other for name, other in driver.group().members.items() if name != member)
+    assert newcomer.rebalance_timeout_ms == 8_000
+
+
+def test_a_member_id_is_given_first_and_forgotten_if_it_is_not_used() -> None:
+    driver = Driver()
+    given = driver.join(session_ms=10_000).value
+    assert given.error_code == 79
+    driver.advance(9_999)
+    assert given.member_id in driver.group().pending_join_members
+    driver.advance(1)
+    assert driver.join(given.member_id).value.error_code == 25
+
+
+def test_a_given_member_id_is_not_for_a_static_member() -> None:
+    driver = Driver()
+    given = driver.join().value
+    assert driver.join(given.member_id, instance="i").value.error_code == 25
+
+
+def test_a_rebalance_waits_for_ids_that_were_given_out() -> None:
+    driver = Driver()
+    _, (member,) = driver.stable_group("a")
+    pending = driver.join(client_id="b").value
+    joining = driver.join_twice(client_id="c")
+    driver.join(member)
+    assert not joining.done
+    driver.join(pending.member_id)
+    assert joining.value.error_code == 0
+
+
+def test_the_initial_delay_is_prolonged_by_newcomers_up_to_the_rebalance_timeout() -> None:
+    driver = Driver()
+    first = driver.join_twice(client_id="a", rebalance_ms=7_000)
+    driver.advance(2_999)
+    driver.join_twice(client_id="b", rebalance_ms=7_000)
+    driver.advance(1)
+    assert not first.done
+    driver.advance(2_999)
+    driver.join_twice(client_id="c", rebalance_ms=7_000)
+    driver.advance(1)
+    assert not first.done
+    driver.join_twice(client_id="d", rebalance_ms=7_000)
+    driver.advance(999)
+    assert not first.done
+    driver.advance(1)
+    assert len(first.value.members) == 4
+
+
+def test_newcomers_of_an_earlier_initial_rebalance_prolong_no_later_one() -> None:
+    driver = Driver()
+    joins = [driver.join_twice(client_id=name, rebalance_ms=1_000) for name in "ab"]
+    driver.advance(3_000)
+    driver.leave(*(join.value.member_id for join in joins))
+    later = driver.join_twice(client_id="c")
+    driver.advance(3_000)
+    assert later.done
+
+
+def test_without_an_initial_delay_the_first_member_is_answered_at_once() -> None:
+    driver = with_config(group_initial_rebalance_delay_ms=0)
+    answer = driver.join_twice()
+    driver.advance(0)
+    assert answer.value.generation_id == 1
+
+
+def test_the_protocol_is_the_one_most_members_prefer_of_those_all_know() -> None:
+    driver = Driver()
+    knows = [("x", "b", "a"), ("a", "b"), ("b", "a", "y")]
+    answers = [
+        driver.join_twice(client_id=f"{number}", protocols=dict.fromkeys(names, b""))
+        for number, names in enumerate(knows)
+    ]
+    driver.advance(60_000)
+    assert {answer.value.protocol_name for answer in answers} == {"b"}
+
+
+def test_a_member_without_a_common_protocol_is_turned_away_and_changes_nothing() -> None:
+    driver = Driver()
+    generation_id, (member,) = driver.stable_group("a", protocols={"range": b"", "sticky": b""})
+    answer = driver.join_twice
+    assert driver.join(protocols={"other": b""}).value.error_code == 23
+    assert driver.join(protocol_type="connect").value.error_code == 23
+    assert driver.join(member, protocols={"other": b""}).value.error_code == 23
+    assert driver.heartbeat(member, generation_id) == 0
+    assert not answer(client_id="b", protocols={"sticky": b""}).done
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+
+
+def test_a_group_that_became_empty_takes_another_protocol_type() -> None:
+    driver = Driver()
+    _, (member,) = driver.stable_group("a")
+    driver.leave(member)
+    driver.stable_group("b", protocol_type="connect", protocols={"eager": b""})
+    assert driver.group().protocol_type == "connect"
+
+
+def test_a_follower_that_joins_again_unchanged_is_told_the_generation_it_is_in() -> None:
+    driver = Driver()
+    generation_id, (leader, follower) = driver.stable_group("a", "b")
+    answer = driver.join(follower).value
+    assert (answer.error_code, answer.generation_id) == (0, generation_id)
+    assert (answer.leader, answer.members) == (leader, [])
+    assert driver.state() is GroupState.STABLE
+
+
+def test_a_leader_whose_answer_was_lost_gets_it_again_before_it_syncs() -> None:
+    driver = Driver()
+    answer = driver.join_twice()
+    driver.advance(3_000)
+    again = driver.join(answer.value.member_id).value
+    assert again == answer.value
+
+
+@pytest.mark.parametrize("synced", [True, False])
+def test_a_member_with_new_metadata_starts_a_rebalance(synced: bool) -> None:
+    driver = Driver()
+    _, (leader, follower) = driver.stable_group("a", "b")
+    if not synced:
+        driver.join(leader)
+        driver.join(follower)
+        assert driver.state() is GroupState.COMPLETING_REBALANCE
+    assert not driver.join(follower, protocols={"range": subscription("new")}).done
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+
+
+def test_a_rebalance_leaves_out_dynamic_members_that_do_not_join_in_time() -> None:
+    driver = Driver()
+    generation_id, (leader, follower) = driver.stable_group(
+        "a", "b", rebalance_ms=9_000, session_ms=30_000
+    )
+    answer = driver.join(follower, rebalance_ms=9_000, protocols={"range": b"new"})
+    driver.advance(8_999)
+    assert not answer.done
+    driver.advance(1)
+    assert answer.value.leader == follower
+    assert answer.value.generation_id == generation_id + 1
+    assert driver.heartbeat(leader, generation_id) == 25
+
+
+def test_a_member_waiting_to_join_needs_no_heartbeats_after_its_first_generation() -> None:
+    driver = Driver()
+    _, (leader, follower) = driver.stable_group("a", "b", session_ms=10_000, rebalance_ms=60_000)
+    answer = driver.join(leader)
+    for _ in range(10):
+        driver.advance(5_000)
+        driver.heartbeat(follower, 1)
+    assert not answer.done
+    assert leader in driver.group().members
+    assert driver.join(follower).value.error_code == 0
+    assert answer.value.error_code == 0
+
+
+def test_a_new_member_that_waits_too_long_is_told_to_start_over() -> None:
+    driver = with_config(new_member_join_timeout_ms=20_000)
+    _, (member,) = driver.stable_group("a", session_ms=60_000, rebalance_ms=60_000)
+    answer = driver.join_twice(client_id="b", rebalance_ms=60_000)
+    driver.advance(20_000)
+    assert answer.value.error_code == 25
+    assert list(driver.group().members) == [member]
+
+
+def test_a_join_that_is_repeated_answers_the_older_one_too() -> None:
+    driver = Driver()
+    given = driver.join().value
+    first = driver.join(given.member_id)
+    second = driver.join(given.member_id)
+    assert first.value.error_code == 27
+    driver.advance(3_000)
+    assert second.value.error_code == 0
+    assert driver.group().awaiting_join_count == 0
+
+
+def test_group_max_size_counts_members_and_in_a_join_phase_those_who_came() -> None:
+    driver = with_config(group_max_size=2)
+    generation_id, (first, second) = driver.stable_group("a", "b")
+    assert driver.join().value.error_code == 81
+    assert driver.join(version=3).value.error_code == 81
+    assert driver.heartbeat(first, generation_id) == 0
+    # A member that is there may always join again.
+    assert driver.join(second).value.error_code == 0
+
+
+def test_a_lowered_group_max_size_keeps_those_who_join_again_first() -> None:
+    driver = Driver()
+    _, members = driver.stable_group("a", "b", "c")
+    driver.config = GroupConfig(group_max_size=2)
+    driver.crash()
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+    answers = [driver.join(member) for member in members]
+    assert [answer.value.error_code for answer in answers] == [0, 0, 81]
+    assert list(driver.group().members) == members[:2]
+
+
+def test_h63_what_a_group_may_hold_in_memory_is_bounded() -> None:
+    driver = with_config(group_metadata_max_bytes=5_000, pending_members_max=3)
+    large = {"range": b"x" * 2_000}
+    _, (member,) = driver.stable_group("a", protocols=large)
+    assert driver.join(version=3, protocols={"range": b"x" * 4_000}).value.error_code == 81
+    # Who is in it may join again with as much as it has.
+    assert driver.join(member, protocols=large).value.error_code == 0
+    codes = [driver.join(client_id=f"{number}").value.error_code for number in range(4)]
+    assert codes == [79, 79, 79, 81]
+
+
+def test_a_new_group_is_in_the_log_before_anybody_hears_of_it() -> None:
+    driver = Driver(holds_commits=True)
+    answer = driver.join()
+    assert len(driver.log) == 1
+    assert not answer.done
+    driver.release_commits()
+    assert answer.value.error_code == 79
+
+
+@pytest.mark.parametrize(("code", "told"), [(6, 16), (19, 15), (10, -1), (56, 16)])
+def test_a_new_group_that_cannot_be_written_is_none(code: int, told: int) -> None:
+    driver = Driver(append_error=code)
+    assert driver.join().value.error_code == told
+    assert driver.join(version=3).value.error_code == told
+    assert driver.join(instance="i").value.error_code == told
+    assert GROUP not in driver.shard.table.groups
+    assert len(driver.shard.table.timers) == 1  # The sweep of expired offsets.

@@ -1,0 +1,171 @@
+"""Heartbeats, sessions and leaving."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oncelog_server.group.classic.states import GroupState
+from tests.server.group.driver import Driver
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"group": ""}, 24),
+        ({"group": "unknown"}, 25),
+        ({"member_id": "unknown"}, 25),
+        ({"instance": "i"}, 25),
+        ({"generation_id": 0}, 22),
+        ({"generation_id": 2}, 22),
+        ({}, 0),
+    ],
+)
+def test_what_is_wrong_with_a_heartbeat(options: dict[str, Any], code: int) -> None:
+    driver = Driver()
+    generation_id, (member,) = driver.stable_group("a")
+    arguments: dict[str, Any] = {"member_id": member, "generation_id": generation_id}
+    assert driver.heartbeat(**{**arguments, **options}) == code
+
+
+def test_a_member_lives_as_long_as_it_beats_and_one_session_timeout_longer() -> None:
+    driver = Driver()
+    generation_id, (beating, _) = driver.stable_group("a", "b", session_ms=10_000)
+    for _ in range(3):
+        driver.advance(9_000)
+        driver.heartbeat(beating, generation_id)
+    assert list(driver.group().members) == [beating]
+    assert driver.heartbeat(beating, generation_id) == 27
+    driver.advance(10_000)
+    assert driver.state() is GroupState.EMPTY
+
+
+def test_a_commit_of_offsets_counts_as_a_heartbeat() -> None:
+    driver = Driver()
+    generation_id, (member,) = driver.stable_group("a", session_ms=10_000)
+    for offset in range(5):
+        driver.advance(9_000)
+        codes = driver.commit(("t", 0, offset), member_id=member, generation_id=generation_id)
+        assert codes == [0]
+    assert driver.state() is GroupState.STABLE
+
+
+def test_members_of_a_loaded_group_have_a_session_from_the_load_on() -> None:
+    driver = Driver()
+    generation_id, (beating, silent) = driver.stable_group("a", "b", session_ms=10_000)
+    driver.now_ms += 1_000_000
+    driver.crash()
+    driver.advance(9_999)
+    assert driver.heartbeat(beating, generation_id) == 0
+    driver.advance(1)
+    assert silent not in driver.group().members
+
+
+def test_leaving_before_version_3_is_one_member_and_one_code() -> None:
+    driver = Driver()
+    _, (member, _) = driver.stable_group("a", "b")
+    assert driver.leave(member, version=2).value.error_code == 0
+    assert driver.leave(member, version=0).value.error_code == 25
+    assert driver.leave("x", version=1, group="unknown").value.error_code == 25
+    assert driver.leave("x", version=1, group="").value.error_code == 24
+    assert driver.leave("x", version=3, group="").value.error_code == 24
+
+
+def test_members_leave_together_and_each_has_its_code() -> None:
+    driver = Driver()
+    _, (first, second, third) = driver.stable_group("a", "b", "c")
+    left = driver.leave(first, "unknown", third).value.members
+    assert [(row.member_id, row.error_code) for row in left] == [
+        (first, 0),
+        ("unknown", 25),
+        (third, 0),
+    ]
+    assert list(driver.group().members) == [second]
+    unknown = driver.leave("x", "y", group="unknown").value
+    assert (unknown.error_code, [row.error_code for row in unknown.members]) == (0, [25, 25])
+
+
+def test_the_last_to_leave_makes_the_group_empty_in_the_log_too() -> None:
+    driver = Driver()
+    generation_id, (member,) = driver.stable_group("a")
+    driver.leave(member)
+    loaded = driver.load().table.groups["g"]
+    assert loaded.state is driver.state() is GroupState.EMPTY
+    assert loaded.generation_id == generation_id + 1
+    assert (loaded.protocol_type, loaded.protocol_name, loaded.leader_id) == (
+        "consumer",
+        None,
+        None,
+    )
+
+
+def test_a_given_member_id_can_be_given_back() -> None:
+    driver = Driver()
+    given = driver.join().value.member_id
+    (left,) = driver.leave(given).value.members
+    assert left.error_code == 0
+    assert driver.join(given).value.error_code == 25
+
+
+def test_who_leaves_while_it_waits_is_told_that_it_is_no_member() -> None:
+    driver = Driver()
+    first = driver.join_twice(client_id="a")
+    second = driver.join_twice(client_id="b")
+    joining = list(driver.group().members)
+    driver.leave(joining[1])
+    assert second.value.error_code == 25
+    driver.advance(6_000)
+    third = driver.join_twice(client_id="c")
+    driver.join(first.value.member_id)
+    waiting = driver.sync(third.value.member_id, 2)
+    driver.leave(third.value.member_id)
+    assert waiting.value.error_code == 25
+
+
+def test_the_last_missing_member_that_leaves_ends_the_join_phase() -> None:
+    driver = Driver()
+    _, (first, second) = driver.stable_group("a", "b")
+    answer = driver.join(first)
+    assert not answer.done
+    driver.leave(second)
+    assert answer.value.error_code == 0
+
+
+def test_a_shard_that_moves_away_answers_also_what_was_not_committed() -> None:
+    driver = Driver()
+    _, (first, second) = driver.stable_group("a", "b", group="syncing")
+    driver.join(first, group="syncing")
+    driver.join(second, group="syncing")
+    static = driver.join(instance="i", group="static")
+    driver.advance(3_000)
+    driver.sync(static.value.member_id, 1, {}, group="static", instance="i")
+    driver.holds_commits = True
+    joins = [
+        driver.join(version=3, group="new"),
+        driver.join(version=4, group="newer"),
+        driver.join(instance="i", group="static"),
+    ]
+    syncs = [
+        driver.sync(second, 2, group="syncing"),
+        driver.sync(first, 2, {first: b""}, group="syncing"),
+    ]
+    driver.lose_leadership()
+    assert [join.value.error_code for join in joins] == [16] * 3
+    assert [sync.value.error_code for sync in syncs] == [16] * 2
+    assert driver.shard.next_timer() is None
+    assert driver.shard.table.groups == {}
+
+
+def test_a_shard_that_moves_away_answers_everybody_who_waits() -> None:
+    driver = Driver()
+    _, (leader, follower) = driver.stable_group("b", "c", group="h")
+    joining = driver.join_twice(client_id="a")
+    driver.join(leader, group="h")
+    driver.join(follower, group="h")
+    syncing = driver.sync(follower, 2, group="h")
+    driver.shard.on_unloaded()
+    assert joining.value.error_code == 16
+    assert syncing.value.error_code == 16
+    assert driver.shard.next_timer() is None
+    assert driver.shard.table.groups == {}

@@ -1,0 +1,85 @@
+"""The group coordinator between requests, shards and the clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from oncelog_server.deferred import Deferred
+from oncelog_server.group.config import GroupConfig
+from oncelog_server.group.coordinator import GroupCoordinator
+from oncelog_server.group.moment import Caller
+from oncelog_server.refusal import Refused
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.manual_timers import ManualTimers
+from tests.server.transaction.world import GROUP, OFFSETS, World
+
+
+def join(world: World, group: str = GROUP) -> JoinGroupResponse | Deferred[JoinGroupResponse]:
+    request = JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    caller = Caller(now_ms=world.now(), wall_ms=world.wall(), api_version=3)
+    return world.groups.run(group, lambda shard: shard.join_group(request, caller))
+
+
+def test_what_is_due_in_a_shard_happens_at_its_time() -> None:
+    world = World()
+    first = join(world)
+    assert isinstance(first, Deferred)
+    world.timers.advance(2_999)
+    assert not first.done
+    world.timers.advance(1)
+    assert first.value.error_code == ErrorCode.NONE
+
+
+def test_the_earliest_of_many_groups_goes_first_and_none_is_forgotten() -> None:
+    world = World()
+    answers = []
+    for number in range(5):
+        answers.append(join(world, f"g{number}"))
+        world.timers.advance(500)
+    assert len(world.timers.waiting) == 1
+    world.timers.advance(3_000)
+    assert all(isinstance(one, Deferred) and one.done for one in answers)
+
+
+def test_a_group_whose_shard_moves_away_is_told_where_to_ask() -> None:
+    world = World()
+    answer = join(world)
+    world.groups.resign(0)
+    assert isinstance(answer, Deferred)
+    assert answer.value.error_code == ErrorCode.NOT_COORDINATOR
+    with pytest.raises(Refused) as refused:
+        join(world)
+    assert refused.value.code is ErrorCode.NOT_COORDINATOR
+
+
+def test_before_its_topic_is_created_there_is_no_coordinator() -> None:
+    coordinator = GroupCoordinator(
+        partition_count=lambda: 0,
+        config=GroupConfig(),
+        new_member_id=str,
+        timers=ManualTimers(),
+        wall_ms=lambda: 0,
+        monotonic_ms=lambda: 0,
+    )
+    with pytest.raises(Refused) as refused:
+        coordinator.offsets_partition(GROUP)
+    assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    with pytest.raises(Refused) as refused:
+        coordinator.run(GROUP, lambda shard: shard.delete_groups([GROUP]))
+    assert refused.value.code is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_groups_offsets_are_in_the_partition_of_its_hash() -> None:
+    assert World().groups.offsets_partition(GROUP) == TopicPartition(*OFFSETS)

@@ -1,0 +1,363 @@
+"""What a broker does by the clock, with the clock in hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import structlog
+
+from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.record import NewRecord
+from oncelog_server.background_tasks import (
+    ABORTS_PER_TURN,
+    FIRST_RETENTION_MS,
+    FLUSH_CHECK_MS,
+    Upkeep,
+)
+from oncelog_server.cluster.topics import CreatedTopic, NewTopic
+from oncelog_server.data_directory.lock import DataDirectory, checkpoints_of
+from oncelog_server.log.checkpoints import decode_offsets
+from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.refused_work import RETRY_MS
+from oncelog_server.settings.model import Settings
+from oncelog_server.slices import SMALL, Slices, at_its_end
+from oncelog_server.storage.files import StorageError
+from oncelog_server.storage.layout import HIGH_WATERMARK_CHECKPOINT, TEMPORARY_SUFFIX
+from oncelog_server.storage.os_files import OsFiles
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.between_steps import Calls
+from tests.server.metadata.memory_store import MemoryStore
+from tests.server.partition.partitions import mark
+from tests.server.transaction.world import A0, A1, B0, World
+
+T = TypeVar("T")
+
+
+class WorldClock:
+    def __init__(self, world: World) -> None:
+        self.now_ms = world.wall
+        self.monotonic_ms = world.now
+
+
+class Disk(Executor):
+    """Does what is slow at once, or, `held`, when told to."""
+
+    def __init__(self) -> None:
+        self.held = False
+        self._waiting: list[Callable[[], object]] = []
+
+    def submit(self, work: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        outcome: Future[T] = Future()
+        self._waiting.append(lambda: outcome.set_result(work(*args, **kwargs)))
+        if not self.held:
+            self.go_on()
+        return outcome
+
+    def go_on(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for work in waiting:
+            work()
+
+
+class Kept:
+    """A world with a keeper. Checkpoints are real files."""
+
+    def __init__(self, path: Path, settings: Settings | None = None) -> None:
+        self.world = world = World()
+        self.partitions = Partitions()
+        for partition in world.partitions.values():
+            self.partitions.add(partition)
+        self.directory = DataDirectory(str(path))
+        self.disk = Disk()
+        self.upkeep = Upkeep(
+            settings or Settings(),
+            WorldClock(world),
+            world.timers,
+            self.partitions,
+            world.transactions,
+            world.flush,
+            self.directory,
+            OsFiles(str(path), executor=self.disk, call_on_loop=lambda call: call()),
+            Slices(world.timers, world.wall, steps_per_slice=10**6),
+        )
+        self.upkeep.start()
+
+
+def write(world: World, name: TopicPartition, count: int = 1, *, producer_id: int = -1) -> None:
+    for sequence in range(count):
+        data = build_batch(
+            [NewRecord(world.wall(), b"k", b"v" * 100)],
+            producer_id=producer_id,
+            producer_epoch=0 if producer_id >= 0 else -1,
+            base_sequence=sequence if producer_id >= 0 else -1,
+        )
+        world.partitions[name].append(data, now_ms=world.wall())
+
+
+def test_T1_an_overdue_transaction_is_aborted_within_a_scan_of_its_time_out(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    producer = kept.world.producer(timeout_ms=5_500)
+    kept.world.produce(producer, A0, 0)
+    kept.world.timers.advance(5_400)
+    assert kept.world.partitions[A0].last_stable_offset == 0
+    kept.world.timers.advance(1_100)
+    assert kept.world.partitions[A0].last_stable_offset == 2
+
+
+def test_T9_many_overdue_transactions_leave_the_loop_to_others_in_between(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    world = kept.world
+    for number in range(2 * ABORTS_PER_TURN + 5):
+        name = f"t{number}"
+        world.add(world.producer(name, timeout_ms=1_000), A0, transactional_id=name)
+    others: list[int] = []
+    before = world.partitions[A0].log.log_end_offset
+    calls = world.timers.soon
+
+    def other() -> None:
+        others.append(world.partitions[A0].log.log_end_offset - before)
+        if len(others) < 10:
+            calls.append(other)
+
+    calls.append(other)
+    world.timers.advance(3_000)
+    assert ABORTS_PER_TURN in others
+    assert others[-1] == 2 * ABORTS_PER_TURN + 5
+
+
+def test_a_duty_that_fails_stops_neither_the_others_nor_its_own_next_turn(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    world = kept.world
+    producer = world.producer(timeout_ms=1_000)
+    world.produce(producer, A0, 0)
+    failing = world.partitions[A1]
+    config = replace(failing.log.config, flush_ms=None)  # type: ignore[arg-type]  # fails on it
+    failing.log.config = config
+    write(world, A1)
+    world.timers.advance(5 * FLUSH_CHECK_MS)
+    assert world.partitions[A0].last_stable_offset == 2
+
+
+def test_flush_ms_is_kept(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    partition = kept.world.partitions[B0]
+    partition.log.reconfigure(replace(partition.log.config, flush_ms=2_500))
+    write(kept.world, B0)
+    kept.world.timers.advance(2_000)
+    assert not kept.world.files.pending
+    kept.world.timers.advance(FLUSH_CHECK_MS)
+    assert len(kept.world.files.pending) == 1
+    kept.world.timers.advance(FLUSH_CHECK_MS)
+    assert len(kept.world.files.pending) == 1, "one that is under way is enough"
+    kept.world.files.settle()
+    assert partition.log.recovery_point == 1
+
+
+def test_retention_of_one_log_that_cannot_be_read_hinders_no_other(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    world = kept.world
+    for name in (A0, A1, B0):
+        log = world.partitions[name].log
+        log.reconfigure(replace(log.config, segment_bytes=400, retention_bytes=500))
+        write(world, name, 20)
+    world.partitions[A0].fail("fsync")
+    world.files.fail_append(match="a-1/0")
+    world.timers.advance(FIRST_RETENTION_MS)
+    assert world.partitions[A0].log.log_start_offset == 0
+    assert world.partitions[B0].log.log_start_offset > 0
+
+
+def test_d6_retention_that_the_disk_refuses_is_applied_within_a_second_of_space(
+    tmp_path: Path,
+) -> None:
+    """Renaming is refused; between two checks, which are minutes apart."""
+    kept = Kept(tmp_path)
+    world = kept.world
+    for name in (A0, A1):
+        log = world.partitions[name].log
+        log.reconfigure(replace(log.config, segment_bytes=400, retention_bytes=500))
+        write(world, name, 20)
+    rename = world.files.rename
+
+    def refusing(source: str, target: str) -> None:
+        if source.startswith("a-1/") and (source + target).count(".deleted"):
+            raise StorageError("rename", source, "No space left on device")
+        rename(source, target)
+
+    world.files.rename = refusing  # type: ignore[method-assign]
+    with structlog.testing.capture_logs() as told:
+        world.timers.advance(FIRST_RETENTION_MS + 10_000)
+        segments = len(world.partitions[A1].log.segments)
+        assert len(world.partitions[A0].log.segments) < segments
+        world.files.rename = rename  # type: ignore[method-assign]
+        world.timers.advance(RETRY_MS)
+    assert len(world.partitions[A1].log.segments) == len(world.partitions[A0].log.segments)
+    assert [one["event"] for one in told if one.get("partition") == str(A1)] == [
+        "disk refused",
+        "segments deleted by retention",
+        "disk takes it again",
+    ]
+
+
+def test_idle_producers_are_forgotten_and_those_with_an_open_transaction_are_not(
+    tmp_path: Path,
+) -> None:
+    kept = Kept(tmp_path)
+    world = kept.world
+    write(world, A0, producer_id=5)
+    mark(world.partitions[B0], 6)
+    world.timers.now_ms += 86_400_000
+    write(world, A1, producer_id=5)
+    world.timers.advance(Settings().producer_id_expiration_check_interval_ms)
+    assert [len(world.partitions[name].log.producers) for name in (A0, A1, B0)] == [0, 1, 0]
+
+
+def test_x5_expired_transactional_ids_go_in_slices_with_others_in_between(tmp_path: Path) -> None:
+    sweep_ms = 5_000
+    settings = Settings(
+        transactional_id_expiration_ms=1_000_000,
+        transaction_remove_expired_transaction_cleanup_interval_ms=sweep_ms,
+    )
+    kept = Kept(tmp_path, settings)
+    world = kept.world
+    for number in range(500):
+        world.init(f"t{number}")
+    world.timers.now_ms += 1_000_000
+    world.init("fresh")
+    ((_, shard),) = world.transactions.runtime.shards()
+    left: list[int] = []
+
+    class Turns(list[Any]):
+        """What is to be done in the loop's next turn, after everybody else."""
+
+        def append(self, callback: Any) -> None:
+            left.append(len(shard.transactions))
+            super().append(callback)
+
+    world.timers.soon = Turns()
+    world.timers.advance(sweep_ms)
+    assert left[:3] == [301, 101, 1]
+    assert set(shard.transactions) == {"fresh"}
+
+
+def test_checkpoints_say_how_far_each_log_is_on_disk_and_where_it_begins(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    world = kept.world
+    write(world, A0, 5)
+    world.partitions[A0].delete_records_before(3, world.wall())
+    world.partitions[A0].log.flush(lambda error: None)
+    world.files.settle()
+    write(world, A0, 2)
+    world.timers.advance(60_000)
+    assert kept.directory.recovery_points()[A0] == 5
+    assert kept.directory.log_start_offsets() == {A0: 3}
+
+
+def test_checkpoints_are_written_off_the_loop_once_for_all_who_ask_meanwhile(
+    tmp_path: Path,
+) -> None:
+    """The second and the third share one writing, which says what is so when it begins."""
+    kept = Kept(tmp_path)
+    log = kept.world.partitions[A0].log
+    write(kept.world, A0, 5)
+    kept.disk.held = True
+    answers = [kept.upkeep.checkpoint() for _ in range(3)]
+    log.recovery_point = 4
+    assert not any(one.done for one in answers)
+    assert kept.directory.recovery_points() == {}
+    while not answers[0].done:
+        kept.disk.go_on()
+    assert kept.directory.recovery_points()[A0] == 0
+    assert not answers[1].done
+    answers[1].cancel()
+    rounds = 0
+    while not answers[2].done:
+        kept.disk.go_on()
+        rounds += 1
+    assert kept.directory.recovery_points()[A0] == 4
+    assert rounds == 2, "the bytes, then their names"
+
+
+def test_checkpoints_that_a_full_disk_refuses_leave_the_old_ones(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    assert kept.upkeep.checkpoint().done
+    log = kept.world.partitions[A0].log
+    old = kept.directory.recovery_points()
+    log.recovery_point = 4
+    temporary = tmp_path / (HIGH_WATERMARK_CHECKPOINT + TEMPORARY_SUFFIX)
+    temporary.mkdir()  # stands for anything that refuses
+    with structlog.testing.capture_logs() as told:
+        refused = kept.upkeep.checkpoint()
+        assert isinstance(refused.value, StorageError)
+        assert kept.directory.recovery_points() == old
+        kept.world.timers.advance(3_000)
+        assert kept.directory.recovery_points() == old
+        temporary.rmdir()
+        kept.world.timers.advance(3_000)
+        assert kept.directory.recovery_points()[A0] == 4
+    assert [one["event"] for one in told] == ["disk refused", "disk takes it again"]
+    assert kept.upkeep.checkpoint().value is None
+
+
+async def test_no_topic_is_made_while_the_checkpoints_know_a_deleted_one(tmp_path: Path) -> None:
+    """One of its name could meet them after a crash, and lose its records to them."""
+    kept = Kept(tmp_path)
+    metadata = ClusterMetadata(MemoryStore(), Settings())
+    metadata.subscribe(kept.upkeep.follow, deleted=kept.upkeep.forgotten)
+    await metadata.start(())
+    await metadata.create_topics([NewTopic("again")])
+    kept.disk.held = True
+    deletion = asyncio.create_task(metadata.delete_topics(["again"]))
+    # Turn by turn of the loop: the next name comes in the turn after the first one's end.
+    while "again" in metadata.image.topics:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    creation = asyncio.create_task(metadata.create_topics([NewTopic("again")]))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not deletion.done()
+    assert "again" not in metadata.image.topics
+    kept.disk.held = False
+    kept.disk.go_on()
+    assert await deletion == [None]
+    (made,) = await creation
+    assert isinstance(made, CreatedTopic)
+    await metadata.stop()
+
+
+def test_S3d_a_partition_that_could_not_be_opened_keeps_its_recovery_point(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    offline = TopicPartition("offline", 0)
+    kept.upkeep.checkpoint()
+    points = dict(kept.directory.recovery_points()) | {offline: 77}
+    for name, data in at_its_end(checkpoints_of(points, {offline: 7}, {})).items():
+        (tmp_path / name).write_bytes(data)
+    kept.partitions.add_offline(offline, "corrupt")
+    kept.upkeep.checkpoint()
+    assert kept.directory.recovery_points()[offline] == 77
+    assert kept.directory.log_start_offsets()[offline] == 7
+    kept.partitions.remove(offline)
+    kept.upkeep.checkpoint()
+    assert offline not in kept.directory.recovery_points()
+
+
+def test_after_the_stop_nothing_is_done_any_more(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    kept.upkeep.stop()
+    assert kept.world.is_quiet
+
+
+def test_the_checkpoints_of_very_many_partitions_are_made_in_steps() -> None:
+    """20,000 lines of each took 30 ms of the event loop."""
+    names = [("wide", number) for number in range(10 * SMALL)]
+    offsets = dict.fromkeys(names, 7)
+    calls = Calls()
+    contents: dict[str, bytes] = at_its_end(calls.counted(checkpoints_of(offsets, {}, offsets)))
+    assert calls.steps > 2 * len(names)
+    assert calls.most < SMALL
+    assert [len(decode_offsets(data)) for data in contents.values()] == [1_000, 0, 1_000]

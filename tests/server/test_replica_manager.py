@@ -1,0 +1,255 @@
+"""Partitions of a real broker over several lives: what cannot be trusted stays offline (S3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.broker import Broker
+from oncelog_server.cluster.topics import NewTopic
+from oncelog_server.environment import OsMachine
+from oncelog_server.log.leader_epochs import LeaderEpochs
+from oncelog_server.refusal import Refused
+from oncelog_server.settings.model import Settings
+from oncelog_server.storage.layout import CLEAN_SHUTDOWN
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.log.driver import NOW_MS, batch
+
+FIRST_SEGMENT = "topic-0/00000000000000000000.log"
+
+
+# Steps of long work in one turn of the loop, where a test counts them.
+FEW_STEPS = 10
+
+
+class Counting(OsMachine):
+    """Slices end by the number of their steps, however fast the machine is."""
+
+    @property
+    def steps_per_slice(self) -> int:
+        return FEW_STEPS
+
+
+@asynccontextmanager
+async def life(path: Path, *, flush_on_ack: bool = False) -> AsyncIterator[Broker]:
+    settings = Settings(
+        log_dirs=(str(path),),
+        listeners=("PLAINTEXT://127.0.0.1:0",),
+        num_partitions=2,
+        oncelog_flush_on_ack=flush_on_ack,
+    )
+    broker = Broker(settings, Counting(settings.data_directory))
+    await broker.start()
+    try:
+        yield broker
+    finally:
+        await broker.stop()
+
+
+async def written(path: Path) -> None:
+    """A topic with ten batches in each partition, known to be on disk, and no clean stop."""
+    async with life(path) as broker:
+        await broker.metadata.create_missing_topic("topic")
+        for index in range(2):
+            partition = broker.partitions.require("topic", index)
+            for _ in range(10):
+                partition.append(batch(), now_ms=NOW_MS)
+    forget(path, CLEAN_SHUTDOWN)
+
+
+def forget(path: Path, pattern: str) -> None:
+    for name in path.glob(pattern):
+        name.unlink()
+
+
+def damage(path: Path, position: int) -> None:
+    data = bytearray((path / FIRST_SEGMENT).read_bytes())
+    data[position] ^= 0xFF
+    (path / FIRST_SEGMENT).write_bytes(data)
+
+
+async def test_S3d_a_corrupt_log_stays_offline_at_every_start_and_loses_nothing(
+    tmp_path: Path,
+) -> None:
+    await written(tmp_path)
+    damage(tmp_path, 70)
+    size = (tmp_path / FIRST_SEGMENT).stat().st_size
+    for _ in range(3):
+        async with life(tmp_path) as broker:
+            with pytest.raises(Refused) as refused:
+                broker.partitions.require("topic", 0)
+            assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+            assert broker.partitions.require("topic", 1).log.log_end_offset == 10
+            await broker.metadata.create_missing_topic("another")  # the image moves on
+            assert broker.partitions.offline_reason(TopicPartition("topic", 0)) is not None
+        assert not (tmp_path / CLEAN_SHUTDOWN).exists()
+        assert (tmp_path / FIRST_SEGMENT).stat().st_size == size
+    damage(tmp_path, 70)
+    async with life(tmp_path) as broker:
+        assert broker.partitions.require("topic", 0).log.log_end_offset == 10
+
+
+async def test_with_flush_on_ack_what_a_killed_process_left_is_on_disk_before_it_is_served(
+    tmp_path: Path,
+) -> None:
+    await written(tmp_path)
+    forget(tmp_path, "*-checkpoint")
+    async with life(tmp_path, flush_on_ack=True) as broker:
+        for partition in broker.partitions:
+            assert partition.log.recovery_point == partition.high_watermark == 10
+
+
+async def test_many_new_partitions_leave_the_loop_to_others_in_between(tmp_path: Path) -> None:
+    """Nobody who asks for a topic of 10,000 partitions holds the loop for twelve seconds. Whoever
+    asked waits until all can be used, and what happens to the topic meanwhile happens after."""
+    count = 20 * FEW_STEPS
+    async with life(tmp_path) as broker:
+        new = asyncio.create_task(broker.metadata.create_topics([NewTopic("many", count)]))
+        assert await most_at_once(broker, new) <= FEW_STEPS
+        assert len(broker.partitions) == count
+        more = asyncio.create_task(broker.metadata.create_topics([NewTopic("gone", count)]))
+        await until_more_than(broker, count)
+        assert await broker.metadata.delete_topics(["gone"]) == [None]
+        await more
+        assert len(broker.partitions) == count
+
+
+async def test_another_change_of_the_metadata_does_not_open_all_that_waits_in_one_turn(
+    tmp_path: Path,
+) -> None:
+    """A topic of one partition, made while thousands of another wait for their turn, is there long
+    before them; and so is a partition of a topic that is deleted gone."""
+    count = 50 * FEW_STEPS
+    async with life(tmp_path) as broker:
+        await broker.metadata.create_topics([NewTopic("short", 1)])
+        many = asyncio.create_task(broker.metadata.create_topics([NewTopic("many", count)]))
+        await until_more_than(broker, 1)
+        other = asyncio.create_task(broker.metadata.create_topics([NewTopic("other", 1)]))
+        assert await most_at_once(broker, other) <= FEW_STEPS
+        assert broker.partitions.require("other", 0).log.log_end_offset == 0
+        assert len(broker.partitions) < count
+        gone = asyncio.create_task(broker.metadata.delete_topics(["short"]))
+        while broker.partitions.get(TopicPartition("short", 0)) is not None:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert len(broker.partitions) < count
+        await gone
+        await many
+        assert len(broker.partitions) == count + 1
+
+
+async def test_deleting_a_topic_of_many_partitions_leaves_the_loop_to_others(
+    tmp_path: Path,
+) -> None:
+    count = 20 * FEW_STEPS
+    async with life(tmp_path) as broker:
+        await broker.metadata.create_topics([NewTopic("many", count)])
+        gone = asyncio.create_task(broker.metadata.delete_topics(["many"]))
+        assert await most_at_once(broker, gone) <= FEW_STEPS
+        assert len(broker.partitions) == 0
+
+
+async def test_settings_changed_while_partitions_wait_reach_those_that_are_opened_later(
+    tmp_path: Path,
+) -> None:
+    count = 20 * FEW_STEPS
+    async with life(tmp_path) as broker:
+        new = asyncio.create_task(broker.metadata.create_topics([NewTopic("many", count)]))
+        await until_more_than(broker, 0)
+        assert len(broker.partitions) < count
+        await broker.metadata.alter_topic_settings("many", lambda own: {"retention.ms": "4321"})
+        await new
+        await broker._hosting.settled(["many"])
+        assert {one.log.config.retention_ms for one in broker.partitions} == {4321}
+
+
+async def most_at_once(broker: Broker, work: asyncio.Task[Any]) -> int:
+    """By how many the partitions became more or fewer in one turn of the loop, until `work` is
+    done."""
+    most = 0
+    while not work.done():
+        before = len(broker.partitions)
+        await asyncio.sleep(0)
+        most = max(most, abs(len(broker.partitions) - before))
+    return most
+
+
+async def until_more_than(broker: Broker, count: int) -> None:
+    # Turn by turn of the loop, as partitions are opened by turns: no later one will do.
+    while len(broker.partitions) <= count:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+
+async def test_partitions_whose_turn_had_not_come_are_there_after_the_next_start(
+    tmp_path: Path,
+) -> None:
+    count = 4 * FEW_STEPS
+    async with life(tmp_path) as broker:
+        new = asyncio.create_task(broker.metadata.create_topics([NewTopic("many", count)]))
+        await until_more_than(broker, 0)
+        broker._hosting.stop()
+        await new
+        assert len(broker.partitions) < count
+    async with life(tmp_path) as broker:
+        assert len(broker.partitions) == count
+        assert not broker.partitions.offline()
+
+
+def epochs_of(path: Path) -> dict[str, tuple[int, int]]:
+    """The inode of the leader epochs of each partition, and the latest of them; -1: no file."""
+    found = {}
+    for folder in path.glob("topic-*"):
+        file = folder / "leader-epoch-checkpoint"
+        data = file.read_bytes() if file.exists() else b""
+        inode = file.stat().st_ino if data else -1
+        found[folder.name] = inode, LeaderEpochs.decode(data).latest_epoch
+    return found
+
+
+async def test_starts_after_clean_stops_write_nothing_of_idle_partitions(
+    tmp_path: Path,
+) -> None:
+    """But the newest epoch once, which is all that is left of it if the metadata is lost."""
+    async with life(tmp_path) as broker:
+        await broker.metadata.create_topics([NewTopic("topic", 20, 1)])
+        for index in range(20):
+            broker.partitions.require("topic", index).append(batch(), now_ms=NOW_MS)
+    for _ in range(2):
+        before = epochs_of(tmp_path)
+        async with life(tmp_path) as broker:
+            newest = broker.partitions.require("topic", 0).leader_epoch
+        after = epochs_of(tmp_path)
+        assert len(after.items() - before.items()) <= 1
+        assert max(epoch for _, epoch in after.values()) == newest
+
+
+async def test_the_first_record_of_a_leader_epoch_brings_it_into_the_file(tmp_path: Path) -> None:
+    async with life(tmp_path) as broker:
+        await broker.metadata.create_topics([NewTopic("topic", 3, 1)])
+    for number in range(2):
+        async with life(tmp_path) as broker:
+            for index in range(3):
+                partition = broker.partitions.require("topic", index)
+                partition.append(batch(), now_ms=NOW_MS)
+                assert partition.log.end_offset_for_epoch(partition.leader_epoch) == (
+                    partition.leader_epoch, number + 1
+                )  # fmt: skip
+                assert epochs_of(tmp_path)[f"topic-{index}"][1] == partition.leader_epoch
+
+
+async def test_topics_with_the_same_and_with_other_settings_have_each_their_own(
+    tmp_path: Path,
+) -> None:
+    async with life(tmp_path) as broker:
+        settings = [{}, {"retention.ms": "1"}, {"retention.ms": "2"}, {"retention.ms": "1"}]
+        topics = [NewTopic(f"t{n}", 1, 1, settings=one) for n, one in enumerate(settings)]
+        await broker.metadata.create_topics(topics)
+    async with life(tmp_path) as broker:
+        logs = [broker.partitions.require(f"t{n}", 0).log for n in range(4)]
+        kept = [one.config.retention_ms for one in logs]
+    assert kept == [604_800_000, 1, 2, 1]

@@ -1,0 +1,140 @@
+"""Producers of a consumer group in a `World`, and a group commit as a client does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.deferred import Deferred
+from oncelog_server.producing.produce import ACKS_ALL, PartitionAppend, Produce
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.commands.add_partitions import AddPartitions
+from oncelog_server.transaction.commands.end_txn import EndTxn
+from oncelog_server.transaction.commands.init_producer_id import InitProducerId
+from oncelog_server.transaction.grouped.groups import Membership
+from oncelog_server.transaction.metadata import Member
+from oncelog_server.transaction.results import TransactionResult
+from tests.server.transaction.world import (
+    DATA,
+    GROUP,
+    OFFSETS,
+    World,
+    transactional_batch,
+    value_of,
+)
+
+PARENT = "sink"
+BUSY = ErrorCode.CONCURRENT_TRANSACTIONS
+Answer = TransactionResult | Deferred[TransactionResult]
+
+
+def join(
+    world: World, transactional_id: str, generation_id: int, *partitions: TopicPartition
+) -> Answer:
+    return world.transactions.init_producer_id(
+        InitProducerId(transactional_id, 60_000),
+        Membership(GROUP, generation_id, frozenset(partitions)),
+    )
+
+
+def member(
+    world: World, transactional_id: str, generation_id: int, *partitions: TopicPartition
+) -> Member:
+    """A producer that has joined, whatever it had to wait for."""
+    for _ in range(5):
+        answer = join(world, transactional_id, generation_id, *partitions)
+        world.settle()
+        result = value_of(answer)
+        if result.code is not BUSY:
+            break
+    assert result.code is ErrorCode.NONE
+    return Member(transactional_id, result.producer_id, result.producer_epoch)
+
+
+def add(world: World, one: Member, *partitions: TopicPartition, version: int = 2) -> Answer:
+    return world.transactions.add_partitions(
+        AddPartitions(*one, frozenset(partitions), version, group_id=GROUP)
+    )
+
+
+def produce(
+    world: World, one: Member, partition: TopicPartition, value: bytes = b"v"
+) -> tuple[PartitionAppend, Deferred[None] | None]:
+    append = PartitionAppend(
+        partition.partition,
+        transactional_batch(one[1:], 0, value, world.wall()),
+        world.partitions[partition],
+    )
+    later = Produce(
+        [append],
+        [append],
+        one.transactional_id,
+        ACKS_ALL,
+        True,
+        world.transactions.add_partitions,
+        world.wall(),
+        group_id=GROUP,
+    ).run()
+    return append, later
+
+
+def end(world: World, one: Member, *members: Member, committed: bool = True) -> Answer:
+    """EndTxn as it was before transaction version 2: the parent keeps its epoch."""
+    return world.transactions.end_txn(
+        EndTxn(*one, committed, False, group_id=GROUP, members=tuple(sorted(members)))
+    )
+
+
+@dataclass
+class GroupCommit:
+    """A parent with an offset and a member for each partition; what it knows when the broker
+    ends."""
+
+    committed: bool
+    parent: Member | None = None
+    members: list[Member] = field(default_factory=list)
+    asked: bool = False
+    ended: TransactionResult | None = None
+
+    def run(self, world: World, until: Callable[[], bool]) -> None:
+        """`until` lets the disk and time go on; False when there is nothing left to do."""
+
+        def wait(answer: object) -> None:
+            while isinstance(answer, Deferred) and not answer.done:
+                assert until()
+
+        def made(transactional_id: str) -> Member:
+            answer = join(world, transactional_id, 1)
+            wait(answer)
+            result = value_of(answer)
+            assert result.code is ErrorCode.NONE
+            return Member(transactional_id, result.producer_id, result.producer_epoch)
+
+        self.parent = made(PARENT)
+        for number, partition in enumerate(DATA):
+            one = made(f"{PARENT}/{number}")
+            append, later = produce(world, one, partition, b"first")
+            wait(later)
+            assert append.code is ErrorCode.NONE
+            self.members.append(one)
+        wait(add(world, self.parent, OFFSETS, version=0))
+        wait(world.commit_offset(self.parent[1:], 5, transactional_id=PARENT))
+        self.asked = True
+        answer = end(world, self.parent, *self.members, committed=self.committed)
+        wait(answer)
+        self.ended = value_of(answer)
+        assert self.ended.code is ErrorCode.NONE
+        while until():
+            pass
+
+    def ask_again(self, world: World) -> TransactionResult:
+        """The same EndTxn at the next process, until it says something."""
+        assert self.parent is not None
+        for _ in range(20):
+            answer = end(world, self.parent, *self.members, committed=self.committed)
+            world.settle(500)
+            result = value_of(answer)
+            if result.code is not BUSY:
+                break
+        return result

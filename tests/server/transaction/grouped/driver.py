@@ -1,0 +1,114 @@
+"""The coordinator's pure core with producers of one consumer group: see `driver`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oncelog_server.coordinator.shard import Decision
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.caller import Client
+from oncelog_server.transaction.commands.end_txn import EndTxn
+from oncelog_server.transaction.commands.init_producer_id import InitProducerId
+from oncelog_server.transaction.grouped.commit import decide_group_commit
+from oncelog_server.transaction.grouped.groups import Membership
+from oncelog_server.transaction.grouped.init import decide_departure, decide_init_in_group
+from oncelog_server.transaction.metadata import Member
+from oncelog_server.transaction.results import TransactionResult
+from oncelog_server.transaction.shard import LiveTransaction
+from oncelog_server.transaction.states import State
+from tests.server.transaction.driver import Answer, Driver
+
+GROUP = "g"
+IN0, IN1, IN2 = (TopicPartition("in", number) for number in range(3))
+
+
+class GroupDriver(Driver):
+    """`last_batch`: how many records the last decision had; `batches`: the sizes of all of several
+    records, by where they begin."""
+
+    last_batch = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.batches: dict[int, int] = {}
+
+    def run_all(self, decision: Decision[TransactionResult], ids: Sequence[str]) -> Answer:
+        before = len(self.log)
+        finishes, self.finishes = self.finishes, False
+        answer = self.run(decision, "")
+        self.finishes = finishes
+        self.last_batch = len(self.log) - before
+        if self.last_batch > 1:
+            self.batches[before] = self.last_batch
+        if finishes and decision.records:
+            for transactional_id in ids:
+                self.finish(transactional_id)
+        return answer
+
+    def crash(self, *, keeps: int | None = None, down_ms: int = 0) -> None:
+        """A batch survives whole or not at all."""
+        if keeps is not None:
+            end = self.committed + keeps
+            for begin, size in self.batches.items():
+                if begin < end < begin + size:
+                    keeps = begin - self.committed
+        super().crash(keeps=keeps, down_ms=down_ms)
+        self.batches = {
+            begin: size for begin, size in self.batches.items() if begin < len(self.log)
+        }
+
+    def join(
+        self, transactional_id: str, generation_id: int, *partitions: TopicPartition,
+        group_id: str = GROUP, caller: Client | None = None,
+    ) -> Answer:  # fmt: skip
+        """InitProducerId of a producer in the group."""
+        decision, ids = decide_init_in_group(
+            self.shard,
+            InitProducerId(transactional_id, 60_000, caller=caller),
+            Membership(group_id, generation_id, frozenset(partitions)),
+            wall_ms=self.wall_ms,
+            new_producer_id=self.new_producer_id,
+        )
+        return self.run_all(decision, ids)
+
+    def member(
+        self, transactional_id: str, generation_id: int, *partitions: TopicPartition
+    ) -> Member:
+        """A producer that has joined."""
+        result = self.join(transactional_id, generation_id, *partitions).value
+        return Member(transactional_id, result.producer_id, result.producer_epoch)
+
+    def begin(self, member: Member, *partitions: TopicPartition, version: int = 2) -> None:
+        """Its transaction, over these partitions."""
+        self.add(
+            member.producer_id,
+            member.producer_epoch,
+            *partitions,
+            transactional_id=member.transactional_id,
+            version=version,
+        )
+
+    def commit_group(
+        self, parent: Member, *members: Member, committed: bool = True, bumps_epoch: bool = False,
+        group_id: str = GROUP,
+    ) -> Answer:  # fmt: skip
+        command = EndTxn(
+            *parent, committed, bumps_epoch, group_id=group_id, members=tuple(sorted(members))
+        )
+        decision = decide_group_commit(
+            self.shard, command, wall_ms=self.wall_ms, new_producer_id=self.new_producer_id
+        )
+        ids = [one.transactional_id for one in (*members, parent)]
+        return self.run_all(decision, ids)
+
+    def depart(self, transactional_id: str) -> Answer:
+        decision = decide_departure(self.shard, transactional_id, None, wall_ms=self.wall_ms)
+        return self.run_all(decision, [transactional_id])
+
+    def live_of(self, transactional_id: str) -> LiveTransaction:
+        live = self.shard.get(transactional_id)
+        assert live is not None
+        return live
+
+    def state_of(self, transactional_id: str) -> State:
+        return self.live_of(transactional_id).metadata.state

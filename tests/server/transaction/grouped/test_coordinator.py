@@ -1,0 +1,390 @@
+"""Transactions of a consumer group over the whole path: one owner for each id, fences across the
+group, and a group commit that ends at any point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.internal.transaction_log import TransactionState
+from oncelog_protocol.records.batch import split_batches
+from oncelog_server.coordinator.routing import partition_for
+from oncelog_server.refusal import Refused
+from oncelog_server.storage.layout import partition_directory
+from oncelog_server.transaction.commands.init_producer_id import InitProducerId
+from oncelog_server.transaction.grouped.coordinator import FINISHED_PER_TURN
+from oncelog_server.transaction.grouped.groups import Membership
+from oncelog_server.transaction.shard import LiveTransaction
+from tests.server.storage.memory_files import MemoryFiles, Stopped
+from tests.server.transaction.group_scenes import (
+    PARENT,
+    GroupCommit,
+    add,
+    end,
+    join,
+    member,
+    produce,
+)
+from tests.server.transaction.grouped.driver import IN0, IN1
+from tests.server.transaction.log_reading import log_data
+from tests.server.transaction.scenes import outcomes
+from tests.server.transaction.test_coordinator_crashes import stepper
+from tests.server.transaction.world import (
+    A0,
+    A1,
+    B0,
+    DATA,
+    GROUP,
+    OFFSETS,
+    TXN_LOG,
+    World,
+    value_of,
+)
+
+NONE, FENCED = ErrorCode.NONE, ErrorCode.PRODUCER_FENCED
+SHARDS = 5
+DECIDED = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
+
+
+def named(elsewhere: bool) -> str:
+    """A transactional id whose own coordinator is, or is not, that of the group."""
+    group = partition_for(GROUP, SHARDS)
+    return next(
+        name
+        for name in (f"t-{number}" for number in range(99))
+        if (partition_for(name, SHARDS) != group) is elsewhere
+    )
+
+
+# --- fences
+
+
+def test_a_zombie_of_an_older_generation_is_refused_everywhere_and_its_work_is_gone() -> None:
+    world = World()
+    older = member(world, "older", 1, IN0, IN1)
+    append, _ = produce(world, older, A0)
+    assert append.code is NONE
+    newer = member(world, "newer", 2, IN1)
+    assert outcomes(world, A0) == [False]
+    for answer in (add(world, older, A1), add(world, older, OFFSETS), end(world, older)):
+        assert value_of(answer).code is ErrorCode.ILLEGAL_GENERATION
+    append, _ = produce(world, older, A1)
+    assert append.code is ErrorCode.ILLEGAL_GENERATION
+    append, _ = produce(world, older, A0)
+    assert append.code is not NONE
+    assert world.read(A0) == []
+    produce(world, newer, A0, b"newer")
+    assert value_of(end(world, newer)).code is NONE
+    assert world.read(A0) == [b"newer"]
+    world.check()
+
+
+def test_the_newcomer_waits_until_the_markers_of_the_older_one_are_written() -> None:
+    world = World()
+    older = member(world, "older", 1, IN0)
+    produce(world, older, A0)
+    world.scene.leaderless.add(A0)
+    for _ in range(3):
+        answer = value_of(join(world, "newer", 2, IN0))
+        assert answer.code is ErrorCode.CONCURRENT_TRANSACTIONS
+    world.scene.leaderless.clear()
+    world.settle(5_000)
+    assert value_of(join(world, "newer", 2, IN0)).code is NONE
+    assert outcomes(world, A0) == [False]
+
+
+# --- one owner for each id
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_an_id_that_joins_a_group_is_fenced_where_it_was(elsewhere: bool) -> None:
+    world = World(shards=SHARDS)
+    name = named(elsewhere)
+    plain = world.producer(name)
+    world.produce(plain, A0, 0, transactional_id=name)
+    joined = member(world, name, 1, IN0)
+    assert outcomes(world, A0) == [False]
+    assert value_of(world.end(plain, True, transactional_id=name)).code is FENCED
+    assert value_of(world.add(plain, A0, transactional_id=name)).code is FENCED
+    assert value_of(world.init(name, *plain)).code is FENCED
+    produce(world, joined, A0)
+    assert value_of(end(world, joined)).code is NONE
+    # Joining again finds nothing more to fence.
+    logs = [world.oracle(log).end_offset for log in world.transaction_logs]
+    member(world, name, 2, IN0)
+    grown = [world.oracle(log).end_offset for log in world.transaction_logs]
+    assert sum(new != old for old, new in zip(logs, grown, strict=True)) == 1
+
+
+@pytest.mark.parametrize(
+    ("generation", "is_current", "change", "code"),
+    [
+        (1, False, {}, ErrorCode.ILLEGAL_GENERATION),
+        (2, False, {"timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (2, True, {"timeout_ms": 900_001}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (2, True, {"producer_epoch": 3}, ErrorCode.INVALID_REQUEST),
+        # The group begins anew.
+        (1, True, {"timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+    ],
+)
+def test_a_call_that_is_refused_fences_nobody_elsewhere(
+    generation: int, is_current: bool, change: dict[str, int], code: ErrorCode
+) -> None:
+    world = World(shards=SHARDS)
+    name = named(elsewhere=True)
+    other = member(world, "other", 2, IN1)
+    produce(world, other, B0)
+    plain = world.producer(name)
+    world.produce(plain, A0, 0, transactional_id=name)
+    before = [world.oracle(log).end_offset for log in world.transaction_logs]
+    answer = world.transactions.init_producer_id(
+        replace(InitProducerId(name, 60_000), **change),
+        Membership(GROUP, generation, frozenset({IN0})),
+        is_current=is_current,
+    )
+    assert value_of(answer).code is code
+    assert [world.oracle(log).end_offset for log in world.transaction_logs] == before
+    assert value_of(world.end(plain, True, transactional_id=name)).code is NONE
+    assert value_of(end(world, other)).code is NONE
+
+
+@pytest.mark.parametrize("timeout_ms", [0, 900_001])
+def test_a_refused_call_without_its_group_leaves_it_there(timeout_ms: int) -> None:
+    world = World(shards=SHARDS)
+    name = named(elsewhere=True)
+    joined = member(world, name, 1, IN0)
+    produce(world, joined, A0)
+    code = value_of(world.init(name, timeout_ms=timeout_ms)).code
+    assert code is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    assert value_of(end(world, joined)).code is NONE
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_an_id_that_leaves_its_group_is_fenced_there(elsewhere: bool, crashes: bool) -> None:
+    world = World(shards=SHARDS)
+    name = named(elsewhere)
+    joined = member(world, name, 1, IN0)
+    produce(world, joined, A0)
+    if crashes:
+        world = world.crash()
+        world.settle()
+    plain = world.producer(name)
+    assert outcomes(world, A0) == [False]
+    for answer in (add(world, joined, A0), end(world, joined)):
+        assert value_of(answer).code is FENCED
+    world.produce(plain, A0, 0, b"plain", transactional_id=name)
+    assert value_of(world.end(plain, True, transactional_id=name)).code is NONE
+    assert world.read(A0) == [b"plain"]
+    # It is no member any more: nobody is fenced for its partitions.
+    again = world.crash()
+    again.settle()
+    produce(again, member(again, "other", 1, IN0), A1)
+    assert value_of(again.init(name)).code is NONE
+
+
+def test_an_operator_ends_what_is_open_where_the_id_lives() -> None:
+    world = World(shards=SHARDS)
+    name = named(elsewhere=True)
+    joined = member(world, name, 1, IN0)
+    produce(world, joined, A0)
+    command = InitProducerId(name, 60_000, by_operator=True)
+    for code in (ErrorCode.CONCURRENT_TRANSACTIONS, NONE):
+        assert value_of(world.transactions.init_producer_id(command)).code is code
+    assert outcomes(world, A0) == [False]
+    assert value_of(end(world, joined)).code is FENCED
+    # It is still a member: whoever has a newer generation fences it.
+    again = member(world, name, 1, IN0)
+    member(world, "newer", 2, IN1)
+    assert value_of(add(world, again, A0)).code is ErrorCode.ILLEGAL_GENERATION
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_an_id_that_leaves_does_not_let_an_older_generation_in_again(elsewhere: bool) -> None:
+    world = World(shards=SHARDS)
+    name = named(elsewhere)
+    older = member(world, "older", 1, IN0)
+    member(world, name, 2, IN1)
+    world.producer(name)
+    for _ in range(2):
+        assert value_of(add(world, older, A0)).code is ErrorCode.ILLEGAL_GENERATION
+        world = world.crash()
+        world.settle()
+
+
+def test_where_the_other_coordinator_cannot_be_read_nobody_becomes_the_owner() -> None:
+    world = World(shards=SHARDS)
+    name = named(elsewhere=True)
+    world.producer(name)
+    world.transactions.resign(partition_for(name, SHARDS))
+    with pytest.raises(Refused):
+        join(world, name, 1, IN0)
+
+
+# --- group commit
+
+
+def test_all_that_it_decides_is_visible_before_its_answer() -> None:
+    world = World()
+    commit = GroupCommit(committed=True)
+    commit.run(world, stepper(world, None))
+    assert [world.read(one) for one in DATA] == [[b"first"]] * 3
+    assert world.offset(require_stable=True) == (NONE, 5)
+    assert world.is_quiet
+    world.check()
+
+
+def test_its_prepare_records_are_one_batch() -> None:
+    world = World()
+    GroupCommit(committed=True).run(world, stepper(world, None))
+    (data,) = log_data(world.files, TXN_LOG)
+    counts = [header.records_count for _, header in split_batches(data)]
+    assert counts.count(4) == 1
+
+
+def test_very_many_members_are_finished_in_several_turns() -> None:
+    world = World()
+    parent = member(world, PARENT, 1)
+    members = [member(world, f"{PARENT}/{n:03}", 1) for n in range(FINISHED_PER_TURN + 5)]
+    for one in members:
+        produce(world, one, A0)
+    add(world, parent, B0, version=0)
+    answer = end(world, parent, *members)
+    assert len(outcomes(world, A0)) == FINISHED_PER_TURN
+    world.settle()
+    assert value_of(answer).code is NONE
+    assert outcomes(world, A0) == [True] * len(members)
+
+
+def test_more_members_than_a_batch_can_hold_leave_everything_open() -> None:
+    world = World()
+    parent = member(world, PARENT, 1)
+    long = "x" * 30_000
+    members = [member(world, f"{PARENT}/{n:02}{long}", 1) for n in range(20)]
+    for one in members:
+        add(world, one, A0)
+    add(world, parent, B0, version=0)
+    assert value_of(end(world, parent, *members)).code is ErrorCode.MESSAGE_TOO_LARGE
+    (_, shard) = world.transactions.owner(GROUP)
+    assert len(shard.ongoing) == 21
+    assert value_of(end(world, parent, *members[:5])).code is NONE
+
+
+def points(flush_on_ack: bool, committed: bool) -> tuple[range, int]:
+    """The changes of the disk between the start and the end, and the fsyncs."""
+    world = World(flush_on_ack=flush_on_ack)
+    begin = len(world.files.operations)
+    ended = 0
+    step = stepper(world, None)
+
+    def count() -> bool:
+        nonlocal ended
+        ended += bool(world.files.pending)
+        return step()
+
+    GroupCommit(committed).run(world, count)
+    return range(begin, len(world.files.operations)), ended
+
+
+def crashes(flush_on_ack: bool, committed: bool) -> Iterator[tuple[World, GroupCommit]]:
+    operations, syncs = points(flush_on_ack, committed)
+    assert len(operations) > 20
+    stops: list[tuple[int | None, int, int | None]] = [
+        (operation, torn, None) for operation in operations for torn in (0, 40)
+    ]
+    stops += [(None, 0, sync) for sync in range(syncs)]
+    for operation, torn, sync in stops:
+        world = World(MemoryFiles(), flush_on_ack=flush_on_ack)
+        if operation is not None:
+            world.files.stop_before(operation, torn_bytes=torn)
+        commit = GroupCommit(committed)
+        with pytest.raises(Stopped):
+            commit.run(world, stepper(world, sync))
+        yield world, commit
+
+
+def audit(world: World) -> bool:
+    """Whether it is committed: all of it, or nothing; and nobody waits for anything."""
+    committed = bool(world.read(A0))
+    for partition in DATA:
+        assert world.read(partition) == [b"first"] * committed
+        found = world.partitions[partition]
+        assert found.last_stable_offset == found.log.log_end_offset
+        assert set(outcomes(world, partition)) <= {committed}
+    assert world.offset(require_stable=True) == (NONE, 5 if committed else -1)
+    world.check()
+    return committed
+
+
+def survive(world: World, commit: GroupCommit, retries: bool) -> None:
+    """What is decided is finished without anybody's help; what is not, never is by halves."""
+    world.settle(10_000)
+    if commit.asked and retries:
+        assert commit.parent is not None
+        assert commit.ask_again(world).code is NONE
+        assert audit(world) is commit.committed
+        fewer = end(world, commit.parent, *commit.members[1:], committed=commit.committed)
+        assert value_of(fewer).code is ErrorCode.INVALID_TXN_STATE
+        return
+    world.timers.now_ms += 60_000
+    world.transactions.abort_overdue(100)
+    world.settle(10_000)
+    committed = audit(world)
+    if commit.ended is not None:
+        assert committed is commit.committed
+    states = {live.metadata.state for _, live in transactions(world)}
+    assert not states & {TransactionState.ONGOING, TransactionState.PREPARE_COMMIT}
+
+
+def transactions(world: World) -> list[tuple[str, LiveTransaction]]:
+    (_, shard) = world.transactions.owner(GROUP)
+    return list(shard.transactions.items())
+
+
+@pytest.mark.parametrize("retries", [True, False], ids=["retried", "given up"])
+@pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
+def test_killed_at_any_change_of_the_disk_all_or_nothing_is_committed(
+    committed: bool, retries: bool
+) -> None:
+    for world, commit in crashes(False, committed):
+        survive(world.crash(), commit, retries)
+
+
+@pytest.mark.parametrize("retries", [True, False], ids=["retried", "given up"])
+@pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
+def test_power_lost_at_any_change_of_the_disk_or_fsync_all_or_nothing_is_committed(
+    committed: bool, retries: bool
+) -> None:
+    for seed, (world, commit) in enumerate(crashes(True, committed)):
+        survive(world.crash(power_loss=Random(seed)), commit, retries)
+
+
+def test_every_prefix_of_the_coordinators_log_decides_all_or_nothing() -> None:
+    world = World()
+    commit = GroupCommit(committed=True)
+    commit.run(world, stepper(world, None))
+    (data,) = log_data(world.files, TXN_LOG)
+    directory = partition_directory(*TXN_LOG)
+    (path,) = [p for p in world.files.nodes if p.startswith(directory) and p.endswith(".log")]
+    everybody = {PARENT, *(one.transactional_id for one in commit.members)}
+    seen = set()
+    batches = list(split_batches(data))
+    sizes = {0, *(position + header.size for position, header in batches)}
+    for position, header in batches:
+        if header.records_count > 1:
+            sizes.update(range(position, position + header.size))
+    for size in sorted(sizes):
+        files = world.files.after_kill()
+        del files.nodes[path].data[size:]
+        decided = {
+            name
+            for name, live in transactions(World(files, leader_epoch=1))
+            if live.metadata.state in DECIDED
+        }
+        assert decided in (set(), everybody)
+        seen.add(bool(decided))
+    assert seen == {True, False}

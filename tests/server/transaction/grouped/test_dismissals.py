@@ -1,0 +1,22 @@
+"""Whatever a group says of whom it refuses has words in which the producer is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_server.group.history import Dismissal, Requester, Why
+from oncelog_server.transaction.fences import FenceCause, Reason
+from oncelog_server.transaction.grouped.dismissals import CAUSES, reason_of
+
+BY = Requester("newer", "10.0.0.7")
+
+
+@pytest.mark.parametrize("why", Why)
+def test_every_reason_has_its_own_words_and_keeps_time_and_client(why: Why) -> None:
+    assert reason_of(Dismissal(why, 17, BY)) == Reason(CAUSES[why], BY, 17)
+    assert list(CAUSES.values()).count(CAUSES[why]) == 1
+
+
+def test_an_instance_that_was_replaced_is_told_as_one_whose_id_was_taken() -> None:
+    """To an operator they are one: somebody was started twice."""
+    assert reason_of(Dismissal(Why.REPLACED)) == Reason(FenceCause.NEWER_INSTANCE)

@@ -1,0 +1,131 @@
+"""What a coordinator knows of consumer groups: replayed from their records, newest generation
+first."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.internal.transaction_group import (
+    TransactionGroupKey,
+    decode_transaction_group_key,
+    decode_transaction_group_value,
+)
+from oncelog_server.coordinator.shard import CoordinatorRecord
+from oncelog_server.transaction.grouped.groups import Membership, TransactionGroups, to_record
+from tests.server.transaction.grouped.driver import IN0, IN1, IN2
+
+OLD = Membership("g", 1, frozenset({IN0, IN1}))
+NEW = Membership("g", 2, frozenset({IN2}))
+
+
+def loaded(*records: CoordinatorRecord) -> TransactionGroups:
+    groups = TransactionGroups()
+    for record in records:
+        groups.replay(record)
+    return groups
+
+
+def test_the_record_is_as_the_draft_lays_it_out() -> None:
+    record = to_record("t", OLD)
+    assert decode_transaction_group_key(record.key) == TransactionGroupKey("g", "t")
+    assert record.key[:2] == (10_000).to_bytes(2, "big")
+    assert record.value is not None
+    value = decode_transaction_group_value(record.value)
+    assert value.generation_id == 1
+    assert [(one.topic, one.partitions) for one in value.assigned_partitions] == [("in", [0, 1])]
+
+
+def test_the_newest_generation_of_any_id_is_the_groups() -> None:
+    groups = loaded(to_record("a", OLD), to_record("b", NEW))
+    assert groups.newest_generation("g") == 2
+    assert groups.is_outdated("a")
+    assert not groups.is_outdated("b")
+    assert not groups.is_outdated("in no group")
+    assert groups.memberships["a"] == OLD
+    assert groups.others(NEW, "b") == [("a", OLD)]
+
+
+def test_generations_on_their_way_are_the_coordinators_that_has_the_shard() -> None:
+    groups = TransactionGroups()
+    old_settled, new_settled = groups.expect(OLD), groups.expect(NEW)
+    assert groups.coming_generation("g") == 2
+    new_settled()
+    assert groups.coming_generation("g") == 1
+    groups.on_unloaded()
+    assert groups.coming_generation("g") == -1
+    again_settled = groups.expect(NEW)
+    old_settled()
+    assert groups.coming_generation("g") == 2
+    again_settled()
+    assert groups.coming_generation("g") == -1
+
+
+def test_a_tombstone_ends_the_membership_and_the_last_one_the_group() -> None:
+    groups = loaded(to_record("a", OLD), to_record("b", OLD))
+    (removal,) = groups.removal(["b"])
+    assert removal.value is None
+    groups.replay(removal)
+    assert groups.removal(["b"]) == ()
+    assert list(groups.memberships) == ["a"]
+    groups.forget("a")
+    groups.forget("a")
+    assert groups.newest_generation("g") == -1
+    assert not groups.memberships
+
+
+def test_who_leaves_does_not_take_the_newest_generation_along() -> None:
+    """Else a restart would let the zombies of the older ones in again."""
+    records = [to_record("a", OLD), to_record("b", NEW)]
+    groups = loaded(*records)
+    records += groups.removal(["b"])
+    groups = loaded(*records)
+    assert groups.is_outdated("a")
+    assert groups.newest_generation("g") == 2
+    # Known from now on, and forgotten with the last id.
+    records.append(to_record("c", NEW))
+    assert len(loaded(*records).removal(["c"])) == 1
+    removal = loaded(*records).removal(["a", "c"])
+    assert len(removal) == 3
+    assert loaded(*records, *removal).newest_generation("g") == -1
+
+
+def test_an_id_that_goes_to_another_group_leaves_its_own() -> None:
+    groups = loaded(to_record("a", OLD))
+    other = Membership("h", 7, frozenset())
+    removal, registration = groups.registration("a", other)
+    assert removal == CoordinatorRecord(to_record("a", OLD).key, None)
+    groups.replay(registration)
+    # A tombstone of the group it has left, which a compacted log may keep for longer.
+    groups.replay(removal)
+    assert groups.memberships == {"a": other}
+    assert groups.newest_generation("g") == -1
+
+
+def test_what_is_registered_just_so_needs_no_record() -> None:
+    groups = loaded(to_record("a", OLD))
+    assert groups.registration("a", OLD) == ()
+    assert groups.registration("a", OLD._replace(generation_id=3)) == (
+        to_record("a", OLD._replace(generation_id=3)),
+    )
+
+
+def test_the_ids_of_all_shards_are_known_until_a_shard_is_given_up() -> None:
+    ids: set[str] = set()
+    first, second = TransactionGroups(ids), TransactionGroups(ids)
+    first.replay(to_record("a", OLD))
+    second.replay(to_record("b", NEW))
+    assert ids == {"a", "b"}
+    first.on_unloaded()
+    assert ids == {"b"}
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3, 9])
+def test_a_value_that_cannot_be_read_is_an_error(cut: int) -> None:
+    record = to_record("t", OLD)
+    assert record.value is not None
+    with pytest.raises(ValueError):  # noqa: PT011  # each codec's own words
+        loaded(CoordinatorRecord(record.key, record.value[:cut]))
+
+
+def test_S15_a_record_of_a_later_kind_is_passed_over() -> None:
+    assert not loaded(CoordinatorRecord(b"\x4e\x20later", b"whatever")).memberships

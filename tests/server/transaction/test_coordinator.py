@@ -1,0 +1,257 @@
+"""The whole local path of a transaction in memory: one turn, one disk, one view."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.deferred import Deferred
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.states import State
+from tests.server.storage.memory_files import NO_SPACE
+from tests.server.transaction.scenes import opened, outcomes, state
+from tests.server.transaction.world import A0, A1, B0, OFFSETS, TXN_LOG, World, value_of
+
+VERSIONS = pytest.mark.parametrize("bumps_epoch", [False, True], ids=["V1", "V2"])
+OUTCOMES = pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
+
+
+# --- one turn
+
+
+@VERSIONS
+@OUTCOMES
+def test_end_txn_is_answered_after_complete_within_its_own_call(
+    committed: bool, bumps_epoch: bool
+) -> None:
+    world = World()
+    producer = opened(world, A0, A1, B0)
+    result = value_of(world.end(producer, committed, bumps_epoch=bumps_epoch))
+    assert result.code is ErrorCode.NONE
+    assert state(world) is (State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT)
+    assert world.is_quiet
+    for partition in (A0, A1, B0):
+        assert outcomes(world, partition) == [committed]
+        assert world.read(partition) == ([b"v"] if committed else [])
+    world.check()
+
+
+@VERSIONS
+def test_back_to_back_transactions_never_meet_concurrent_transactions(bumps_epoch: bool) -> None:
+    world = World()
+    producer = world.producer()
+    sequence = 0
+    for number in range(20):
+        append, later = world.produce(producer, A0, sequence, b"%d" % number)
+        assert (append.code, later) == (ErrorCode.NONE, None)
+        result = value_of(world.end(producer, number % 3 != 0, bumps_epoch=bumps_epoch))
+        assert result.code is ErrorCode.NONE
+        sequence += 1
+        if bumps_epoch:
+            assert (result.producer_id, result.producer_epoch) == (producer[0], producer[1] + 1)
+            producer, sequence = (result.producer_id, result.producer_epoch), 0
+    assert world.read(A0) == [b"%d" % number for number in range(20) if number % 3]
+    world.check()
+
+
+def test_a_marker_carries_the_epoch_of_the_next_transaction_and_the_coordinators() -> None:
+    world = World(leader_epoch=7)
+    producer_id, epoch = opened(world, A0)
+    value_of(world.end((producer_id, epoch), True))
+    entry = world.partitions[A0].log.producers.entry(producer_id)
+    assert entry is not None
+    assert (entry.producer_epoch, entry.coordinator_epoch) == (epoch + 1, 7)
+
+
+def test_L7_a_transaction_without_data_ends_with_a_marker_and_no_more() -> None:
+    world = World()
+    producer = world.producer()
+    world.add(producer, A0)
+    assert value_of(world.end(producer, False)).code is ErrorCode.NONE
+    partition = world.partitions[A0]
+    assert (partition.log.log_end_offset, partition.last_stable_offset) == (1, 1)
+    assert partition.log.aborted_transactions(0, 10) == []
+
+
+# --- oncelog.flush.on.ack
+
+
+def test_no_answer_leaves_before_what_it_promises_is_on_disk() -> None:
+    world = World(flush_on_ack=True)
+    first = world.init()
+    assert isinstance(first, Deferred)
+    assert not first.done
+    world.settle()
+    producer = (first.value.producer_id, first.value.producer_epoch)
+
+    append, later = world.produce(producer, A0, 0)
+    assert later is not None
+    assert (world.partitions[A0].log.log_end_offset, later.done) == (0, False)  # the add first
+    world.files.settle()
+    assert later.done
+    assert append.code is ErrorCode.NONE
+
+    answer = world.end(producer, True)
+    assert isinstance(answer, Deferred)
+    markers = world.partitions[A0].log.log_end_offset
+    assert (answer.done, markers) == (False, 1), "M9, M10: PREPARE is not on disk yet"
+    world.settle()
+    assert value_of(answer).code is ErrorCode.NONE
+    assert state(world) is State.COMPLETE_COMMIT
+    for name, partition in world.partitions.items():
+        assert partition.high_watermark == partition.log.log_end_offset, name
+
+
+def test_while_a_decision_is_on_its_way_to_the_disk_the_id_is_busy() -> None:
+    world = World(flush_on_ack=True)
+    producer = world.producer()
+    first = world.add(producer, A0)
+    others = (
+        world.add(producer, A1),
+        world.init(),
+        world.end(producer, True),
+        world.end(producer, True, bumps_epoch=False),
+    )
+    for answer in others:
+        assert value_of(answer).code is ErrorCode.CONCURRENT_TRANSACTIONS
+    world.settle()
+    assert value_of(first).code is ErrorCode.NONE
+    assert value_of(world.add(producer, A0)).code is ErrorCode.NONE  # durable: nothing to wait for
+
+
+def test_T3_the_scan_passes_over_a_transaction_that_is_being_decided() -> None:
+    world = World(flush_on_ack=True)
+    producer = world.producer(timeout_ms=1_000)
+    world.produce(producer, A0, 0)
+    world.settle()
+    answer = world.end(producer, True)
+    world.timers.now_ms += 5_000
+    assert world.transactions.abort_overdue(10) == []
+    world.settle()
+    assert value_of(answer).code is ErrorCode.NONE
+    assert outcomes(world, A0) == [True]
+
+
+def test_S16_a_failed_fsync_acknowledges_nothing() -> None:
+    world = World(flush_on_ack=True)
+    producer = world.producer()
+    world.files.fail_sync()
+    answer = world.add(producer, A0)
+    world.settle()
+    assert value_of(answer).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.partitions[TXN_LOG].offline is not None
+    assert value_of(world.add(producer, A0)).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("then", ["goes on", "crashes"])
+@VERSIONS
+@OUTCOMES
+def test_D2_a_decision_that_the_disk_refuses_sends_no_marker_and_is_made_once_later(
+    committed: bool, bumps_epoch: bool, then: str
+) -> None:
+    world = World()
+    producer = opened(world, A0, A1, B0)
+    ends = {name: world.partitions[name].log.log_end_offset for name in (A0, A1, B0, TXN_LOG)}
+
+    def grown() -> set[int]:
+        """How many records there are more, of each partition."""
+        return {world.partitions[name].log.log_end_offset - end for name, end in ends.items()}
+
+    world.files.fail_append(match="__transaction_state-0/", reason=NO_SPACE)
+    refused = value_of(world.end(producer, committed, bumps_epoch=bumps_epoch))
+    assert refused.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.settle(10_000)
+    assert grown() == {0}
+    assert (state(world), world.partitions[A0].last_stable_offset) == (State.ONGOING, 0)
+    if then == "crashes":
+        world = world.crash()
+        world.settle(10_000)
+        assert grown() == {0}
+    answer = world.end(producer, committed, bumps_epoch=bumps_epoch)
+    world.settle(10_000)
+    assert value_of(answer).code is ErrorCode.NONE
+    assert grown() == {1, 2}  # a marker in each; PREPARE and COMPLETE
+    for partition in (A0, A1, B0):
+        assert outcomes(world, partition) == [committed]
+        assert world.read(partition) == ([b"v"] if committed else [])
+    world.check()
+
+
+# --- group offsets
+
+
+@OUTCOMES
+def test_O1_O2_offsets_are_pending_until_the_marker(committed: bool) -> None:
+    world = World()
+    producer = world.producer()
+    world.add(producer, OFFSETS)
+    world.commit_offset(producer, 42)
+    assert world.offset(require_stable=True)[0] is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    assert world.offset() == (ErrorCode.NONE, -1)
+    value_of(world.end(producer, committed))
+    for require_stable in (False, True):
+        expected = (ErrorCode.NONE, 42 if committed else -1)
+        assert world.offset(require_stable=require_stable) == expected
+    assert world.crash().offset() == (ErrorCode.NONE, 42 if committed else -1)
+
+
+def test_O7_pending_offsets_are_pending_again_after_a_restart() -> None:
+    world = World()
+    producer = world.producer()
+    world.add(producer, OFFSETS)
+    world.commit_offset(producer, 42)
+    world = world.crash()
+    assert world.offset(require_stable=True)[0] is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    value_of(world.end(producer, True))
+    assert world.offset(require_stable=True) == (ErrorCode.NONE, 42)
+
+
+def test_O8_a_marker_meets_a_group_shard_that_is_not_loaded() -> None:
+    world = World()
+    producer = world.producer()
+    world.add(producer, OFFSETS)
+    world.commit_offset(producer, 42)
+    world.groups.resign(0)
+    end_offset = world.partitions[OFFSETS].log.log_end_offset
+    value_of(world.end(producer, True))
+    world.settle(10_000)
+    assert state(world) is State.PREPARE_COMMIT
+    # However often it is tried, nothing is appended to a log that nobody follows.
+    assert world.partitions[OFFSETS].log.log_end_offset == end_offset
+    world.groups.lead(world.partitions[OFFSETS])
+    world.settle(1_000)
+    assert state(world) is State.COMPLETE_COMMIT
+    assert world.offset(require_stable=True) == (ErrorCode.NONE, 42)
+
+
+# --- read_committed
+
+
+def test_L2_the_view_of_a_reader_is_that_of_an_oracle_at_every_step() -> None:
+    world = World()
+    random = Random(7)
+    producers: dict[str, tuple[int, int]] = {}
+    sequences: dict[tuple[str, TopicPartition], int] = {}
+    for number in range(300):
+        name = f"t{random.randrange(8)}"
+        if name not in producers:
+            producers[name] = world.producer(name)
+        producer = producers[name]
+        if random.random() < 0.7:
+            partition = random.choice([A0, A1, B0])
+            sequence = sequences.get((name, partition), 0)
+            append, _ = world.produce(
+                producer, partition, sequence, b"%d" % number, transactional_id=name
+            )
+            assert append.code is ErrorCode.NONE
+            sequences[name, partition] = sequence + 1
+        else:
+            result = value_of(world.end(producer, random.random() < 0.5, transactional_id=name))
+            if result.code is ErrorCode.NONE:
+                producers[name] = (result.producer_id, result.producer_epoch)
+                sequences = {key: n for key, n in sequences.items() if key[0] != name}
+        if number % 10 == 0:
+            world.check()
+    world.check()

@@ -1,0 +1,299 @@
+"""The crash matrix of one broker (C0-C14, C-A to C-F): the process ends at every change of the disk
+and at every fsync of one transaction, and the next process and the client's retry finish it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from random import Random
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.deferred import Deferred
+from oncelog_server.transaction.results import TransactionResult
+from oncelog_server.transaction.states import State
+from tests.server.storage.memory_files import MemoryFiles, Stopped
+from tests.server.transaction.world import A0, A1, B0, DATA, OFFSETS, TXN_LOG, World, value_of
+
+RETRIED = {
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+}
+
+
+@dataclass
+class Client:
+    """One transaction over three partitions and the group; what it knows when the broker ends."""
+
+    committed: bool
+    bumps_epoch: bool
+    producer: tuple[int, int] | None = None
+    acknowledged: int = 0
+    asked_to_end: bool = False
+    ended: TransactionResult | None = None
+
+    def run(self, world: World, until: Callable[[], bool]) -> None:
+        """`until` lets the disk and time go on; False when there is nothing left to do."""
+
+        def wait(answer: object) -> None:
+            while isinstance(answer, Deferred) and not answer.done:
+                assert until()
+
+        started = world.init()
+        wait(started)
+        self.producer = (value_of(started).producer_id, value_of(started).producer_epoch)
+        for partition in DATA:
+            if not self.bumps_epoch:
+                wait(world.add(self.producer, partition, version=0))
+            append, later = world.produce(
+                self.producer, partition, 0, b"first", adds_partitions=self.bumps_epoch
+            )
+            wait(later)
+            assert append.code is ErrorCode.NONE
+            self.acknowledged += 1
+        wait(world.add(self.producer, OFFSETS))
+        wait(world.commit_offset(self.producer, 5))
+        self.asked_to_end = True
+        answer = world.end(self.producer, self.committed, bumps_epoch=self.bumps_epoch)
+        wait(answer)
+        self.ended = value_of(answer)
+        assert self.ended.code is ErrorCode.NONE
+        while until():
+            pass
+
+    def finish(self, world: World) -> bool:
+        """What a client does who meets the next process; whether its transaction is committed."""
+        assert self.producer is not None
+        if self.ended is not None:
+            world.settle(10_000)
+            return self.committed
+        if not self.asked_to_end:
+            return False
+        for _ in range(20):
+            answer = world.end(self.producer, self.committed, bumps_epoch=self.bumps_epoch)
+            world.settle(500)
+            result = value_of(answer)
+            if result.code not in RETRIED:
+                break
+        assert result.code is ErrorCode.NONE
+        return self.committed
+
+
+def stepper(world: World, syncs: int | None) -> Callable[[], bool]:
+    """Ends one fsync or the next timer of the near future; the process stops after so many."""
+    left = [syncs]
+
+    def step() -> bool:
+        if world.files.pending:
+            if left[0] is not None:
+                if left[0] == 0:
+                    raise Stopped("before an fsync has ended")
+                left[0] -= 1
+            world.files.pending.pop(0)()
+            return True
+        world.timers.run_soon()
+        return bool(world.files.pending) or world.timers.run_next(world.now() + 5_000)
+
+    return step
+
+
+def take_over(world: World, client: Client) -> None:
+    """Whoever comes next with the id gets a working producer."""
+    for _ in range(20):
+        answer = world.init()
+        world.settle(500)
+        result = value_of(answer)
+        if result.code is ErrorCode.NONE:
+            break
+    assert result.code is ErrorCode.NONE
+    producer = (result.producer_id, result.producer_epoch)
+    assert producer != client.producer
+    for partition in DATA:
+        append, _ = world.produce(producer, partition, 0, b"second")
+        world.settle()
+        assert append.code is ErrorCode.NONE
+    answer = world.end(producer, True)
+    world.settle()
+    assert value_of(answer).code is ErrorCode.NONE
+
+
+def audit(world: World, client: Client, committed: bool) -> None:
+    """One outcome everywhere, nothing acknowledged is lost, no reader is stuck."""
+    assert client.producer is not None
+    for number, partition in enumerate(DATA):
+        rows = [row for row in world.oracle(partition).completed if row[0] == client.producer[0]]
+        own = rows[:-1]  # the last one is that of `take_over`
+        if number < client.acknowledged:
+            assert [row[3] for row in own] == [committed]
+        assert {row[3] for row in own} <= {committed}
+        assert world.read(partition) == [b"first"] * committed + [b"second"]
+        found = world.partitions[partition]
+        assert found.last_stable_offset == found.high_watermark == found.log.log_end_offset
+    assert world.offset(require_stable=True) == (ErrorCode.NONE, 5 if committed else -1)
+    live = world.transactions.owner("t")[1].get("t")
+    assert live is not None
+    assert live.metadata.state is State.COMPLETE_COMMIT
+    world.check()
+
+
+def survive(world: World, client: Client) -> None:
+    if client.producer is None:
+        take_over(world, client)
+        return
+    committed = client.finish(world)
+    take_over(world, client)
+    audit(world, client, committed)
+
+
+def points(flush_on_ack: bool, committed: bool, bumps_epoch: bool) -> tuple[range, int]:
+    """The changes of the disk between the start and the end of the transaction, and its fsyncs."""
+    world = World(flush_on_ack=flush_on_ack)
+    begin = len(world.files.operations)
+    ended = 0
+    step = stepper(world, None)
+
+    def count() -> bool:
+        nonlocal ended
+        ended += bool(world.files.pending)
+        return step()
+
+    Client(committed, bumps_epoch).run(world, count)
+    return range(begin, len(world.files.operations)), ended
+
+
+def crashes(
+    flush_on_ack: bool, committed: bool, bumps_epoch: bool
+) -> Iterator[tuple[World, Client, str]]:
+    """A world and its client, stopped at each point in turn."""
+    operations, syncs = points(flush_on_ack, committed, bumps_epoch)
+    assert len(operations) > 10
+    stops: list[tuple[int | None, int, int | None]] = [
+        (operation, torn, None) for operation in operations for torn in (0, 40)
+    ]
+    stops += [(None, 0, sync) for sync in range(syncs)]
+    for operation, torn, sync in stops:
+        world = World(MemoryFiles(), flush_on_ack=flush_on_ack)
+        if operation is not None:
+            world.files.stop_before(operation, torn_bytes=torn)
+        client = Client(committed, bumps_epoch)
+        with pytest.raises(Stopped):
+            client.run(world, stepper(world, sync))
+        yield world, client, f"operation {operation} torn {torn} sync {sync}"
+
+
+@pytest.mark.parametrize("bumps_epoch", [False, True], ids=["V1", "V2"])
+@pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
+def test_killed_at_any_change_of_the_disk(committed: bool, bumps_epoch: bool) -> None:
+    for world, client, _ in crashes(False, committed, bumps_epoch):
+        survive(world.crash(), client)
+
+
+@pytest.mark.parametrize("bumps_epoch", [False, True], ids=["V1", "V2"])
+@pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
+def test_power_lost_at_any_change_of_the_disk_or_fsync(committed: bool, bumps_epoch: bool) -> None:
+    for seed, (world, client, _) in enumerate(crashes(True, committed, bumps_epoch)):
+        survive(world.crash(power_loss=Random(seed)), client)
+
+
+def test_CF_a_crash_loop_in_the_middle_of_the_markers_ends_with_one_effective_marker_each() -> None:
+    world = World()
+    client = Client(True, True)
+    world.files.fail_append(match="a-1/0")
+    producer = world.producer()
+    for partition in (A0, B0):
+        world.produce(producer, partition, 0, b"first")
+    world.add(producer, A1)
+    client.producer, client.asked_to_end = producer, True
+    world.end(producer, True)
+    for _ in range(5):
+        world = world.crash()
+        world.files.stop_before(len(world.files.operations) + 1)
+        with pytest.raises(Stopped):
+            world.settle(1_000)
+    world = world.crash()
+    world.settle(10_000)
+    for partition in (A0, B0):
+        assert [row[3] for row in world.oracle(partition).completed] == [True]
+        assert world.read(partition) == [b"first"]
+        assert world.partitions[partition].log.aborted_transactions(0, 100) == []
+    assert value_of(world.end(producer, True)).code is ErrorCode.NONE
+
+
+class NothingIsLeft(Random):
+    """A power loss after which nothing is there that was not synced."""
+
+    def randint(self, a: int, b: int) -> int:
+        return a
+
+    def random(self) -> float:
+        return 1.0
+
+
+@pytest.mark.parametrize("bumps_epoch", [False, True], ids=["V1", "V2"])
+@pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
+def test_CD_a_completion_that_the_power_takes_is_made_again(
+    committed: bool, bumps_epoch: bool
+) -> None:
+    """All markers are on the disk, COMPLETE is written and not synced: as on a replica that never
+    got it. The markers are sent again, and the epoch goes on from where PREPARE had it."""
+    world = World(flush_on_ack=True)
+    client = Client(committed, bumps_epoch)
+    step = stepper(world, None)
+    ends: list[int] = []
+
+    def until_complete_is_written() -> bool:
+        if client.asked_to_end:
+            ends.append(world.partitions[TXN_LOG].log.log_end_offset)
+            if ends[-1] == ends[0] + 1:  # PREPARE came before the first of them
+                raise Stopped("COMPLETE is written")
+        return step()
+
+    with pytest.raises(Stopped):
+        client.run(world, until_complete_is_written)
+    marked = {name: world.partitions[name].log.log_end_offset for name in DATA}
+    assert set(marked.values()) == {2}
+    world = world.crash(power_loss=NothingIsLeft())
+    assert world.partitions[TXN_LOG].log.log_end_offset == ends[0]
+    assert {name: world.partitions[name].log.log_end_offset for name in DATA} == marked
+    assert client.finish(world) == committed
+    assert {world.partitions[name].log.log_end_offset for name in DATA} == {3}
+    assert client.producer is not None
+    again = value_of(world.end(client.producer, committed, bumps_epoch=bumps_epoch))
+    epoch = client.producer[1] + bumps_epoch
+    if bumps_epoch:
+        assert (again.producer_id, again.producer_epoch) == (client.producer[0], epoch)
+    assert world.producer() == (client.producer[0], epoch + 1)
+    take_over(world, client)
+    audit(world, client, committed)
+
+
+def test_before_the_shard_is_loaded_nobody_is_told_anything_of_its_ids() -> None:
+    world = World()
+    world.producer()
+    files = world.files.after_kill()
+    loading = World(files, leader_epoch=1, leads=False)
+    with pytest.raises(Exception, match="NOT_COORDINATOR"):
+        loading.init()
+    loading.lead()
+    assert value_of(loading.init()).code is ErrorCode.NONE
+
+
+def test_CI_leadership_that_moves_away_and_back_loads_afresh_with_the_new_epoch() -> None:
+    world = World()
+    producer = world.producer()
+    world.produce(producer, A0, 0)
+    world.scene.leaderless.add(A0)
+    world.end(producer, True)
+    partition = world.partitions[TXN_LOG]
+    partition.become_follower(1, 1)
+    world.transactions.resign(0)
+    partition.become_leader(0, 2, (0,), (0,))
+    world.transactions.lead(partition)
+    world.scene.leaderless.clear()
+    world.settle(10_000)
+    entry = world.partitions[A0].log.producers.entry(producer[0])
+    assert entry is not None
+    assert entry.coordinator_epoch == 2
+    assert [row[3] for row in world.oracle(A0).completed] == [True]

@@ -1,0 +1,194 @@
+"""Transactional ids that nobody uses any more: tombstoned in slices,
+never while anything is open."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.transaction.id_expiry import TOMBSTONES_PER_STEP, IdExpiry
+from oncelog_server.transaction.states import State
+from tests.server.transaction.scenes import opened, state
+from tests.server.transaction.world import A0, TXN_LOG, World, value_of
+
+WEEK_MS = 604_800_000
+OK, BUSY = ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+def expiry(world: World) -> IdExpiry:
+    return IdExpiry(
+        world.transactions.runtime,
+        expiration_ms=WEEK_MS,
+        wall_ms=world.wall,
+        monotonic_ms=world.now,
+    )
+
+
+def sweep(sweeper: IdExpiry) -> int:
+    """A whole one; how many were found to be expired."""
+    total = 0
+    while True:
+        expired, goes_on = sweeper.step()
+        total += expired
+        if not goes_on:
+            return total
+
+
+def known(world: World) -> set[str]:
+    ((_, shard),) = world.transactions.runtime.shards()
+    return set(shard.transactions)
+
+
+def test_x1_an_idle_id_is_forgotten_after_its_time_and_not_before() -> None:
+    world = World()
+    sweeper = expiry(world)
+    producer = world.producer()
+    world.settle(WEEK_MS - 1)
+    assert sweep(sweeper) == 0
+    world.settle(1)
+    assert sweep(sweeper) == 1
+    assert value_of(world.add(producer, A0)).code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert value_of(world.end(producer, True)).code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert known(world.crash()) == set(), "forgotten for good"
+
+
+def test_x1_each_use_begins_the_time_anew() -> None:
+    world = World()
+    sweeper = expiry(world)
+    producer = world.producer()
+    for _ in range(3):
+        world.settle(WEEK_MS - 1)
+        world.add(producer, A0)
+        end = value_of(world.end(producer, True))
+        producer = end.producer_id, end.producer_epoch
+        assert sweep(sweeper) == 0
+
+
+def test_x2_after_that_its_producer_begins_with_another_producer_id() -> None:
+    world = World()
+    producer = world.producer()
+    sweeper = expiry(world)
+    world.settle(WEEK_MS)
+    sweep(sweeper)
+    again = value_of(world.init(producer_id=producer[0], producer_epoch=producer[1]))
+    assert (again.code, again.producer_epoch) == (OK, 0)
+    assert again.producer_id != producer[0]
+    append, _ = world.produce(producer, A0, 0)
+    assert append.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_x3_what_is_open_or_decided_never_expires(prepared: bool) -> None:
+    world = World()
+    producer = opened(world, A0)
+    sweeper = expiry(world)
+    if prepared:
+        world.scene.leaderless.add(A0)
+        world.end(producer, True)
+    world.timers.now_ms += 100 * WEEK_MS
+    assert sweep(sweeper) == 0
+    assert state(world) is (State.PREPARE_COMMIT if prepared else State.ONGOING)
+
+
+def test_x4_while_its_tombstone_is_on_its_way_an_id_is_busy_and_then_new() -> None:
+    world = World(flush_on_ack=True)
+    producer = world.producer()
+    sweeper = expiry(world)
+    world.settle(WEEK_MS)
+    assert sweep(sweeper) == 1
+    assert value_of(world.init()).code is BUSY
+    assert value_of(world.add(producer, A0)).code is BUSY
+    assert sweep(sweeper) == 0, "it is not tombstoned twice"
+    world.settle()
+    answer = world.init()
+    world.settle()
+    again = value_of(answer)
+    assert (again.code, again.producer_epoch) == (OK, 0)
+    assert again.producer_id != producer[0]
+
+
+def test_x5_ten_thousand_ids_go_in_one_sweep_in_small_batches() -> None:
+    world = World()
+    for number in range(10_000):
+        world.init(f"t{number}")
+    sweeper = expiry(world)
+    world.settle(WEEK_MS)
+    world.init("fresh")
+    slices = []
+    goes_on = True
+    while goes_on:
+        before = world.partitions[TXN_LOG].log.log_end_offset
+        expired, goes_on = sweeper.step()
+        slices.append(expired)
+        assert world.partitions[TXN_LOG].log.log_end_offset - before == expired
+    assert sum(slices) == 10_000
+    assert max(slices) == TOMBSTONES_PER_STEP
+    assert known(world) == {"fresh"}
+    assert sweep(sweeper) == 0
+
+
+def test_x5_long_ids_make_smaller_batches() -> None:
+    world = World()
+    for number in range(30):
+        world.init(f"{number}" * 10_000)
+    sweeper = expiry(world)
+    world.settle(WEEK_MS)
+    sizes = []
+    goes_on = True
+    while goes_on:
+        before = world.partitions[TXN_LOG].log.size_bytes
+        _, goes_on = sweeper.step()
+        sizes.append(world.partitions[TXN_LOG].log.size_bytes - before)
+    assert known(world) == set()
+    assert max(sizes) < 200_000
+
+
+def test_x6_where_no_tombstone_can_be_written_the_ids_go_on() -> None:
+    world = World()
+    producer = world.producer()
+    sweeper = expiry(world)
+    world.settle(WEEK_MS)
+    world.files.capacity = 0
+    assert sweep(sweeper) == 1
+    world.files.capacity = None
+    assert value_of(world.add(producer, A0)).code is OK
+    assert value_of(world.end(producer, True)).code is OK
+    assert sweep(sweeper) == 0
+
+
+def test_k3_a_clock_that_jumps_ahead_expires_nobody() -> None:
+    world = World()
+    world.producer()
+    sweeper = expiry(world)
+    world.settle(WEEK_MS // 2)
+    world.started_wall_ms += 8 * 86_400_000
+    assert sweep(sweeper) == 0
+    world.settle(WEEK_MS // 2)
+    assert sweep(sweeper) == 1, "and keeps nobody for ever"
+
+
+def test_k3_a_clock_that_is_put_right_again_leaves_no_trace() -> None:
+    world = World()
+    sweeper = expiry(world)
+    world.started_wall_ms += 8 * 86_400_000
+    assert sweep(sweeper) == 0
+    world.started_wall_ms -= 8 * 86_400_000
+    assert sweep(sweeper) == 0
+    world.producer()
+    world.settle(WEEK_MS - 1)
+    assert sweep(sweeper) == 0
+    world.settle(1)
+    assert sweep(sweeper) == 1
+
+
+def test_a_shard_that_moves_away_during_a_sweep_is_left_alone() -> None:
+    world = World()
+    for number in range(2 * TOMBSTONES_PER_STEP):
+        world.init(f"t{number}")
+    sweeper = expiry(world)
+    world.settle(WEEK_MS)
+    assert sweeper.step() == (TOMBSTONES_PER_STEP, True)
+    world.transactions.resign(TXN_LOG.partition)
+    end = world.partitions[TXN_LOG].log.log_end_offset
+    assert sweep(sweeper) == 0
+    assert world.partitions[TXN_LOG].log.log_end_offset == end

@@ -1,0 +1,69 @@
+"""Whether a broker can tell of all its transactional ids: nobody may take for hanging what it
+merely keeps quiet about."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster.image import ClusterImage, PartitionImage, TopicImage
+from oncelog_server.cluster.topic_names import TRANSACTION_STATE
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.listing_error import untold
+from tests.server.transaction.world import TXN_LOG, World
+
+HERE, OTHER, NOBODY = 1, 2, -1
+SECOND = TopicPartition(TRANSACTION_STATE, 1)
+
+
+def image(*leaders: int) -> ClusterImage:
+    rows = tuple(
+        PartitionImage(bytes(16), index, (HERE, OTHER), (HERE,), leader, 0, 1)
+        for index, leader in enumerate(leaders)
+    )
+    topic = TopicImage(TRANSACTION_STATE, bytes(16), "", {}, rows, revision=1)
+    return ClusterImage(topics={TRANSACTION_STATE: topic})
+
+
+def told(world: World, cluster: ClusterImage, partitions: Partitions) -> ErrorCode:
+    return untold(cluster, HERE, partitions, world.transactions.runtime)
+
+
+@pytest.mark.parametrize(
+    ("leaders", "code"),
+    [
+        pytest.param((HERE,), ErrorCode.NONE, id="all are in service"),
+        pytest.param((HERE, OTHER), ErrorCode.NONE, id="another broker tells of its own"),
+        pytest.param((HERE, NOBODY), ErrorCode.COORDINATOR_NOT_AVAILABLE, id="nobody tells"),
+        pytest.param((HERE, HERE), ErrorCode.COORDINATOR_NOT_AVAILABLE, id="offline here"),
+    ],
+)
+def test_what_a_broker_leads_it_must_be_able_to_tell_of(
+    leaders: tuple[int, ...], code: ErrorCode
+) -> None:
+    world, partitions = World(), Partitions()
+    partitions.add(world.partitions[TXN_LOG])
+    partitions.add_offline(SECOND, "a corrupt batch")
+    assert told(world, image(*leaders), partitions) is code
+
+
+def test_before_the_topic_is_made_there_is_nothing_to_tell() -> None:
+    assert told(World(), ClusterImage(), Partitions()) is ErrorCode.NONE
+
+
+def test_what_is_still_to_be_opened_is_waited_for() -> None:
+    world, partitions = World(), Partitions()
+    partitions.add(world.partitions[TXN_LOG])
+    assert told(world, image(HERE, HERE), partitions) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_S14_a_shard_that_could_not_be_loaded_makes_the_list_no_list() -> None:
+    before = World()
+    before.init("t1")
+    world, partitions = World(before.files.after_kill(), leader_epoch=1, leads=False), Partitions()
+    partitions.add(world.partitions[TXN_LOG])
+    world.files.fail_reads("__transaction_state-0/")
+    with pytest.raises(ValueError, match="offset"):
+        world.transactions.lead(world.partitions[TXN_LOG])
+    assert told(world, image(HERE), partitions) is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,0 +1,258 @@
+"""Markers that fail, leaders that are away or elsewhere: what is decided ends nevertheless."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, INTERNAL_TOPICS
+from oncelog_server.refusal import Refused
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.coordinator import RETRY_MAX_MS
+from oncelog_server.transaction.markers import MarkerWork
+from oncelog_server.transaction.states import State
+from tests.server.transaction import group_scenes
+from tests.server.transaction.grouped.driver import IN0
+from tests.server.transaction.scenes import Remote, opened, outcomes, state
+from tests.server.transaction.world import A0, A1, B0, GROUP, TXN_LOG, World, value_of
+
+# --- markers that fail
+
+
+def test_CJ_Z7_a_partition_that_fails_holds_back_no_other_and_is_tried_again() -> None:
+    world = World()
+    producer = opened(world, A0, A1, B0)
+    world.files.fail_append(match="a-1/0")
+    answer = world.end(producer, True)
+    assert value_of(answer).code is ErrorCode.NONE  # decided: nothing can change it
+    assert state(world) is State.PREPARE_COMMIT
+    assert (outcomes(world, A0), outcomes(world, A1), outcomes(world, B0)) == ([True], [], [True])
+    assert value_of(world.init()).code is ErrorCode.CONCURRENT_TRANSACTIONS  # Z7
+    world.check()
+    world.settle(1_000)
+    assert state(world) is State.COMPLETE_COMMIT
+    assert outcomes(world, A1) == [True]
+    assert [world.oracle(one).end_offset for one in (A0, A1, B0)] == [2, 2, 2]  # each one marker
+
+
+def test_T7_a_leader_that_is_away_is_asked_with_back_off_until_it_is_back() -> None:
+    world = World()
+    producer = opened(world, A0, A1)
+    world.scene.leaderless.add(A1)
+    value_of(world.end(producer, False))
+    asked = 0
+    while world.now() < 601_000:
+        assert world.timers.run_next(10**9)
+        asked += 1
+    assert asked <= 600_000 / RETRY_MAX_MS + 10
+    assert state(world) is State.PREPARE_ABORT
+    assert value_of(world.init()).code is ErrorCode.CONCURRENT_TRANSACTIONS
+    world.scene.leaderless.clear()
+    world.settle(RETRY_MAX_MS)
+    assert state(world) is State.COMPLETE_ABORT
+    assert outcomes(world, A1) == [False]
+
+
+def test_CK_the_marker_of_a_partition_that_is_gone_is_dropped_and_all_completes() -> None:
+    world = World()
+    producer = opened(world, A0, A1)
+    world.scene.gone.add(A1)
+    assert value_of(world.end(producer, True)).code is ErrorCode.NONE
+    assert state(world) is State.COMPLETE_COMMIT
+    assert outcomes(world, A0) == [True]
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_topic_made_anew_inside_a_transaction_gets_a_marker_that_harms_nobody(
+    committed: bool,
+) -> None:
+    world = World()
+    producer = opened(world, A0, B0)
+    world.recreate(A0)
+    assert value_of(world.end(producer, committed)).code is ErrorCode.NONE
+    assert state(world) is (State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT)
+    anew = world.partitions[A0]
+    assert anew.last_stable_offset == anew.high_watermark == anew.log.log_end_offset == 1
+    assert world.read(A0) == []
+    assert outcomes(world, B0) == [committed]
+    world.check()
+
+
+def test_N11_a_partition_that_is_only_unknown_for_now_keeps_its_marker() -> None:
+    world = World()
+    producer = opened(world, A0, A1)
+    hidden = world.partitions.pop(A1)
+    value_of(world.end(producer, True))
+    world.settle(10_000)
+    assert state(world) is State.PREPARE_COMMIT
+    world.partitions[A1] = hidden
+    world.settle(10_000)
+    assert state(world) is State.COMPLETE_COMMIT
+    assert outcomes(world, A1) == [True]
+
+
+def test_CJ_an_epoch_that_is_higher_already_needs_no_marker_any_more() -> None:
+    world = World()
+    producer = opened(world, A0, A1)
+    partition = world.partitions[A1]
+    partition.append_marker(
+        producer[0], 9, committed=True, coordinator_epoch=0, transaction_version=2, now_ms=0
+    )
+    assert value_of(world.end(producer, True)).code is ErrorCode.NONE
+    assert state(world) is State.COMPLETE_COMMIT
+
+
+def test_Z13_Z14_a_coordinator_that_has_been_replaced_stops_and_promises_nothing() -> None:
+    world = World()
+    producer = opened(world, A0, A1)
+    world.partitions[A1].append_marker(
+        producer[0], 0, committed=False, coordinator_epoch=5, transaction_version=0, now_ms=0
+    )
+    end = world.partitions[A1].log.log_end_offset
+    answer = world.end(producer, True)
+    assert value_of(answer).code is ErrorCode.NOT_COORDINATOR
+    world.settle(60_000)
+    assert world.partitions[A1].log.log_end_offset == end
+    assert world.is_quiet
+
+
+def test_a_marker_refused_with_a_code_nobody_expects_is_tried_again() -> None:
+    world = World()
+    producer = opened(world, A0, A1)
+    world.scene.remote[A1] = remote = Remote()
+    value_of(world.end(producer, True))
+    remote.answer(ErrorCode.POLICY_VIOLATION)
+    world.settle(1_000)
+    remote.answer()
+    assert state(world) is State.COMPLETE_COMMIT
+
+
+def test_a_complete_record_that_cannot_be_written_is_written_later() -> None:
+    world = World()
+    producer = opened(world, A0)
+    world.files.fail_append(2, match="__transaction_state")
+    assert value_of(world.end(producer, True)).code is ErrorCode.NONE
+    assert state(world) is State.PREPARE_COMMIT
+    assert world.oracle(A0).end_offset == 2
+    world.settle(1_000)
+    assert state(world) is State.COMPLETE_COMMIT
+    assert world.oracle(A0).end_offset == 2
+
+
+def test_I17_a_complete_record_whose_fsync_fails_leaves_nobody_waiting() -> None:
+    world = World(flush_on_ack=True)
+    producer = world.producer()
+    world.produce(producer, A0, 0)
+    world.settle()
+    answer = world.end(producer, True)
+    while world.oracle(TXN_LOG).end_offset < 4:  # init, add, PREPARE, COMPLETE
+        world.files.pending.pop(0)()
+    world.files.fail_sync()
+    world.settle()
+    assert value_of(answer).code is ErrorCode.NONE  # PREPARE is on disk
+    assert world.partitions[TXN_LOG].offline is not None
+
+
+# --- where no marker belongs
+
+
+@pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS - {CONSUMER_OFFSETS}))
+def test_no_marker_is_written_to_an_internal_topic_that_no_transaction_writes_to(
+    topic: str,
+) -> None:
+    world = World()
+    log = TopicPartition(topic, 0)
+    before = world.oracle(TXN_LOG).end_offset
+    codes: list[ErrorCode] = []
+    work = MarkerWork("", 7, 0, False, 0, 0, (log,))
+    world.local.send(work, [log], lambda partition, code: codes.append(code))
+    assert codes == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+    assert world.oracle(TXN_LOG).end_offset == before
+
+
+def test_a_transaction_that_names_the_transaction_log_completes_without_a_marker_there() -> None:
+    """An older release let brokers add it."""
+    world = World()
+    producer = opened(world, A0)
+    world.add(producer, TXN_LOG)
+    assert value_of(world.end(producer, True)).code is ErrorCode.NONE
+    assert state(world) is State.COMPLETE_COMMIT
+    assert outcomes(world, A0) == [True]
+    assert world.oracle(TXN_LOG).completed == []
+
+
+def test_a_marker_in_the_transaction_log_does_not_keep_it_from_being_loaded() -> None:
+    world = World()
+    producer = opened(world, A0)
+    world.partitions[TXN_LOG].append_marker(
+        7, 0, committed=True, coordinator_epoch=0, transaction_version=0, now_ms=world.wall()
+    )
+    world = world.crash()
+    assert world.stray_markers == [(0, 1)]
+    assert value_of(world.end(producer, True)).code is ErrorCode.NONE
+    assert world.read(A0) == [b"v"]
+
+
+# --- another broker leads
+
+
+def test_with_a_leader_elsewhere_the_answer_leaves_after_prepare() -> None:
+    world = World()
+    producer = opened(world, A0, A1)
+    world.scene.remote[A1] = remote = Remote()
+    result = value_of(world.end(producer, True))
+    assert (result.code, result.producer_epoch) == (ErrorCode.NONE, producer[1] + 1)
+    assert state(world) is State.PREPARE_COMMIT
+    next_one = (result.producer_id, result.producer_epoch)
+    assert value_of(world.add(next_one, A0)).code is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert [partitions for _, partitions, _ in remote.sent] == [[A1]]
+    remote.answer()
+    assert state(world) is State.COMPLETE_COMMIT
+    assert value_of(world.add(next_one, A0)).code is ErrorCode.NONE
+
+
+def test_an_id_that_joins_while_its_markers_are_under_way_is_not_sent_them_again() -> None:
+    world = World()
+    one = group_scenes.member(world, "one", 1, IN0)
+    group_scenes.add(world, one, A0, version=0)
+    world.scene.remote[A0] = remote = Remote()
+    assert value_of(group_scenes.end(world, one)).code is ErrorCode.NONE
+    assert (
+        value_of(group_scenes.join(world, "one", 2, IN0)).code is ErrorCode.CONCURRENT_TRANSACTIONS
+    )
+    assert len(remote.sent) == 1
+    remote.answer()
+    # The next one of the same epoch waits for its own marker.
+    group_scenes.add(world, one, A0, version=0)
+    assert value_of(group_scenes.end(world, one)).code is ErrorCode.NONE
+    assert len(remote.sent) == 1
+    (_, shard) = world.transactions.owner(GROUP)
+    assert set(shard.prepared) == {"one"}
+    remote.answer()
+    assert not shard.prepared
+
+
+def test_a_leader_elsewhere_that_breaks_off_is_asked_again() -> None:
+    world = World()
+    producer = opened(world, A0, A1)
+    world.scene.remote[A1] = remote = Remote()
+    value_of(world.end(producer, False))
+    remote.answer(ErrorCode.NETWORK_EXCEPTION)
+    assert not remote.sent
+    world.settle(1_000)
+    (work, _, _) = remote.sent[0]
+    assert (work.committed, work.partitions) == (False, (A1,))
+    remote.answer()
+    assert state(world) is State.COMPLETE_ABORT
+
+
+def test_an_answer_that_comes_after_the_shard_was_lost_changes_nothing() -> None:
+    world = World()
+    producer = opened(world, A0)
+    world.scene.remote[A0] = remote = Remote()
+    value_of(world.end(producer, True))
+    world.transactions.resign(0)
+    remote.answer()
+    with pytest.raises(Refused):
+        world.transactions.owner("t")
+    assert world.oracle(TXN_LOG).end_offset == 3

@@ -1,0 +1,123 @@
+"""No address gets more than its share of producer ids (H60, H61)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.refusal import Refused
+from oncelog_server.settings.model import Settings
+from oncelog_server.transaction.producer_id_quota import (
+    PER_ADDRESS,
+    PER_PARTITION,
+    REPEAT_MS,
+    STEPS,
+    ProducerIdQuota,
+    Refusal,
+    RefusedProducerIds,
+)
+
+WINDOW_MS = 16_000
+
+
+def given_to(quota: ProducerIdQuota, address: str, now_ms: int, times: int = 1) -> int:
+    """How many of `times` are granted."""
+    granted = 0
+    for _ in range(times):
+        with suppress(Refused):
+            quota.charge(address, now_ms)
+            granted += 1
+    return granted
+
+
+def test_h60_an_address_gets_so_many_and_another_one_its_own() -> None:
+    quota = ProducerIdQuota(5, WINDOW_MS)
+    assert given_to(quota, "/10.0.0.1", 0, 9) == 5
+    assert given_to(quota, "/10.0.0.2", 0, 9) == 5
+    assert quota.refused.counts[PER_ADDRESS] == 8
+    with pytest.raises(Refused, match=r"oncelog\.max\.producer\.ids\.per\.address") as caught:
+        quota.charge("/10.0.0.1", 0)
+    assert caught.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_h61_of_a_million_ids_an_address_gets_its_share_and_no_more() -> None:
+    quota = ProducerIdQuota(Settings().oncelog_max_producer_ids_per_address)
+    assert given_to(quota, "/10.0.0.1", 0, 1_000_000) == 200_000
+    assert quota.refused.counts[PER_ADDRESS] == 800_000
+    assert given_to(quota, "/10.0.0.2", 0) == 1
+
+
+def test_h60_what_was_charged_and_not_given_does_not_count() -> None:
+    quota = ProducerIdQuota(5, WINDOW_MS)
+    given_to(quota, "/a", 0, 5)
+    for now_ms in (0, WINDOW_MS // 2):
+        quota.give_back("/a")
+        assert given_to(quota, "/a", now_ms, 2) == 1
+    for _ in range(5):
+        quota.give_back("/a")
+    assert len(quota) == 0
+    quota.give_back("/a")
+    assert given_to(quota, "/a", 0, 9) == 5
+
+
+def test_h60_what_was_given_is_forgotten_when_it_has_expired_and_not_before() -> None:
+    quota = ProducerIdQuota(5, WINDOW_MS)
+    given_to(quota, "/a", 0, 3)
+    given_to(quota, "/a", WINDOW_MS // 2, 2)
+    assert given_to(quota, "/a", WINDOW_MS - 1) == 0
+    assert given_to(quota, "/a", WINDOW_MS + WINDOW_MS // STEPS, 9) == 3
+    assert len(quota) == 1
+    given_to(quota, "/b", 10 * WINDOW_MS)
+    assert len(quota) == 1, "nothing is kept of who has not come back"
+
+
+def test_h60_an_address_of_ipv6_is_its_network() -> None:
+    quota = ProducerIdQuota(2, WINDOW_MS)
+    assert given_to(quota, "/2001:db8:0:1:0:0:0:1", 0) == 1
+    assert given_to(quota, "/2001:db8:0:1:ffff::9", 0) == 1
+    assert given_to(quota, "/2001:db8:0:1::7", 0) == 0
+    assert given_to(quota, "/2001:db8:0:2::7", 0) == 1
+    assert given_to(quota, "/::1", 0) == 1
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3_000)), max_size=60),
+    st.integers(1, 5),
+)
+def test_h60_never_more_than_the_limit_within_any_window(
+    calls: list[tuple[str, int]], limit: int
+) -> None:
+    quota = ProducerIdQuota(limit, WINDOW_MS)
+    now_ms = 0
+    granted: dict[str, list[int]] = {"a": [], "b": []}
+    for address, later_ms in calls:
+        now_ms += later_ms
+        if given_to(quota, address, now_ms):
+            granted[address].append(now_ms)
+    for times in granted.values():
+        for began in times:
+            assert sum(began <= one < began + WINDOW_MS for one in times) <= limit
+
+
+def test_h60_each_limit_is_told_of_once_a_minute_with_what_it_has_refused() -> None:
+    """By whom, and how often meanwhile; every refusal is counted."""
+    told: list[Refusal] = []
+    now_ms = 5
+    refused = RefusedProducerIds(lambda: now_ms, told.append)
+    quota = ProducerIdQuota(5, WINDOW_MS, refused)
+    given_to(quota, "/a", 0, 8)
+    given_to(quota, "/b", 0, 7)
+    refused.add(PER_PARTITION, 3, partition="t-0")
+    now_ms += REPEAT_MS - 1
+    given_to(quota, "/b", 0, 10)
+    first = Refusal(PER_ADDRESS, 5, 1, {"client_address": "/a"})
+    other = Refusal(PER_PARTITION, 3, 1, {"partition": "t-0"})
+    assert told == [first, other]
+    now_ms += 1
+    given_to(quota, "/b", 0, 2)
+    assert told == [first, other, Refusal(PER_ADDRESS, 5, 15, {"client_address": "/b"})]
+    assert refused.counts == {PER_ADDRESS: 17, PER_PARTITION: 1}

@@ -1,0 +1,279 @@
+"""No producer is refused without a trace: every place that refuses one counts it, by its cause, and
+remembers why where somebody has cut it off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.coordinator.routing import partition_for
+from oncelog_server.transaction.caller import Client
+from oncelog_server.transaction.commands.init_producer_id import InitProducerId
+from oncelog_server.transaction.fences import FenceCause, Fences
+from oncelog_server.transaction.grouped.groups import Membership
+from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH, Member
+from tests.server.transaction.group_scenes import Answer, add, end, join, member
+from tests.server.transaction.grouped.driver import IN0, IN1
+from tests.server.transaction.world import A0, B0, GROUP, World, value_of
+
+FENCED, UNKNOWN = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING
+OLDER = ErrorCode.ILLEGAL_GENERATION
+NEWER_INSTANCE, NEWER_GENERATION = FenceCause.NEWER_INSTANCE, FenceCause.NEWER_GENERATION
+SHARDS = 5
+# What is refused, when all before it is done.
+Refused = Callable[[], Answer]
+
+
+def fenced(world: World) -> tuple[int, int]:
+    """A producer whose transaction a newer instance has aborted."""
+    who = world.producer()
+    world.add(who, A0)
+    world.producer()
+    return who
+
+
+def add_of_the_fenced(world: World) -> Refused:
+    who = fenced(world)
+    return lambda: world.add(who, B0)
+
+
+def end_of_the_fenced(world: World) -> Refused:
+    who = fenced(world)
+    return lambda: world.end(who, True)
+
+
+def init_of_the_fenced(world: World) -> Refused:
+    who = fenced(world)
+    return lambda: world.init("t", *who)
+
+
+def commit_after_the_time_out(world: World) -> Refused:
+    who = world.producer()
+    world.add(who, A0)
+    world.settle(60_001)
+    world.transactions.abort_overdue(1)
+    world.settle()
+    return lambda: world.end(who, True)
+
+
+def add_of_an_unknown_id(world: World) -> Refused:
+    return lambda: world.add((7, 0), A0, transactional_id="nobody")
+
+
+def end_of_an_unknown_id(world: World) -> Refused:
+    return lambda: world.end((7, 0), True, transactional_id="nobody")
+
+
+def rotated(world: World) -> tuple[int, int]:
+    """A producer with the last epoch, whose id a newer instance has replaced."""
+    producer_id, _ = world.producer()
+    live = world.transactions.find("t")
+    live.metadata = replace(live.metadata, producer_epoch=LAST_PRODUCER_EPOCH)
+    world.producer()
+    assert live.metadata.producer_id != producer_id
+    return producer_id, LAST_PRODUCER_EPOCH
+
+
+def add_under_an_older_producer_id(world: World) -> Refused:
+    who = rotated(world)
+    return lambda: world.add(who, A0)
+
+
+def end_under_an_older_producer_id(world: World) -> Refused:
+    who = rotated(world)
+    return lambda: world.end(who, True)
+
+
+def outlived(world: World) -> tuple[int, int]:
+    """The identity before its own last bump, of a producer with an open transaction."""
+    who = world.producer()
+    again = world.producer("t", producer_id=who[0], producer_epoch=who[1])
+    world.add(again, A0)
+    return who
+
+
+def a_late_init_of_its_own(world: World) -> Refused:
+    who = outlived(world)
+    return lambda: world.init("t", *who)
+
+
+def a_late_init_that_keeps(world: World) -> Refused:
+    who = outlived(world)
+    return lambda: world.init("t", *who, keep=True)
+
+
+# --- in a group
+
+
+def init_in_an_older_generation(world: World) -> Refused:
+    member(world, "older", 1, IN0)
+    member(world, "newer", 2, IN1)
+    return lambda: join(world, "older", 1, IN0)
+
+
+def first_init_in_an_older_generation(world: World) -> Refused:
+    member(world, "newer", 2, IN1)
+    return lambda: join(world, "unheard of", 1, IN0)
+
+
+def outdated(world: World) -> Member:
+    """Idle, while a newer generation came."""
+    one = member(world, "older", 1, IN0)
+    member(world, "newer", 2, IN1)
+    return one
+
+
+def add_in_an_older_generation(world: World) -> Refused:
+    one = outdated(world)
+    return lambda: add(world, one, A0)
+
+
+def end_in_an_older_generation(world: World) -> Refused:
+    one = outdated(world)
+    return lambda: end(world, one)
+
+
+def end_after_a_restart(world: World) -> Refused:
+    """That a newer generation has come is in the log; who brought it is not."""
+    one = outdated(world)
+    again = world.crash()
+    world.__dict__.update(again.__dict__)
+    return lambda: end(world, one)
+
+
+def init_of_the_time_before_the_group(world: World) -> Refused:
+    group = partition_for(GROUP, SHARDS)
+    names = (f"t-{number}" for number in range(99))
+    name = next(one for one in names if partition_for(one, SHARDS) != group)
+    who = world.producer(name)
+    command = InitProducerId(name, 60_000, *who)
+    membership = Membership(GROUP, 1, frozenset({IN0}))
+    return lambda: world.transactions.init_producer_id(command, membership)
+
+
+def parts(world: World) -> tuple[Member, Member]:
+    """A parent and a member, both with something open."""
+    parent, one = member(world, "parent", 1, IN0), member(world, "part", 1, IN1)
+    for each in (parent, one):
+        assert value_of(add(world, each, A0)).code is ErrorCode.NONE
+    return parent, one
+
+
+def group_commit_of_an_unknown_parent(world: World) -> Refused:
+    _, one = parts(world)
+    return lambda: end(world, Member("nobody", 7, 0), one)
+
+
+def group_commit_of_an_older_parent(world: World) -> Refused:
+    parent, one = parts(world)
+    return lambda: end(world, parent._replace(producer_epoch=parent.producer_epoch + 5), one)
+
+
+def group_commit_of_an_unknown_part(world: World) -> Refused:
+    parent, _ = parts(world)
+    return lambda: end(world, parent, Member("nobody", 7, 0))
+
+
+def group_commit_of_a_part_with_another_id(world: World) -> Refused:
+    parent, one = parts(world)
+    return lambda: end(world, parent, one._replace(producer_id=7))
+
+
+def group_commit_of_a_fenced_part(world: World) -> Refused:
+    parent, one = parts(world)
+    world.transactions.init_producer_id(InitProducerId("part", 60_000, by_operator=True))
+    world.settle()
+    return lambda: end(world, parent, one)
+
+
+def group_commit_of_an_older_part(world: World) -> Refused:
+    parent, one = parts(world)
+    member(world, "part of 2", 2, IN1)
+    parent = member(world, "parent", 2, IN0)
+    add(world, parent, A0)
+    return lambda: end(world, parent, one)
+
+
+@pytest.mark.parametrize(
+    ("site", "code", "cause"),
+    [
+        (add_of_the_fenced, FENCED, NEWER_INSTANCE),
+        (end_of_the_fenced, FENCED, NEWER_INSTANCE),
+        (init_of_the_fenced, FENCED, NEWER_INSTANCE),
+        (commit_after_the_time_out, FENCED, FenceCause.TIMED_OUT),
+        (add_of_an_unknown_id, UNKNOWN, None),
+        (end_of_an_unknown_id, UNKNOWN, None),
+        (add_under_an_older_producer_id, UNKNOWN, NEWER_INSTANCE),
+        (end_under_an_older_producer_id, UNKNOWN, NEWER_INSTANCE),
+        (a_late_init_of_its_own, FENCED, None),
+        (a_late_init_that_keeps, FENCED, None),
+        (init_in_an_older_generation, OLDER, NEWER_GENERATION),
+        (first_init_in_an_older_generation, OLDER, NEWER_GENERATION),
+        (add_in_an_older_generation, OLDER, NEWER_GENERATION),
+        (end_in_an_older_generation, OLDER, NEWER_GENERATION),
+        (end_after_a_restart, OLDER, NEWER_GENERATION),
+        (init_of_the_time_before_the_group, FENCED, None),
+        (group_commit_of_an_unknown_parent, UNKNOWN, None),
+        (group_commit_of_an_older_parent, FENCED, None),
+        (group_commit_of_an_unknown_part, UNKNOWN, None),
+        (group_commit_of_a_part_with_another_id, UNKNOWN, None),
+        (group_commit_of_a_fenced_part, FENCED, FenceCause.OPERATOR),
+        (group_commit_of_an_older_part, OLDER, NEWER_GENERATION),
+    ],
+)
+def test_every_refusal_leaves_a_trace(
+    site: Callable[[World], Refused], code: ErrorCode, cause: FenceCause | None
+) -> None:
+    world = World(shards=SHARDS)
+    refused = site(world)
+    before = counted(world.transactions.fences)
+    assert value_of(refused()).code is code
+    after = counted(world.transactions.fences)
+    assert {one: after[one] - before[one] for one in after if after[one] != before[one]} == {
+        cause: 1
+    }
+
+
+def counted(fences: Fences) -> dict[FenceCause | None, int]:
+    """Requests refused, by cause; None: of no known one."""
+    known: dict[FenceCause | None, int] = {cause: fences.refused[cause] for cause in FenceCause}
+    return known | {None: fences.refused_unknown}
+
+
+def test_whoever_brought_the_newer_generation_is_named_to_whom_it_did_not_cut_off() -> None:
+    """A participant of a two-phase commit is left open (KIP-939), but may not go on."""
+    world = World()
+    command = InitProducerId("older", 60_000, two_phase=True)
+    membership = Membership(GROUP, 1, frozenset({IN0}))
+    begun = value_of(world.transactions.init_producer_id(command, membership))
+    older = Member("older", begun.producer_id, begun.producer_epoch)
+    add(world, older, A0)
+    client = Client("newer", "/10.0.0.2")
+    came_ms = world.wall()
+    command = InitProducerId("newer", 60_000, caller=client)
+    membership = Membership(GROUP, 2, frozenset({IN1}))
+    answer = world.transactions.init_producer_id(command, membership)
+    assert value_of(answer).code is ErrorCode.NONE
+    world.settle(5_000)
+    assert world.transactions.find("older").fences == ()
+    assert value_of(add(world, older, B0)).code is OLDER
+    (fence,) = world.transactions.find("older").fences
+    assert (fence.cause, fence.by, fence.at_ms) == (NEWER_GENERATION, client, came_ms)
+
+
+def test_who_names_no_producer_and_comes_too_late_is_told_of_as_nobody() -> None:
+    """Whoever has the id now is not the one that was refused."""
+    world = World()
+    member(world, "older", 1, IN0)
+    member(world, "older", 2, IN0)
+    late = Client("late", "/10.0.0.3")
+    command = InitProducerId("older", 60_000, caller=late)
+    for _ in range(2):
+        membership = Membership(GROUP, 1, frozenset({IN0}))
+        refused = world.transactions.init_producer_id(command, membership)
+        assert value_of(refused).code is OLDER
+    *_, fence = world.transactions.find("older").fences
+    assert (fence.producer_id, fence.owner, fence.refusals) == (-1, late, 2)
