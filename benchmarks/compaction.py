@@ -68,12 +68,12 @@ def while_compacting(bench: Bench, cores: Cores) -> dict[str, float]:
 
 def _batches(topic: str) -> list[Entry]:
     """Records of `SMALL_VALUE` bytes, their keys by chance."""
-    chance = random.Random(1)
+    randomness = random.Random(1)
     now_ms = int(time.time() * 1000)
     entries = []
     for _ in range(_BATCHES):
         records = [
-            NewRecord(now_ms, b"key-%d" % chance.randrange(_KEYS), bytes(SMALL_VALUE))
+            NewRecord(now_ms, b"key-%d" % randomness.randrange(_KEYS), bytes(SMALL_VALUE))
             for _ in range(_RECORDS_OF_A_BATCH)
         ]
         entries.append(produce(topic, 0, build_batch(records)))

@@ -208,7 +208,7 @@ class Consumer:
             if self._subscription.mode is Mode.NONE:
                 raise IllegalStateError("nothing to read: call subscribe() or assign() first")
             self._awake.clear()
-            await self._upkeep()
+            await self._background_tasks()
             records = self._fetcher.records.take(limit)
             self._fetcher.pump()
             if records:
@@ -224,7 +224,7 @@ class Consumer:
                 async with asyncio.timeout(None if wait_ms == math.inf else max(wait_ms, 0) / 1000):
                     await self._awake.wait()
 
-    async def _upkeep(self) -> None:
+    async def _background_tasks(self) -> None:
         now_ms = monotonic_ms()
         if self._group is not None and self._subscription.uses_group:
             self._group.membership.polled(now_ms)

@@ -32,7 +32,7 @@ from .errors import (
 from .io.clock import monotonic_ms, wall_ms
 from .io.cluster import Cluster
 from .io.randomness import below
-from .io.sender import Sender, Ticket
+from .io.sender import Delivery, Sender
 from .transaction.session import TransactionSession
 from .transaction.transactional import Transactional
 from .values import Header, PartitionInfo, RecordMetadata, TopicPartition
@@ -53,7 +53,7 @@ class Producer(Transactional):
         self.config: ProducerConfig = producer_config(servers, settings)
         self._cluster = Cluster(self.config, auto_create=True)
         self._partitioner = Partitioner(self.config.batch_size, below)
-        self._accumulator: Accumulator[Ticket] = Accumulator(_batching(self.config))
+        self._accumulator: Accumulator[Delivery] = Accumulator(_batching(self.config))
         self._core: ProducerTransaction | None = None
         self._session: TransactionSession | None = None
         if self.config.transactional_id is not None:
@@ -167,13 +167,13 @@ class Producer(Transactional):
         if not self._accumulator.has_room(size):
             await self._wait_for_room(sender, size)
         assert self._loop is not None
-        ticket: Ticket = self._loop.create_future()
+        delivery: Delivery = self._loop.create_future()
         target = TopicPartition(topic, chosen)
         if self._core is not None:
             self._core.check_sendable()
             self._core.want_partition(target)
         first = self._accumulator.queued(target) == 0
-        closed = self._accumulator.append(target, record, ticket, monotonic_ms())
+        closed = self._accumulator.append(target, record, delivery, monotonic_ms())
         if partition is None and key is None:
             self._given(topic, size, info.partitions, closed)
         if first or closed:
@@ -181,7 +181,7 @@ class Producer(Transactional):
         if closed:
             # Let the sender have its turn: a loop of sends may otherwise never give it one.
             await asyncio.sleep(0)
-        return ticket
+        return delivery
 
     async def send_encoded(
         self, partition: TopicPartition, records: EncodedRecords
@@ -213,15 +213,15 @@ class Producer(Transactional):
         if not self._accumulator.has_room(size):
             await self._wait_for_room(sender, size)
         assert self._loop is not None
-        ticket: Ticket = self._loop.create_future()
+        delivery: Delivery = self._loop.create_future()
         if self._core is not None:
             self._core.check_sendable()
             self._core.want_partition(partition)
-        self._accumulator.append_encoded(partition, records, ticket, monotonic_ms())
+        self._accumulator.append_encoded(partition, records, delivery, monotonic_ms())
         sender.wake()
         # Let the sender have its turn: a loop of sends may otherwise never give it one.
         await asyncio.sleep(0)
-        return ticket
+        return delivery
 
     def _given(
         self, topic: str, size: int, partitions: tuple[PartitionInfo, ...], closed: bool
@@ -235,7 +235,7 @@ class Producer(Transactional):
         )
 
     async def _wait_for_room(self, sender: Sender, size: int) -> None:
-        self._accumulator.hurries += 1
+        self._accumulator.flushes_in_progress += 1
         sender.wake()
         try:
             async with asyncio.timeout(self.config.max_block_ms / 1000):
@@ -248,7 +248,7 @@ class Producer(Transactional):
                 "futures of send, or raise buffer_memory"
             ) from None
         finally:
-            self._accumulator.hurries -= 1
+            self._accumulator.flushes_in_progress -= 1
         # Closing gives room as well.
         self._open()
 
@@ -258,13 +258,13 @@ class Producer(Transactional):
 
     async def _flush(self, sender: Sender) -> None:
         mark = self._accumulator.last_serial
-        self._accumulator.hurries += 1
+        self._accumulator.flushes_in_progress += 1
         sender.wake()
         try:
             while (oldest := self._accumulator.oldest_serial()) is not None and oldest <= mark:
                 await sender.progressed()
         finally:
-            self._accumulator.hurries -= 1
+            self._accumulator.flushes_in_progress -= 1
 
     @property
     def refusals(self) -> tuple[KafkaError, ...]:

@@ -47,7 +47,7 @@ _CHECKPOINTS: Final = "checkpoints"
 _READING: Final = frozenset({"open", "read", "list"})
 
 
-class Upkeep:
+class BackgroundTasks:
     """One timer for each duty, armed again when it has run: none runs twice at once."""
 
     def __init__(

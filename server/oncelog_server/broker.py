@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from oncelog_protocol.errors import ProtocolError
-from oncelog_server.background_tasks import Upkeep
-from oncelog_server.broker_services import Node
+from oncelog_server.background_tasks import BackgroundTasks
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.config import Settings
 from oncelog_server.deferred import Unheard
 from oncelog_server.dispatch import Dispatch
 from oncelog_server.durable_logs import close_logs, sync_recovered
-from oncelog_server.environment import Machine
+from oncelog_server.environment import Environment
 from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.coordinator import GroupCoordinator
@@ -36,7 +36,7 @@ from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
 from oncelog_server.refused_work import RefusedWork
-from oncelog_server.replica_manager import Hosting, LastStop
+from oncelog_server.replica_manager import LastStop, ReplicaManager
 from oncelog_server.request_tasks import RequestTasks
 from oncelog_server.security.authorizer import AllowAll
 from oncelog_server.settings.listeners import (
@@ -74,10 +74,10 @@ def _log_defect(failure: Exception) -> None:
 class Broker:
     """Made by `start`; `stop` ends it cleanly."""
 
-    def __init__(self, settings: Settings, machine: Machine) -> None:
+    def __init__(self, settings: Settings, environment: Environment) -> None:
         self.settings = settings
-        self._machine = machine
-        self._clock = machine.clock
+        self._environment = environment
+        self._clock = environment.clock
         self._loop = asyncio.get_running_loop()
         self._timers = LoopTimers(self._loop)
         Unheard.take = _log_defect
@@ -85,11 +85,11 @@ class Broker:
         self._slices = Slices(
             self._timers,
             self._clock.monotonic_ms,
-            steps_per_slice=machine.steps_per_slice,
+            steps_per_slice=environment.steps_per_slice,
         )
         self._refused_work = RefusedWork(self._timers, self._clock.monotonic_ms)
-        self.directory = machine.directory
-        self._files = machine.files
+        self.directory = environment.directory
+        self._files = environment.files
         self.partitions = Partitions()
         self._group_flush = GroupFlush(self._files)
         self._tasks = RequestTasks()
@@ -118,7 +118,7 @@ class Broker:
     async def _start(self) -> None:
         started_ms = self._clock.monotonic_ms()
         meta = self.directory.meta_properties()
-        checks = StartChecks(self.settings, self._machine)
+        checks = StartChecks(self.settings, self._environment)
         self.metadata, next_producer_id = await checks.open_metadata(is_new=meta is None)
         checks.check_identity(meta, self.metadata.image, next_producer_id)
         was_clean = self.directory.has_clean_mark()
@@ -135,7 +135,7 @@ class Broker:
         folders = checks.folders(self.metadata.image)
         self.directory.take_clean_mark()
         newer = NewerLogs(next_producer_id)
-        self._hosting.open_all(self.metadata.image, folders, newer)
+        self._replica_manager.open_all(self.metadata.image, folders, newer)
         if newer.found:
             if was_clean:
                 self._leave_clean_mark()
@@ -145,9 +145,9 @@ class Broker:
             await sync_recovered(self._files, self.partitions)
         await self.metadata.register(endpoints)
         # All partitions are led; coordinators that still load answer COORDINATOR_LOAD_IN_PROGRESS.
-        await self._hosting.settled(self.metadata.image.topics)
+        await self._replica_manager.settled(self.metadata.image.topics)
         if not self.partitions.offline():
-            self.directory.keep_by(self._machine.boot(), self._files)
+            self.directory.keep_by(self._environment.boot(), self._files)
         await self._forget_deletions(folders)
         try:
             await self._listener.accept()
@@ -156,7 +156,7 @@ class Broker:
         except CannotListen:  # another process has taken the port since the bind
             await self.stop()
             raise
-        self._upkeep.start()
+        self._background_tasks.start()
         self._late_imports.start()
         self._late_cleaner.start()
         log.info(
@@ -171,25 +171,25 @@ class Broker:
         """Forget the deletions of topics that have no folder here, once that is durable."""
         gone = self.metadata.image.deletions.keys() - folders.remembered
         if gone:
-            await self._upkeep.last_checkpoint()
+            await self._background_tasks.last_checkpoint()
             await self.metadata.forget_deletions(gone)
 
     def _build(self, was_clean: bool) -> None:
         """Make the parts and connect them; nothing starts here."""
         settings, clock = self.settings, self._clock
-        self._hosting = self._new_hosting(was_clean)
+        self._replica_manager = self._new_replica_manager(was_clean)
         self.groups = self._new_group_coordinator()
         local = LocalMarkers(self.partitions.get, self.groups.offsets_marker, clock.now_ms)
         self._remote_markers = RemoteMarkers(
             lambda: self.metadata.image, settings.node_id, inter_broker_listener(settings)
         )
         self.transactions = self._new_transaction_coordinator(local)
-        self._hosting.serve_coordinators(self.transactions, self.groups)
-        self.node = self._new_node(local)
-        self._dispatch = Dispatch(self.node, all_handlers())
-        requests = self._machine.watched(self._dispatch)
+        self._replica_manager.serve_coordinators(self.transactions, self.groups)
+        self.services = self._new_services(local)
+        self._dispatch = Dispatch(self.services, all_handlers())
+        requests = self._environment.watched(self._dispatch)
         self._listener = Listener(requests, Limits.of(settings), clock)
-        self._upkeep = Upkeep(
+        self._background_tasks = BackgroundTasks(
             settings,
             clock,
             self._timers,
@@ -199,18 +199,20 @@ class Broker:
             self.directory,
             self._files,
             self._slices,
-            forgotten=self._hosting.unknown_topics(self.metadata.image),
+            forgotten=self._replica_manager.unknown_topics(self.metadata.image),
             refused_work=self._refused_work,
         )
-        self.metadata.undropped = self._hosting.undropped
+        self.metadata.undropped = self._replica_manager.undropped
         self.metadata.subscribe(
-            self._hosting.follow,
-            created=self._hosting.created,
-            deleted=self._hosting.settled,
-            give_up=self._hosting.give_up,
+            self._replica_manager.follow,
+            created=self._replica_manager.created,
+            deleted=self._replica_manager.settled,
+            give_up=self._replica_manager.give_up,
         )
         self.metadata.subscribe(self.groups.follow)
-        self.metadata.subscribe(self._upkeep.follow, deleted=self._upkeep.forgotten)
+        self.metadata.subscribe(
+            self._background_tasks.follow, deleted=self._background_tasks.forgotten
+        )
 
     def _new_cleaner(self) -> LogCleaner:
         from oncelog_server.cleaning.cleaner import LogCleaner
@@ -221,22 +223,22 @@ class Broker:
             self._timers,
             self.partitions,
             self._files,
-            self._machine.clean,
+            self._environment.clean,
             self._refused_work,
         )
         self.metadata.subscribe(cleaner.follow)
         return cleaner
 
-    def _new_hosting(self, was_clean: bool) -> Hosting:
+    def _new_replica_manager(self, was_clean: bool) -> ReplicaManager:
         directory = self.directory
         last_stop = LastStop(
             was_clean,
-            directory.was_kept_by(self._machine.boot()),
+            directory.was_kept_by(self._environment.boot()),
             directory.recovery_points(),
             directory.log_start_offsets(),
             directory.closed_logs() if was_clean else {},
         )
-        return Hosting(
+        return ReplicaManager(
             self.settings.node_id,
             self.settings,
             self._files,
@@ -244,8 +246,8 @@ class Broker:
             last_stop,
             wall_ms=self._clock.now_ms,
             request_flush=self._group_flush.request,
-            jitter=lambda most: self._machine.random.randrange(most + 1) if most > 0 else 0,
-            new_uuid=self._machine.new_uuid,
+            jitter=lambda most: self._environment.random.randrange(most + 1) if most > 0 else 0,
+            new_uuid=self._environment.new_uuid,
             refused_ids=self._refused_ids,
             is_given_id=self._producer_ids.is_given,
             slices=self._slices,
@@ -264,7 +266,7 @@ class Broker:
         )
 
     def _new_member_id(self, client_id: str) -> str:
-        return f"{client_id}-{uuid.UUID(bytes=self._machine.new_uuid())}"
+        return f"{client_id}-{uuid.UUID(bytes=self._environment.new_uuid())}"
 
     def _new_transaction_coordinator(self, local: LocalMarkers) -> TransactionCoordinator:
         leaders = ImageLeaders(
@@ -284,12 +286,12 @@ class Broker:
             work=self._slices.run,
         )
 
-    def _new_node(self, local: LocalMarkers) -> Node:
+    def _new_services(self, local: LocalMarkers) -> BrokerServices:
         fetch_sessions = FetchSessions(
             self.settings.max_incremental_fetch_session_cache_slots,
-            lambda: self._machine.random.randrange(1, 2**31),
+            lambda: self._environment.random.randrange(1, 2**31),
         )
-        return Node(
+        return BrokerServices(
             broker_id=self.settings.node_id,
             cluster_id=self.metadata.image.cluster_id,
             settings=self.settings,
@@ -309,7 +311,7 @@ class Broker:
                 self._refused_ids,
             ),
             spawn=self._tasks.spawn,
-            checkpoint=lambda: self._upkeep.checkpoint(),
+            checkpoint=lambda: self._background_tasks.checkpoint(),
             slices=self._slices,
         )
 
@@ -320,7 +322,7 @@ class Broker:
         from oncelog_server.observe.serving import bind_metrics
 
         metrics = await bind_metrics(
-            self.node, self._dispatch, self._listener, lambda: self._late_cleaner.cleaner
+            self.services, self._dispatch, self._listener, lambda: self._late_cleaner.cleaner
         )
         self._bound.callback(metrics.stop)
         return metrics
@@ -335,7 +337,7 @@ class Broker:
             host, port = await self._listener.bind(listener.name, listener.host, listener.port)
             ports[listener.name] = port
             self.addresses.append((listener.name, host, port))
-        return advertised_endpoints(listeners, ports, await self._machine.host_name())
+        return advertised_endpoints(listeners, ports, await self._environment.host_name())
 
     def _partition_count(self, topic: str) -> int:
         found = self.metadata.image.topics.get(topic)
@@ -362,8 +364,8 @@ class Broker:
         stop."""
         await self._listener.stop(DRAIN_S)
         self._late_imports.stop()
-        self._upkeep.stop()
-        self._hosting.stop()
+        self._background_tasks.stop()
+        self._replica_manager.stop()
         self._refused_work.stop()
         if self._metrics is not None:
             self._metrics.stop()
@@ -374,9 +376,9 @@ class Broker:
         await self.metadata.stop()
         clean = await close_logs(self._files, self.partitions, self._slices)
         # Also after a failure: the checkpoint that is being written must come to its end.
-        clean = await self._upkeep.last_checkpoint(remembers_logs=clean) is None and clean
+        clean = await self._background_tasks.last_checkpoint(remembers_logs=clean) is None and clean
         self._slices.stop()
-        self._machine.close()
+        self._environment.close()
         clean = clean and self._leave_clean_mark()
         self.directory.release()
         log.info("broker stopped", clean=clean)

@@ -32,7 +32,7 @@ class Spawn(Protocol):
 
 
 @dataclass(slots=True)
-class Node:
+class BrokerServices:
     """`spawn` runs a coroutine and gives the Deferred of its result: for admin requests only, which
     wait for the metadata store. `new_producer_id` raises Refused while the next block is on its
     way."""

@@ -19,7 +19,7 @@ from oncelog_protocol.codecs import (
 )
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.headers import REQUEST_START, read_client_id
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, pass_on, then_ask
 from oncelog_server.log.results import FileRange
 from oncelog_server.network.connection import Answer, Parts, RequestFailed
@@ -39,7 +39,7 @@ _FLEXIBLE_HEAD: Final = struct.Struct(">iib")
 _LOGGED_CLIENT_ID: Final = 100
 
 # Gives the answer, a Deferred of it, None (acks=0), or the work of it, to be done in slices.
-Handle = Callable[[Node, RequestContext, Any], Any]
+Handle = Callable[[BrokerServices, RequestContext, Any], Any]
 
 
 class Handler(Protocol):
@@ -85,8 +85,8 @@ class Dispatch:
     """Serves frames. A request that cannot be read closes its connection; so does a version that
     was not advertised, except that ApiVersions itself is then answered in version 0 (KIP-511)."""
 
-    def __init__(self, node: Node, handlers: Iterable[Handler]) -> None:
-        self._node = node
+    def __init__(self, services: BrokerServices, handlers: Iterable[Handler]) -> None:
+        self._services = services
         self._handlers: dict[int, Handler] = {}
         for handler in handlers:
             if handler.API in self._handlers:
@@ -94,7 +94,7 @@ class Dispatch:
             self._handlers[handler.API] = handler
         # Routes are made at first use: generating all codecs would cost 120 ms at every start.
         self._routes: dict[tuple[int, int], _Route] = {}
-        node.versions = {key: handler.VERSIONS for key, handler in self._handlers.items()}
+        services.versions = {key: handler.VERSIONS for key, handler in self._handlers.items()}
 
     def serve(self, frame: memoryview, peer: Peer) -> Answer:
         """The answer's parts, one that comes later, or None where the client wants none. Raises
@@ -120,7 +120,7 @@ class Dispatch:
     def _serve(self, route: _Route, context: RequestContext, request: Any) -> Answer:
         route.count += 1
         try:
-            response = route.handle(self._node, context, request)
+            response = route.handle(self._services, context, request)
             if response is None:
                 return None
             if type(response) is GeneratorType:
@@ -157,7 +157,7 @@ class Dispatch:
             if few is not None:
                 return self._serve(route, context, few[0])
         context.keeps_frame = True
-        decoded = self._node.slices.run(decoding(_kept(frame), position, route.max_elements))
+        decoded = self._services.slices.run(decoding(_kept(frame), position, route.max_elements))
         return then_ask(decoded, lambda found: self._answer(route, context, found[0]))
 
     def _answer(
@@ -171,7 +171,7 @@ class Dispatch:
         self, route: _Route, context: RequestContext, steps: Steps[Any]
     ) -> Parts | Deferred[Parts]:
         """Nothing of a large request holds the loop: not what it asks for, nor its answer."""
-        slices = self._node.slices
+        slices = self._services.slices
 
         def worked(value: Any) -> Parts | Deferred[Parts]:
             """Work may lead to more of it, and to an answer that comes later."""
@@ -206,13 +206,13 @@ class Dispatch:
             if key == ApiKey.API_VERSIONS:
                 return None
             raise ProtocolError(f"{ApiKey(key).name} v{version} is not supported")
-        most = self._node.settings.oncelog_max_partitions
+        most = self._services.settings.oncelog_max_partitions
         route = self._routes[key, version] = _Route(key, version, handler.handle, most)
         return route
 
     def _unsupported_version(self, context: RequestContext) -> Parts:
         handler = self._handlers[ApiKey.API_VERSIONS]
-        response = handler.handle(self._node, context, None)
+        response = handler.handle(self._services, context, None)
         route = self._route(ApiKey.API_VERSIONS, 0)
         assert route is not None
         return _encode(route, context.correlation_id, response)

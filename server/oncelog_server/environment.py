@@ -41,7 +41,7 @@ LOOK_UP_S: Final = 0.25
 STEPS_PER_SLICE: Final = 2_000
 
 
-class Machine(Protocol):
+class Environment(Protocol):
     """Made for one broker, on its loop; closed by it."""
 
     @property
@@ -91,7 +91,7 @@ class Machine(Protocol):
     def close(self) -> None: ...
 
 
-class OsMachine:
+class OsEnvironment:
     """The real one. `faults`: where a test wants it to die."""
 
     def __init__(self, data_directory: str, faults: Faults | None = None) -> None:

@@ -31,7 +31,7 @@ from oncelog_server.observe.partition_events import (
     log_not_led,
     log_recovery,
 )
-from oncelog_server.partition.partition import Partition, Trouble
+from oncelog_server.partition.partition import Partition, StorageFailure
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
 from oncelog_server.refused_work import RefusedWork
@@ -76,7 +76,7 @@ class LastStop(msgspec.Struct, frozen=True):
     closed_logs: ClosedLogs
 
 
-class Hosting:
+class ReplicaManager:
     """`request_flush` is given where acknowledged data must be on disk; `jitter` draws from 0..its
     argument; `new_uuid` names what is on its way out."""
 
@@ -313,7 +313,7 @@ class Hosting:
             opened,
             self._request_flush,
             flush_on_ack=self._settings.oncelog_flush_on_ack,
-            troubled=self._storage_failed,
+            on_storage_error=self._storage_failed,
         )
         self._partitions.add(partition)
         return partition
@@ -334,7 +334,7 @@ class Hosting:
         if partition is not None and partition.offline is None:
             partition.log.try_again(self._wall_ms())
 
-    def _storage_failed(self, partition: Partition, failure: Trouble) -> None:
+    def _storage_failed(self, partition: Partition, failure: StorageFailure) -> None:
         name = partition.topic_partition
         if str(name) not in self._refused_work:  # whose event has reported it
             self._storage_failures.add(name, failure, self._wall_ms())

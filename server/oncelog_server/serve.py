@@ -185,7 +185,7 @@ async def _serve(settings: object, faults: Faults | None, announce: Announce) ->
     from oncelog_server.config import Settings
     from oncelog_server.data_directory.lock import DirectoryInUse
     from oncelog_server.data_directory.ownership import ForeignDirectory, NeedsRecovery
-    from oncelog_server.environment import OsMachine
+    from oncelog_server.environment import OsEnvironment
     from oncelog_server.garbage import collect_in_short_stops
     from oncelog_server.storage.files import StorageError
 
@@ -195,7 +195,7 @@ async def _serve(settings: object, faults: Faults | None, announce: Announce) ->
     _stop_on_signals(stopping)
     refusals = DirectoryInUse, ForeignDirectory, NeedsRecovery, OSError, StorageError, ValueError
     try:
-        broker = Broker(settings, OsMachine(settings.data_directory, faults))
+        broker = Broker(settings, OsEnvironment(settings.data_directory, faults))
         await broker.start()
     except refusals as error:
         click.echo(f"oncelog cannot start: {error}", err=True)

@@ -7,7 +7,7 @@ from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.config import Settings
 from oncelog_server.data_directory.ownership import SHOWN, NeedsRecovery
-from oncelog_server.environment import Machine
+from oncelog_server.environment import Environment
 from oncelog_server.log.checkpoints import MetaProperties
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.metadata.database import DamagedStore
@@ -16,12 +16,12 @@ from oncelog_server.strays import Folders, look_at_folders
 
 
 class StartChecks:
-    """The checks of one start, on the directory of `machine`, which is locked already."""
+    """The checks of one start, on the directory of `environment`, which is locked already."""
 
-    def __init__(self, settings: Settings, machine: Machine) -> None:
+    def __init__(self, settings: Settings, environment: Environment) -> None:
         self._settings = settings
-        self._machine = machine
-        self._directory = machine.directory
+        self._environment = environment
+        self._directory = environment.directory
 
     async def open_metadata(self, *, is_new: bool) -> tuple[ClusterMetadata, int]:
         """Return the loaded metadata and the first producer id that was never given out.
@@ -30,8 +30,8 @@ class StartChecks:
         that of an old directory has no cluster.
         """
         try:
-            store = await self._machine.open_store()
-            metadata = ClusterMetadata(store, self._settings, new_uuid=self._machine.new_uuid)
+            store = await self._environment.open_store()
+            metadata = ClusterMetadata(store, self._settings, new_uuid=self._environment.new_uuid)
             await metadata.load(founds=is_new)
             return metadata, await metadata.next_producer_id()
         except DamagedStore as error:
@@ -50,9 +50,9 @@ class StartChecks:
         if meta is None and (next_producer_id or image.topics):
             raise NeedsRecovery(path, f"{path} holds data of oncelog, but no {META_PROPERTIES}")
         if meta is None:
-            directory_id = uuid_to_string(self._machine.new_uuid())
+            directory_id = uuid_to_string(self._environment.new_uuid())
             fresh = MetaProperties(image.cluster_id, node_id, directory_id)
-            self._directory.write_meta_properties(self._machine.files, fresh)
+            self._directory.write_meta_properties(self._environment.files, fresh)
         elif (meta.cluster_id, meta.node_id) != (image.cluster_id, node_id):
             raise ValueError(
                 f"{path} belongs to node {meta.node_id} of cluster {meta.cluster_id}, not to node "
@@ -62,7 +62,7 @@ class StartChecks:
     def folders(self, image: ClusterImage) -> Folders:
         """Return the partitions found on disk. Raises NeedsRecovery if the metadata does not know
         some of them."""
-        folders = look_at_folders(self._machine.files, image, self._settings.node_id)
+        folders = look_at_folders(self._environment.files, image, self._settings.node_id)
         if folders.unknown:
             raise self.older([f"it does not know {name}" for name in folders.unknown])
         return folders

@@ -65,7 +65,7 @@ class Sink:
 async def test_every_batch_is_there_once_and_whole_whenever_the_broker_is_killed(
     tmp_path: Path, flush_on_ack: str
 ) -> None:
-    chance = random.Random(7)
+    randomness = random.Random(7)
     kills = 0
     settings = {
         "oncelog.flush.on.ack": flush_on_ack,
@@ -92,7 +92,7 @@ async def test_every_batch_is_there_once_and_whole_whenever_the_broker_is_killed
                 killed = kills < KILLS
                 if killed:
                     kills += 1
-                    await asyncio.sleep(chance.random() * 0.006)  # anywhere in the decision
+                    await asyncio.sleep(randomness.random() * 0.006)  # anywhere in the decision
                     broker.kill()
                     deciding.cancel()
                 with suppress(KafkaError, asyncio.CancelledError):

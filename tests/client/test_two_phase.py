@@ -277,7 +277,7 @@ async def test_preparing_has_to_be_asked_for_from_the_first_day(broker: Oncelog)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_w2_two_systems_say_the_same_whoever_is_killed(tmp_path: Path, seed: int) -> None:
     """The dual write of KIP-939: a database and a topic, writer and broker killed at random."""
-    chance = random.Random(seed)
+    randomness = random.Random(seed)
     path = str(tmp_path / "database")
     with Oncelog(tmp_path, TWO_PHASE) as broker:
         database = opened(path)
@@ -292,11 +292,11 @@ def test_w2_two_systems_say_the_same_whoever_is_killed(tmp_path: Path, seed: int
         deadline = time.monotonic() + PROCESSES_S
         while last(database)[0] < ROWS - 1:
             process = subprocess.Popen(command, cwd=ROOT)
-            goal = last(database)[0] + chance.randrange(1, 12)
+            goal = last(database)[0] + randomness.randrange(1, 12)
             while process.poll() is None and last(database)[0] < goal:
                 assert time.monotonic() < deadline
-                time.sleep(chance.random() / 100)  # a kill meets the work anywhere
-            if chance.random() < 0.5:
+                time.sleep(randomness.random() / 100)  # a kill meets the work anywhere
+            if randomness.random() < 0.5:
                 restart(broker)
             process.kill()
             process.wait()

@@ -50,7 +50,7 @@ class Copier(RebalanceListener, ABC):
 
     def __init__(self, work: Work) -> None:
         self.work = work
-        self.chance = random.Random(work.number)
+        self.randomness = random.Random(work.number)
         self.sleepy = False
         self.consumer = Consumer(
             work.address,
@@ -122,7 +122,7 @@ class Copier(RebalanceListener, ABC):
                 await producer.flush()
                 os.kill(os.getpid(), signal.SIGSTOP)
             await self.send_offsets(producer, offsets)
-            if self.chance.random() < ABORT_PROBABILITY:
+            if self.randomness.random() < ABORT_PROBABILITY:
                 raise Interrupted
             await self.commit(producer)
         except (AbortableError, Interrupted):

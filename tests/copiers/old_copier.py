@@ -52,7 +52,7 @@ class Tasks(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no
 async def copy_as_of_old(work: Work, stopped: asyncio.Event) -> int:
     """Copy until stopped; the exit code."""
     tasks = Tasks(work)
-    chance = random.Random(work.number)
+    randomness = random.Random(work.number)
     consumer = AIOKafkaConsumer(
         bootstrap_servers=work.address,
         group_id=work.name,
@@ -73,7 +73,7 @@ async def copy_as_of_old(work: Work, stopped: asyncio.Event) -> int:
                 for place, records in polled.items():
                     producer = tasks.producers.get(place.partition)
                     if tasks.shares == shares and producer is not None:
-                        await _transfer(work, consumer, producer, place, records, chance)
+                        await _transfer(work, consumer, producer, place, records, randomness)
                     elif place in consumer.assignment():
                         # Read before or in a rebalance: read it again.
                         await _rewind(consumer, place)
@@ -92,14 +92,14 @@ async def _transfer(
     producer: Any,
     place: TopicPartition,
     records: Any,
-    chance: random.Random,
+    randomness: random.Random,
 ) -> None:
     await producer.begin_transaction()
     for record in records:
         await producer.send(work.output, record.value, partition=place.partition)
     offsets = {place: records[-1].offset + 1}
     await producer.send_offsets_to_transaction(offsets, work.name)
-    if chance.random() < ABORT_PROBABILITY:
+    if randomness.random() < ABORT_PROBABILITY:
         await producer.abort_transaction()
         await _rewind(consumer, place)
     else:

@@ -127,7 +127,7 @@ def wait_for_decision(wire: Wire, partition: int) -> None:
 
 def test_n7_requests_that_come_twice_on_other_connections(broker: Oncelog, proxy: Proxy) -> None:
     """One in twenty, whatever it asks for, and the first of those that it is about."""
-    chance = random.Random(SEED)
+    randomness = random.Random(SEED)
     doubled: list[Frame] = []
     certain = {ApiKey.PRODUCE, ApiKey.END_TXN}
 
@@ -136,7 +136,7 @@ def test_n7_requests_that_come_twice_on_other_connections(broker: Oncelog, proxy
             return None
         if frame.api in certain:
             certain.discard(frame.api)
-        elif chance.random() >= 0.05:
+        elif randomness.random() >= 0.05:
             return None
         doubled.append(frame)
         return Duplicate()
@@ -152,13 +152,13 @@ def test_n7_requests_that_come_twice_on_other_connections(broker: Oncelog, proxy
 def test_n8_requests_in_another_order_across_connections(broker: Oncelog, proxy: Proxy) -> None:
     """One in ten comes up to two seconds late; answers as well. Others that were sent after it are
     there before it."""
-    chance = random.Random(SEED)
+    randomness = random.Random(SEED)
     late: list[tuple[Frame, float]] = []
 
     def decide(frame: Frame) -> Fate | None:
-        if frame.api in LEFT_ALONE or chance.random() >= 0.1:
+        if frame.api in LEFT_ALONE or randomness.random() >= 0.1:
             return None
-        late.append((frame, chance.uniform(0, LATEST_S)))
+        late.append((frame, randomness.uniform(0, LATEST_S)))
         return Delay(late[-1][1])
 
     with Wire(broker.address) as wire:

@@ -19,7 +19,7 @@ from oncelog_server.broker import Broker
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.topics import delete_topics
 from oncelog_server.data_directory.ownership import NeedsRecovery
-from oncelog_server.environment import OsMachine
+from oncelog_server.environment import OsEnvironment
 from oncelog_server.log.checkpoints import encode_partition_metadata
 from oncelog_server.metadata.sqlite_store import SqliteStore
 from oncelog_server.metadata.text_copy import decode_copy
@@ -171,11 +171,11 @@ def refused_start(broker: Oncelog) -> str:
     settings = Settings(log_dirs=(str(broker.data),), listeners=("PLAINTEXT://127.0.0.1:0",))
 
     async def start() -> None:
-        machine = OsMachine(settings.data_directory)
+        environment = OsEnvironment(settings.data_directory)
         try:
-            await Broker(settings, machine).start()
+            await Broker(settings, environment).start()
         finally:
-            machine.close()
+            environment.close()
 
     with pytest.raises(NeedsRecovery) as refused:
         asyncio.run(start())

@@ -17,7 +17,7 @@ from oncelog_server.background_tasks import (
     ABORTS_PER_TURN,
     FIRST_RETENTION_MS,
     FLUSH_CHECK_MS,
-    Upkeep,
+    BackgroundTasks,
 )
 from oncelog_server.cluster.topics import CreatedTopic, NewTopic
 from oncelog_server.data_directory.lock import DataDirectory, checkpoints_of
@@ -75,7 +75,7 @@ class Kept:
             self.partitions.add(partition)
         self.directory = DataDirectory(str(path))
         self.disk = Disk()
-        self.upkeep = Upkeep(
+        self.background_tasks = BackgroundTasks(
             settings or Settings(),
             WorldClock(world),
             world.timers,
@@ -86,7 +86,7 @@ class Kept:
             OsFiles(str(path), executor=self.disk, call_on_loop=lambda call: call()),
             Slices(world.timers, world.wall, steps_per_slice=10**6),
         )
-        self.upkeep.start()
+        self.background_tasks.start()
 
 
 def write(world: World, name: TopicPartition, count: int = 1, *, producer_id: int = -1) -> None:
@@ -267,7 +267,7 @@ def test_checkpoints_are_written_off_the_loop_once_for_all_who_ask_meanwhile(
     log = kept.world.partitions[A0].log
     write(kept.world, A0, 5)
     kept.disk.held = True
-    answers = [kept.upkeep.checkpoint() for _ in range(3)]
+    answers = [kept.background_tasks.checkpoint() for _ in range(3)]
     log.recovery_point = 4
     assert not any(one.done for one in answers)
     assert kept.directory.recovery_points() == {}
@@ -286,14 +286,14 @@ def test_checkpoints_are_written_off_the_loop_once_for_all_who_ask_meanwhile(
 
 def test_checkpoints_that_a_full_disk_refuses_leave_the_old_ones(tmp_path: Path) -> None:
     kept = Kept(tmp_path)
-    assert kept.upkeep.checkpoint().done
+    assert kept.background_tasks.checkpoint().done
     log = kept.world.partitions[A0].log
     old = kept.directory.recovery_points()
     log.recovery_point = 4
     temporary = tmp_path / (HIGH_WATERMARK_CHECKPOINT + TEMPORARY_SUFFIX)
     temporary.mkdir()  # stands for anything that refuses
     with structlog.testing.capture_logs() as told:
-        refused = kept.upkeep.checkpoint()
+        refused = kept.background_tasks.checkpoint()
         assert isinstance(refused.value, StorageError)
         assert kept.directory.recovery_points() == old
         kept.world.timers.advance(3_000)
@@ -302,14 +302,14 @@ def test_checkpoints_that_a_full_disk_refuses_leave_the_old_ones(tmp_path: Path)
         kept.world.timers.advance(3_000)
         assert kept.directory.recovery_points()[A0] == 4
     assert [one["event"] for one in told] == ["disk refused", "disk takes it again"]
-    assert kept.upkeep.checkpoint().value is None
+    assert kept.background_tasks.checkpoint().value is None
 
 
 async def test_no_topic_is_made_while_the_checkpoints_know_a_deleted_one(tmp_path: Path) -> None:
     """One of its name could meet them after a crash, and lose its records to them."""
     kept = Kept(tmp_path)
     metadata = ClusterMetadata(MemoryStore(), Settings())
-    metadata.subscribe(kept.upkeep.follow, deleted=kept.upkeep.forgotten)
+    metadata.subscribe(kept.background_tasks.follow, deleted=kept.background_tasks.forgotten)
     await metadata.start(())
     await metadata.create_topics([NewTopic("again")])
     kept.disk.held = True
@@ -333,22 +333,22 @@ async def test_no_topic_is_made_while_the_checkpoints_know_a_deleted_one(tmp_pat
 def test_S3d_a_partition_that_could_not_be_opened_keeps_its_recovery_point(tmp_path: Path) -> None:
     kept = Kept(tmp_path)
     offline = TopicPartition("offline", 0)
-    kept.upkeep.checkpoint()
+    kept.background_tasks.checkpoint()
     points = dict(kept.directory.recovery_points()) | {offline: 77}
     for name, data in at_its_end(checkpoints_of(points, {offline: 7}, {})).items():
         (tmp_path / name).write_bytes(data)
     kept.partitions.add_offline(offline, "corrupt")
-    kept.upkeep.checkpoint()
+    kept.background_tasks.checkpoint()
     assert kept.directory.recovery_points()[offline] == 77
     assert kept.directory.log_start_offsets()[offline] == 7
     kept.partitions.remove(offline)
-    kept.upkeep.checkpoint()
+    kept.background_tasks.checkpoint()
     assert offline not in kept.directory.recovery_points()
 
 
 def test_after_the_stop_nothing_is_done_any_more(tmp_path: Path) -> None:
     kept = Kept(tmp_path)
-    kept.upkeep.stop()
+    kept.background_tasks.stop()
     assert kept.world.is_quiet
 
 

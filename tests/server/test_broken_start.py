@@ -11,7 +11,7 @@ import pytest
 
 from oncelog_server.broker import Broker
 from oncelog_server.config import Settings
-from oncelog_server.environment import OsMachine
+from oncelog_server.environment import OsEnvironment
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.newer_logs import NewerLogs
 
@@ -24,11 +24,11 @@ def unstarted(path: Path, metrics_port: int) -> Iterator[Broker]:
         oncelog_metrics_host="127.0.0.1",
         oncelog_metrics_port=metrics_port,
     )
-    machine = OsMachine(settings.data_directory)
+    environment = OsEnvironment(settings.data_directory)
     try:
-        yield Broker(settings, machine)
+        yield Broker(settings, environment)
     finally:
-        machine.close()
+        environment.close()
 
 
 def assert_free(port: int) -> None:

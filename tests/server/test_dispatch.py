@@ -12,7 +12,7 @@ from oncelog_protocol.errors import ErrorCode, ProtocolError
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from oncelog_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from oncelog_protocol.requests import Requests
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.dispatch import Dispatch, Handler
 from oncelog_server.handlers import all_handlers
@@ -30,8 +30,8 @@ class Session:
     """One connection's worth of requests to a Dispatch, without a socket."""
 
     def __init__(self, *handlers: Handler) -> None:
-        self.node = cast(Node, SimpleNamespace(settings=Settings(), versions={}))
-        self.dispatch = Dispatch(self.node, handlers)
+        self.services = cast(BrokerServices, SimpleNamespace(settings=Settings(), versions={}))
+        self.dispatch = Dispatch(self.services, handlers)
         self.requests = Requests("test")
 
     def serve(self, request: Any, version: int) -> Answer:
@@ -50,11 +50,15 @@ def module(api: ApiKey, versions: range, handle: Any) -> Handler:
     return cast(Handler, SimpleNamespace(API=api, VERSIONS=versions, handle=handle))
 
 
-def beat(node: Node, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+def beat(
+    services: BrokerServices, context: RequestContext, request: HeartbeatRequest
+) -> HeartbeatResponse:
     return HeartbeatResponse(error_code=request.generation_id)
 
 
-def api_versions(node: Node, context: RequestContext, request: object) -> ApiVersionsResponse:
+def api_versions(
+    services: BrokerServices, context: RequestContext, request: object
+) -> ApiVersionsResponse:
     code = ErrorCode.NONE if request is not None else ErrorCode.UNSUPPORTED_VERSION
     return ApiVersionsResponse(error_code=code)
 
@@ -143,7 +147,7 @@ def test_what_comes_later_may_be_work_for_slices(turns: int) -> None:
     later: Deferred[Any] = Deferred()
     session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: later))
     timers = ManualTimers()
-    session.node.slices = Slices(timers, lambda: 0, steps_per_slice=1)
+    session.services.slices = Slices(timers, lambda: 0, steps_per_slice=1)
 
     def work() -> Steps[HeartbeatResponse]:
         for _ in range(turns):
@@ -168,7 +172,7 @@ def test_a_handler_may_give_no_answer_to_a_large_request_either() -> None:
     """EndTxn of a client that has hung up, with long tagged fields: found by the fuzzer."""
     session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: None))
     timers = ManualTimers()
-    session.node.slices = Slices(timers, lambda: 0, steps_per_slice=10)
+    session.services.slices = Slices(timers, lambda: 0, steps_per_slice=10)
     request = HeartbeatRequest("g" * 30_000, member_id="m" * 30_000, group_instance_id="i" * 30_000)
     answer = session.serve(request, 3)
     if isinstance(answer, Deferred):

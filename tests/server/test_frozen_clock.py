@@ -11,7 +11,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.broker import Broker
 from oncelog_server.clock import SystemClock
 from oncelog_server.config import load_settings
-from oncelog_server.environment import OsMachine
+from oncelog_server.environment import OsEnvironment
 from tests.conformance.wire import Wire
 from tests.conformance.writing import batch, end_transaction, new_identity, produce
 from tests.faults.driving import QUICK, create, values
@@ -33,7 +33,7 @@ class Frozen:
         return 1_000_000
 
 
-class Stopped(OsMachine):
+class Stopped(OsEnvironment):
     """A machine with such a clock."""
 
     def __init__(self, data_directory: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.broker import Broker
 from oncelog_server.cluster.topics import NewTopic
-from oncelog_server.environment import OsMachine
+from oncelog_server.environment import OsEnvironment
 from oncelog_server.log.leader_epochs import LeaderEpochs
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
@@ -28,7 +28,7 @@ FIRST_SEGMENT = "topic-0/00000000000000000000.log"
 FEW_STEPS = 10
 
 
-class Counting(OsMachine):
+class Counting(OsEnvironment):
     """Slices end by the number of their steps, however fast the machine is."""
 
     @property
@@ -164,7 +164,7 @@ async def test_settings_changed_while_partitions_wait_reach_those_that_are_opene
         assert len(broker.partitions) < count
         await broker.metadata.alter_topic_settings("many", lambda own: {"retention.ms": "4321"})
         await new
-        await broker._hosting.settled(["many"])
+        await broker._replica_manager.settled(["many"])
         assert {one.log.config.retention_ms for one in broker.partitions} == {4321}
 
 
@@ -192,7 +192,7 @@ async def test_partitions_whose_turn_had_not_come_are_there_after_the_next_start
     async with life(tmp_path) as broker:
         new = asyncio.create_task(broker.metadata.create_topics([NewTopic("many", count)]))
         await until_more_than(broker, 0)
-        broker._hosting.stop()
+        broker._replica_manager.stop()
         await new
         assert len(broker.partitions) < count
     async with life(tmp_path) as broker:

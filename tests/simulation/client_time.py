@@ -54,9 +54,9 @@ class _Chance:
 @contextmanager
 def simulated_client_time(loop: SimLoop, seed: int) -> Iterator[None]:
     """Its chance as well: `seed` decides it."""
-    clock, chance = vars(oncelog_client.io.clock), vars(oncelog_client.io.randomness)
-    clock["time"], chance["drawn"] = _Time(loop), _Chance(seed)
+    clock, randomness = vars(oncelog_client.io.clock), vars(oncelog_client.io.randomness)
+    clock["time"], randomness["drawn"] = _Time(loop), _Chance(seed)
     try:
         yield
     finally:
-        clock["time"], chance["drawn"] = time, _COMPUTERS
+        clock["time"], randomness["drawn"] = time, _COMPUTERS

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from oncelog_client.io import clock
-from oncelog_client.io import randomness as chance
+from oncelog_client.io import randomness as randomness
 from tests.pythons import OTHERS, with_the_broker_s_requirements
 from tests.simulation.run import run_seed
 
@@ -64,7 +64,7 @@ def test_clients_in_other_threads_change_nothing() -> None:
 
     def go_on() -> None:
         while not ended.is_set():
-            chance.fraction()
+            randomness.fraction()
             assert abs(clock.wall_ms() - time.time() * 1000) < REAL_MS
 
     expected = here()

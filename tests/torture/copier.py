@@ -58,8 +58,8 @@ def _noted(consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
 class Copier:
     """Copies every record of its partitions to the same partition of the output."""
 
-    def __init__(self, address: str, number: int, chance: random.Random) -> None:
-        self._chance = chance
+    def __init__(self, address: str, number: int, randomness: random.Random) -> None:
+        self._randomness = randomness
         common = {"bootstrap.servers": address, **RECONNECT}
         self._consumer = Consumer(
             {
@@ -116,7 +116,7 @@ class Copier:
             for message in messages:
                 self._producer.produce(OUTPUT, message.value(), partition=message.partition())
                 next_offsets[message.partition()] = message.offset() + 1
-            if self._chance.random() < ABORT_PROBABILITY:
+            if self._randomness.random() < ABORT_PROBABILITY:
                 raise MustAbort("on purpose")
             places = [TopicPartition(INPUT, *place) for place in next_offsets.items()]
             metadata = self._consumer.consumer_group_metadata()

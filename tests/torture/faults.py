@@ -42,7 +42,7 @@ class Faults:
 
     broker: Broker
     copiers: Copiers
-    chance: random.Random
+    randomness: random.Random
     power: PowerLoss | None = None
     decisions: dict[str, list[float]] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
@@ -93,7 +93,7 @@ class Faults:
     def _next_kind(self) -> str:
         """By chance, but none twice before each that can be was there once."""
         kinds = self.missing or kinds_of(loses_power=self.power is not None)
-        (kind,) = self.chance.choices(kinds, [KINDS[one][0] for one in kinds])
+        (kind,) = self.randomness.choices(kinds, [KINDS[one][0] for one in kinds])
         return kind
 
     def _ends(self, *, committed: bool) -> dict[int, int] | None:
@@ -119,7 +119,7 @@ def kill_broker(faults: Faults) -> bool:
 def kill_broker_twice(faults: Faults) -> bool:
     faults.broker.kill()
     faults.broker.spawn()
-    time.sleep(faults.chance.uniform(0, LONGEST_RECOVERY_S))
+    time.sleep(faults.randomness.uniform(0, LONGEST_RECOVERY_S))
     return kill_broker(faults)
 
 
@@ -133,7 +133,7 @@ def cut_power(faults: Faults) -> bool:
 
 def pause_broker(faults: Faults) -> bool:
     os.kill(faults.broker.pid, signal.SIGSTOP)
-    time.sleep(faults.chance.uniform(0, LONGEST_BROKER_PAUSE_S))
+    time.sleep(faults.randomness.uniform(0, LONGEST_BROKER_PAUSE_S))
     os.kill(faults.broker.pid, signal.SIGCONT)
     return True
 
@@ -144,7 +144,7 @@ def kill_copier(faults: Faults) -> bool:
 
 def pause_copier(faults: Faults) -> bool:
     with faults.copiers.one_suspended() as is_suspended:
-        time.sleep(faults.chance.uniform(0, LONGEST_COPIER_PAUSE_S) * is_suspended)
+        time.sleep(faults.randomness.uniform(0, LONGEST_COPIER_PAUSE_S) * is_suspended)
     return is_suspended
 
 

@@ -95,14 +95,14 @@ class Platter:
                 left.append(change)
         self._pending = left
 
-    def lose_power(self, chance: random.Random) -> int:
+    def lose_power(self, randomness: random.Random) -> int:
         """`names` are those of a machine that lost its power, and last; how many changes of them
         were lost."""
         pending = [one for one in self._pending if one not in self._synced]
-        if chance.random() < ORDERED_PROBABILITY:
-            survivors = set(pending[: chance.randint(0, len(pending))])
+        if randomness.random() < ORDERED_PROBABILITY:
+            survivors = set(pending[: randomness.randint(0, len(pending))])
         else:
-            survivors = {one for one in pending if chance.random() < 0.5}
+            survivors = {one for one in pending if randomness.random() < 0.5}
         self._synced |= survivors
         self._land()
         lost, self._pending = len(self._pending), []

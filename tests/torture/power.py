@@ -27,11 +27,11 @@ PAGE = 4096
 class PowerLoss:
     """`journal` and `shadow` are what the traced processes wrote, `data` is their directory."""
 
-    def __init__(self, journal: Path, shadow: Path, data: Path, chance: random.Random) -> None:
+    def __init__(self, journal: Path, shadow: Path, data: Path, randomness: random.Random) -> None:
         self._journal = journal
         self._shadow = shadow
         self._data = data
-        self._chance = chance
+        self._randomness = randomness
         self._read = 0
         self._platter = Platter()
         # Bytes and changes of names that were taken away in all power losses.
@@ -46,7 +46,7 @@ class PowerLoss:
         platter.read(content.decode().splitlines())
         known = {platter.number_of(one) for one in platter.names.files.values()}
         directories = list(platter.names.directories)
-        self.names += platter.lose_power(self._chance)
+        self.names += platter.lose_power(self._randomness)
         for path in list(self._files()):
             if (number := path.stat().st_ino) in known:
                 self._take(path, number)
@@ -89,12 +89,12 @@ class PowerLoss:
         self._platter.sizes[number] = path.stat().st_size
 
     def _drop_end(self, descriptor: int, size: int, durable: int) -> None:
-        kept = self._chance.randint(durable, size) if size > durable else size
+        kept = self._randomness.randint(durable, size) if size > durable else size
         self.dropped += size - kept
         if kept < size:
             os.ftruncate(descriptor, kept)
             if self._happens(ZEROS_PROBABILITY):
-                os.ftruncate(descriptor, min(size, kept + self._chance.randint(1, PAGE)))
+                os.ftruncate(descriptor, min(size, kept + self._randomness.randint(1, PAGE)))
 
     def _happens(self, probability: float) -> bool:
-        return self._chance.random() < probability
+        return self._randomness.random() < probability

@@ -58,8 +58,8 @@ class Round:
                     broker, records, self.seed, self.directory, tell, faults_wanted=self.faults
                 )
         broker = Traced(self.directory / "oncelog", settings)
-        chance = random.Random(self.seed)
-        power = PowerLoss(broker.journal, broker.shadow, broker.data, chance)
+        randomness = random.Random(self.seed)
+        power = PowerLoss(broker.journal, broker.shadow, broker.data, randomness)
         with broker:
             verdict = torture(broker, records, self.seed, self.directory, tell, power, self.faults)
         tell(

@@ -44,7 +44,7 @@ def torture(
     been started. All chances come from `seed`; the moments they hit are as random as the machine.
     `power` makes power losses one of the faults.
     """
-    chance = random.Random(seed)
+    randomness = random.Random(seed)
     create_topics(broker.address)
     begin_group(broker.address)
     feeder, reader = Feeder(broker.address, records, RECORDS_PER_S), Reader(broker.address)
@@ -52,10 +52,10 @@ def torture(
     reader.start()
     start = time.monotonic()
     verdict = Verdict()
-    with Copiers(broker.address, COPIERS, chance, directory / "copiers.log") as copiers:
-        faults = Faults(broker, copiers, chance, power)
+    with Copiers(broker.address, COPIERS, randomness, directory / "copiers.log") as copiers:
+        faults = Faults(broker, copiers, randomness, power)
         while not feeder.is_done:
-            time.sleep(chance.uniform(0, LONGEST_PEACE_S))
+            time.sleep(randomness.uniform(0, LONGEST_PEACE_S))
             has_struck = faults.strike()
             if faults.count >= faults_wanted and not faults.missing:
                 feeder.may_end()

@@ -161,9 +161,9 @@ class Reader(_Thread):
 class Copiers:
     """The copier processes: started again when they give up or are killed."""
 
-    def __init__(self, address: str, count: int, chance: random.Random, log: Path) -> None:
+    def __init__(self, address: str, count: int, randomness: random.Random, log: Path) -> None:
         self._address = address
-        self._chance = chance
+        self._randomness = randomness
         self._log = log
         self._processes: list[subprocess.Popen[bytes] | None] = [None] * count
         self.restarts = 0
@@ -174,7 +174,7 @@ class Copiers:
             if process is not None and process.poll() is None:
                 continue
             self.restarts += process is not None
-            seed = str(self._chance.random())
+            seed = str(self._randomness.random())
             command = [sys.executable, "-m", "tests.torture.copier"]
             with self._log.open("ab") as log:
                 self._processes[number] = subprocess.Popen(
@@ -183,7 +183,7 @@ class Copiers:
 
     def kill_one(self) -> bool:
         """SIGKILL to one of them, in the middle of whatever it does; False where it was dead."""
-        process = self._chance.choice(self._processes)
+        process = self._randomness.choice(self._processes)
         if process is None:
             return False
         process.kill()
@@ -192,7 +192,7 @@ class Copiers:
     @contextmanager
     def one_suspended(self) -> Iterator[bool]:
         """SIGSTOP to one of them, and SIGCONT after the block; False where it was dead."""
-        process = self._chance.choice(self._processes)
+        process = self._randomness.choice(self._processes)
         if process is None or process.poll() is not None:
             yield False
             return

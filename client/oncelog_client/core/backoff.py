@@ -18,8 +18,8 @@ class Backoff(NamedTuple):
     initial_ms: float
     max_ms: float
 
-    def delay_ms(self, failures: int, chance: float) -> float:
-        """The wait after `failures` (1 or more) failures in a row; `chance` is drawn from 0..1.
+    def delay_ms(self, failures: int, randomness: float) -> float:
+        """The wait after `failures` (1 or more) failures in a row; `randomness` is drawn from 0..1.
 
         The jitter of 20 % either way keeps clients that failed together from coming back together.
         """
@@ -27,7 +27,7 @@ class Backoff(NamedTuple):
             return 0.0
         doublings = min(failures - 1, _MOST_DOUBLINGS)
         delay = min(self.initial_ms * (1 << doublings), self.max_ms)
-        return delay * (1 + _JITTER * (2 * chance - 1))
+        return delay * (1 + _JITTER * (2 * randomness - 1))
 
 
 class Pauses(Generic[K]):
@@ -38,10 +38,10 @@ class Pauses(Generic[K]):
         self._failures: dict[K, int] = {}
         self._until_ms: dict[K, float] = {}
 
-    def failed(self, key: K, now_ms: float, chance: float, *, free: int = 0) -> float:
+    def failed(self, key: K, now_ms: float, randomness: float, *, free: int = 0) -> float:
         """Note a failure, and return when to try again; at once after the first `free` ones."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        until_ms = now_ms + self._backoff.delay_ms(failures - free, chance)
+        until_ms = now_ms + self._backoff.delay_ms(failures - free, randomness)
         self._until_ms[key] = until_ms
         return until_ms
 

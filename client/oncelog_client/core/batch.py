@@ -70,7 +70,7 @@ class Batch(Generic[T]):
     serial: int
     created_ms: float
     records: list[NewRecord] = field(default_factory=list)
-    tickets: list[T] = field(default_factory=list)
+    deliveries: list[T] = field(default_factory=list)
     size_bytes: int = HEADER_SIZE
     state: BatchState = BatchState.OPEN
     attempts: int = 0
@@ -100,15 +100,15 @@ class Batch(Generic[T]):
         """Whether a broker may have it: after a time-out its fate is unknown."""
         return self.attempts > 0
 
-    def add(self, record: NewRecord, size_bytes: int, ticket: T) -> None:
+    def add(self, record: NewRecord, size_bytes: int, delivery: T) -> None:
         self.records.append(record)
-        self.tickets.append(ticket)
+        self.deliveries.append(delivery)
         self.size_bytes += size_bytes
 
-    def give(self, encoded: EncodedRecords, ticket: T) -> None:
+    def give(self, encoded: EncodedRecords, delivery: T) -> None:
         """All its records at once; nothing can be added to them."""
         self.encoded = encoded
-        self.tickets = [ticket]
+        self.deliveries = [delivery]
         self.size_bytes += len(encoded.body)
 
     def number(self, identity: ProducerIdentity, base_sequence: int) -> None:
@@ -144,14 +144,16 @@ class Batch(Generic[T]):
         first, second = self._part(0), self._part(middle)
         if self.encoded is not None:
             for part, encoded in zip((first, second), self.encoded.halves(), strict=True):
-                part.give(encoded, self.tickets[0])
+                part.give(encoded, self.deliveries[0])
             # Encoded anew, the numbers in it may be shorter: what is given back is what was taken.
             second.size_bytes = self.size_bytes - first.size_bytes + HEADER_SIZE
             first.ends_ticket, second.ends_ticket = False, self.ends_ticket
             return first, second
-        for position, (record, ticket) in enumerate(zip(self.records, self.tickets, strict=True)):
+        for position, (record, delivery) in enumerate(
+            zip(self.records, self.deliveries, strict=True)
+        ):
             half = first if position < middle else second
-            half.add(record, record_size(record), ticket)
+            half.add(record, record_size(record), delivery)
         return first, second
 
     def _part(self, start: int) -> Batch[T]:

@@ -29,7 +29,7 @@ _SEQUENCE_ERRORS: Final = frozenset(
 )
 
 
-class Fate(Enum):
+class SendOutcome(Enum):
     """What became of a batch that came back with an error."""
 
     RETRIED = "retried"
@@ -47,14 +47,14 @@ class Accumulator(Generic[T]):
         self.identity = NO_IDENTITY
         self.buffered_bytes = 0
         # How many callers wait for room or for a flush: with any, linger is over for all.
-        self.hurries = 0
+        self.flushes_in_progress = 0
         # While a transaction is being aborted nothing is sent again.
         self.aborting = False
         self.last_serial = 0
         # What could not be encoded and is given up, for the caller to tell its tickets.
         self.unsendable: list[tuple[Batch[T], Exception]] = []
         self._queues: dict[TopicPartition, PartitionQueue[T]] = {}
-        self._doubtful: set[TopicPartition] = set()
+        self._unresolved: set[TopicPartition] = set()
         self._turn = 0
 
     # -- filling
@@ -64,7 +64,7 @@ class Accumulator(Generic[T]):
         return self.buffered_bytes + size_bytes <= self.config.buffer_memory
 
     def append(
-        self, partition: TopicPartition, record: NewRecord, ticket: T, now_ms: float
+        self, partition: TopicPartition, record: NewRecord, delivery: T, now_ms: float
     ) -> bool:
         """Buffer a record; True when this closed a batch, so that something is ready to leave."""
         queue = self._queue(partition)
@@ -79,19 +79,19 @@ class Accumulator(Generic[T]):
             batch, closed = None, True
         if batch is None:
             batch = self._new_batch(queue, partition, now_ms)
-        batch.add(record, size, ticket)
+        batch.add(record, size, delivery)
         if batch.size_bytes >= self.config.batch_size:
             batch.state = BatchState.FULL
             closed = True
         return closed
 
     def append_encoded(
-        self, partition: TopicPartition, records: EncodedRecords, ticket: T, now_ms: float
+        self, partition: TopicPartition, records: EncodedRecords, delivery: T, now_ms: float
     ) -> None:
         """Buffer a whole batch behind what is there; it is ready to leave."""
         queue = self._queue(partition)
         batch = self._new_batch(queue, partition, now_ms)
-        batch.give(records, ticket)
+        batch.give(records, delivery)
         batch.state = BatchState.FULL
         self.buffered_bytes += len(records.body)
 
@@ -137,7 +137,7 @@ class Accumulator(Generic[T]):
             return None
         if batch.state is BatchState.RETRY:
             return batch.retry_at_ms
-        if batch.state is BatchState.FULL or len(queue.waiting) > 1 or self.hurries:
+        if batch.state is BatchState.FULL or len(queue.waiting) > 1 or self.flushes_in_progress:
             return now_ms
         return batch.created_ms + self.config.linger_ms
 
@@ -198,20 +198,22 @@ class Accumulator(Generic[T]):
         queue.known_producer = batch.identity.producer_id
         self._finish(batch)
 
-    def failed(self, batch: Batch[T], code: ErrorCode, now_ms: float, chance: float) -> Fate:
+    def failed(
+        self, batch: Batch[T], code: ErrorCode, now_ms: float, randomness: float
+    ) -> SendOutcome:
         """The batch came back with `code` (NETWORK_EXCEPTION when no answer did).
 
-        FAILED: the caller tells the tickets. `chance` (0..1) jitters the wait before a retry.
+        FAILED: the caller tells the tickets. `randomness` (0..1) jitters the wait before a retry.
         """
         if batch.state is BatchState.DONE:
-            return Fate.FORGOTTEN
+            return SendOutcome.FORGOTTEN
         queue = self._queues[batch.partition]
         if code == ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1 and not self.aborting:
             position = queue.sent.index(batch)
             queue.sent[position : position + 1] = batch.halves()
             batch.state = BatchState.DONE
-            self._mend()
-            return Fate.SPLIT
+            self._renumber_unresolved()
+            return SendOutcome.SPLIT
         if self._may_retry(queue, batch, code, now_ms):
             # One that does not fit into the sequence is not in the log, whatever became of earlier
             # attempts: a copy would have been recognised.
@@ -221,13 +223,13 @@ class Accumulator(Generic[T]):
                 # Mended by what is sent before it, or by a new epoch: the first retry goes at once.
                 failures = batch.sequence_errors
                 batch.sequence_errors += 1
-            delay_ms = self.config.backoff.delay_ms(failures, chance)
+            delay_ms = self.config.backoff.delay_ms(failures, randomness)
             batch.state = BatchState.RETRY
             batch.retry_at_ms = now_ms + delay_ms
-            self._mend()
-            return Fate.RETRIED
+            self._renumber_unresolved()
+            return SendOutcome.RETRIED
         self._finish(batch, lost=True)
-        return Fate.FAILED
+        return SendOutcome.FAILED
 
     def _may_retry(
         self, queue: PartitionQueue[T], batch: Batch[T], code: ErrorCode, now_ms: float
@@ -236,13 +238,13 @@ class Accumulator(Generic[T]):
         if self.aborting or now_ms >= batch.created_ms + config.delivery_timeout_ms:
             return False
         if config.idempotent and code in _SEQUENCE_ERRORS:
-            if queue.in_doubt or queue.sent[0] is not batch:
+            if queue.is_unresolved or queue.sent[0] is not batch:
                 # Only because one before it is missing, which will be sent again first.
                 return True
             if config.transactional:
                 return False
             # The broker has lost this producer's state: begin anew with the next epoch (KIP-360).
-            self._doubt(batch.partition)
+            self._mark_unresolved(batch.partition)
             return True
         return code in RETRIABLE and batch.attempts <= config.retries
 
@@ -257,20 +259,20 @@ class Accumulator(Generic[T]):
         batch.state = BatchState.DONE
         self.buffered_bytes -= batch.size_bytes - HEADER_SIZE
         if lost and self.config.idempotent and batch.was_sent:
-            self._doubt(batch.partition)
-        self._mend()
+            self._mark_unresolved(batch.partition)
+        self._renumber_unresolved()
 
-    def _doubt(self, partition: TopicPartition) -> None:
-        self._queues[partition].in_doubt = True
-        self._doubtful.add(partition)
+    def _mark_unresolved(self, partition: TopicPartition) -> None:
+        self._queues[partition].is_unresolved = True
+        self._unresolved.add(partition)
 
-    def _mend(self) -> None:
+    def _renumber_unresolved(self) -> None:
         """Without transactions, close a hole in a sequence by a new epoch of our own (KIP-360),
         once the fate of all that was sent to the partition is known. With them, aborting does it
         (`adopt`)."""
         if self.config.transactional:
             return
-        for partition in tuple(self._doubtful):
+        for partition in tuple(self._unresolved):
             queue = self._queues[partition]
             if not queue.is_settled:
                 continue
@@ -284,9 +286,9 @@ class Accumulator(Generic[T]):
 
     def _renumber(self, partition: TopicPartition, queue: PartitionQueue[T]) -> None:
         queue.identity, queue.next_sequence = self.identity, 0
-        if queue.in_doubt:
-            queue.in_doubt, queue.known_producer = False, NO_IDENTITY.producer_id
-        self._doubtful.discard(partition)
+        if queue.is_unresolved:
+            queue.is_unresolved, queue.known_producer = False, NO_IDENTITY.producer_id
+        self._unresolved.discard(partition)
         for batch in queue.sent:
             batch.number(queue.identity, queue.next_sequence)
             queue.next_sequence = add_to_sequence(queue.next_sequence, batch.count)
@@ -322,15 +324,15 @@ class Accumulator(Generic[T]):
         return dropped
 
     @property
-    def in_doubt(self) -> bool:
+    def is_unresolved(self) -> bool:
         """Whether a sequence has a hole, so that a transactional producer needs a new epoch."""
-        return bool(self._doubtful)
+        return bool(self._unresolved)
 
     def adopt(self, identity: ProducerIdentity) -> None:
         """Go on with the identity the broker gave. A new one starts every sequence at 0."""
         self.identity = identity
         if not self.config.transactional:
-            self._mend()
+            self._renumber_unresolved()
             return
         for partition, queue in self._queues.items():
             if queue.identity != identity and not queue.sent:

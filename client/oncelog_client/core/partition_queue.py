@@ -34,7 +34,7 @@ class BatchingConfig:
 class PartitionQueue(Generic[T]):
     """The batches of one partition: `sent` in order of their sequences, then `waiting`."""
 
-    __slots__ = ("identity", "in_doubt", "known_producer", "next_sequence", "sent", "waiting")
+    __slots__ = ("identity", "is_unresolved", "known_producer", "next_sequence", "sent", "waiting")
 
     def __init__(self) -> None:
         self.waiting: deque[Batch[T]] = deque()
@@ -44,7 +44,7 @@ class PartitionQueue(Generic[T]):
         # The producer id whose batches the partition has.
         self.known_producer = NO_IDENTITY.producer_id
         # A batch was lost or refused: the sequence has a hole, only a new epoch mends it.
-        self.in_doubt = False
+        self.is_unresolved = False
 
     @property
     def has_in_flight(self) -> bool:
@@ -60,9 +60,9 @@ class PartitionQueue(Generic[T]):
         """The only batch that may leave next, whether or not its time has come; None for none."""
         if any(batch.state is BatchState.RETRY for batch in self.sent):
             first = self.sent[0]
-            held = self.in_doubt and (config.transactional or not first.maybe_written)
+            held = self.is_unresolved and (config.transactional or not first.maybe_written)
             return None if held or first.state is not BatchState.RETRY else first
-        if not self.waiting or len(self.sent) >= config.max_in_flight or self.in_doubt:
+        if not self.waiting or len(self.sent) >= config.max_in_flight or self.is_unresolved:
             return None
         if config.idempotent and self.sent and self.sent[0].attempts > 1:
             # A leader knows a copy by its last five batches: behind more it would be written again.

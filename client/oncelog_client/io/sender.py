@@ -14,7 +14,7 @@ from typing import Any
 
 from oncelog_client.connect_failures import described
 from oncelog_client.core.batch import NO_IDENTITY, Batch, ProducerIdentity
-from oncelog_client.core.batching import Accumulator, Fate
+from oncelog_client.core.batching import Accumulator, SendOutcome
 from oncelog_client.core.producer_config import ProducerConfig
 from oncelog_client.core.request_versions import ANY_VERSION
 from oncelog_client.core.transaction_states import ProducerTransaction
@@ -46,7 +46,7 @@ from .cluster import Cluster
 from .connection import Connection
 from .randomness import fraction
 
-Ticket = asyncio.Future[RecordMetadata]
+Delivery = asyncio.Future[RecordMetadata]
 
 # From Produce v12 on the partition is added to the transaction by its leader (KIP-890 part 2).
 _VERSIONS_BEFORE_IMPLICIT = range(0, 12)
@@ -71,7 +71,7 @@ class Sender:
         self,
         cluster: Cluster,
         config: ProducerConfig,
-        accumulator: Accumulator[Ticket],
+        accumulator: Accumulator[Delivery],
         transaction: ProducerTransaction | None,
     ) -> None:
         self._cluster = cluster
@@ -121,7 +121,7 @@ class Sender:
             except TimeoutError:
                 pass
 
-    def _too_late(self, batch: Batch[Ticket]) -> TimedOutError:
+    def _too_late(self, batch: Batch[Delivery]) -> TimedOutError:
         """Return the error of a batch older than `delivery_timeout_ms`, with what it waited for."""
         limit = f"delivery_timeout_ms ({self._config.delivery_timeout_ms:g})"
         message = f"{batch.partition}: not acknowledged within {limit}"
@@ -131,7 +131,7 @@ class Sender:
         error.__cause__ = batch.refusal
         return error
 
-    def _obstacle(self, batch: Batch[Ticket]) -> str:
+    def _obstacle(self, batch: Batch[Delivery]) -> str:
         """Return why a batch is not written yet; empty where nothing is known to be wrong."""
         if self._cluster.metadata.leader(batch.partition) is None:
             return str(self._cluster.metadata.no_leader(batch.partition))
@@ -252,7 +252,7 @@ class Sender:
             error.__cause__ = cause
             self._fail(batch, error)
 
-    def _send(self, leader: int, connection: Connection, batches: list[Batch[Ticket]]) -> None:
+    def _send(self, leader: int, connection: Connection, batches: list[Batch[Delivery]]) -> None:
         request = self._request(batches)
         explicit = self._transaction is not None and not self._transaction.implicit
         try:
@@ -271,7 +271,7 @@ class Sender:
         self._in_flight[leader] = self._in_flight.get(leader, 0) + 1
         answer.add_done_callback(partial(self._answered, leader, batches))
 
-    def _request(self, batches: list[Batch[Ticket]]) -> ProduceRequest:
+    def _request(self, batches: list[Batch[Delivery]]) -> ProduceRequest:
         topics: dict[str, TopicProduceData] = {}
         for batch in batches:
             name, index = batch.partition
@@ -307,7 +307,7 @@ class Sender:
     # -- coming back
 
     def _answered(
-        self, leader: int, batches: list[Batch[Ticket]], answer: asyncio.Future[Any]
+        self, leader: int, batches: list[Batch[Delivery]], answer: asyncio.Future[Any]
     ) -> None:
         self._in_flight[leader] -= 1
         self.wake()
@@ -324,7 +324,7 @@ class Sender:
         }
         self._each(batches, lambda batch: self._taken_up(batch, rows.get(batch.partition)))
 
-    def _taken_up(self, batch: Batch[Ticket], row: PartitionProduceResponse | None) -> None:
+    def _taken_up(self, batch: Batch[Delivery], row: PartitionProduceResponse | None) -> None:
         if row is None:
             # Perhaps it was written: as after a connection that broke before the response.
             message = f"{batch.partition}: the response to PRODUCE lacks this partition"
@@ -334,7 +334,9 @@ class Sender:
         else:
             self._refused(batch, error_for(row.error_code, _message(batch, row)))
 
-    def _each(self, batches: list[Batch[Ticket]], take: Callable[[Batch[Ticket]], None]) -> None:
+    def _each(
+        self, batches: list[Batch[Delivery]], take: Callable[[Batch[Delivery]], None]
+    ) -> None:
         """What an answer says, for every batch: a defect at one is no reason to forget others."""
         for batch in batches:
             try:
@@ -348,56 +350,56 @@ class Sender:
                 self.fail_tickets(batch, error)
         self.tell_progress()
 
-    def _all_failed(self, batches: list[Batch[Ticket]], error: KafkaError) -> None:
+    def _all_failed(self, batches: list[Batch[Delivery]], error: KafkaError) -> None:
         self._cluster.refresh_soon()
         self._each(batches, lambda batch: self._refused(batch, error))
         self.wake()
 
-    def _refused(self, batch: Batch[Ticket], error: KafkaError) -> None:
+    def _refused(self, batch: Batch[Delivery], error: KafkaError) -> None:
         if isinstance(error, StaleLeaderError):
             self._cluster.refresh_soon()
         batch.refusal = error
         code = error.code if isinstance(error.code, ErrorCode) else ErrorCode.UNKNOWN_SERVER_ERROR
         batch.is_doubtful = batch.is_doubtful or code not in NOT_WRITTEN
-        fate = self._accumulator.failed(batch, code, monotonic_ms(), fraction())
-        if fate is Fate.RETRIED and code in _LASTING:
+        outcome = self._accumulator.failed(batch, code, monotonic_ms(), fraction())
+        if outcome is SendOutcome.RETRIED and code in _LASTING:
             if batch.partition not in self._refusals:
                 log.warning("%s; trying again", error)
             self._refusals[batch.partition] = error
-        if fate is Fate.FAILED:
+        if outcome is SendOutcome.FAILED:
             error.not_written = not batch.is_doubtful
             self._fail(batch, error)
 
-    def _succeed(self, batch: Batch[Ticket], base_offset: int, log_append_time_ms: int) -> None:
+    def _succeed(self, batch: Batch[Delivery], base_offset: int, log_append_time_ms: int) -> None:
         self._accumulator.succeeded(batch)
         self._refusals.pop(batch.partition, None)
         topic, partition = batch.partition
         if batch.encoded is not None:
-            self._redeem(batch, batch.encoded, base_offset, log_append_time_ms)
+            self._complete(batch, batch.encoded, base_offset, log_append_time_ms)
             return
         offset = base_offset
         step = 1 if base_offset >= 0 else 0
-        for record, ticket in zip(batch.records, batch.tickets, strict=True):
-            if not ticket.done():
+        for record, delivery in zip(batch.records, batch.deliveries, strict=True):
+            if not delivery.done():
                 timestamp = record.timestamp if log_append_time_ms < 0 else log_append_time_ms
-                ticket.set_result(RecordMetadata(topic, partition, offset, timestamp))
+                delivery.set_result(RecordMetadata(topic, partition, offset, timestamp))
             offset += step
 
-    def _redeem(
+    def _complete(
         self,
-        batch: Batch[Ticket],
+        batch: Batch[Delivery],
         encoded: EncodedRecords,
         base_offset: int,
         log_append_time_ms: int,
     ) -> None:
         """The one ticket of a whole batch tells of its last record."""
-        (ticket,) = batch.tickets
-        if batch.ends_ticket and not ticket.done():
+        (delivery,) = batch.deliveries
+        if batch.ends_ticket and not delivery.done():
             offset = -1 if base_offset < 0 else base_offset + encoded.records_count - 1
             timestamp = encoded.max_timestamp if log_append_time_ms < 0 else log_append_time_ms
-            ticket.set_result(RecordMetadata(*batch.partition, offset, timestamp))
+            delivery.set_result(RecordMetadata(*batch.partition, offset, timestamp))
 
-    def _fail(self, batch: Batch[Ticket], error: KafkaError) -> None:
+    def _fail(self, batch: Batch[Delivery], error: KafkaError) -> None:
         self._refusals.pop(batch.partition, None)
         try:
             if self._transaction is not None:
@@ -410,14 +412,14 @@ class Sender:
         """Why brokers refuse records that are sent again, for each partition."""
         return tuple(self._refusals.values())
 
-    def fail_tickets(self, batch: Batch[Ticket], error: KafkaError) -> None:
+    def fail_tickets(self, batch: Batch[Delivery], error: KafkaError) -> None:
         """Tell every record of a batch that it was not written."""
-        for ticket in batch.tickets:
-            if not ticket.done():
-                ticket.set_exception(error)
+        for delivery in batch.deliveries:
+            if not delivery.done():
+                delivery.set_exception(error)
                 if self._transaction is not None:
                     # The commit raises it as well: nobody has to look at every future.
-                    ticket.exception()
+                    delivery.exception()
         self.tell_progress()
 
     def fail_all(self, error: KafkaError, *, in_flight: bool = False) -> None:
@@ -427,7 +429,7 @@ class Sender:
             self.fail_tickets(batch, error)
 
 
-def _message(batch: Batch[Ticket], row: PartitionProduceResponse) -> str:
+def _message(batch: Batch[Delivery], row: PartitionProduceResponse) -> str:
     """Return the partition and why it was refused. What is said of single records is said once;
     the sentence for all of them repeats it."""
     reasons: dict[str, list[str]] = {}

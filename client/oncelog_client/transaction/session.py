@@ -210,8 +210,8 @@ class TransactionSession:
             message = f"{error.message}; call commit_transaction() again"
             raise CommitOutcomeUnknown(message) from None
         except Refused as refused:
-            in_doubt = core.maybe_committed or refused.maybe_done
-            if in_doubt and refused.code != ErrorCode.TRANSACTION_ABORTABLE:
+            is_unresolved = core.maybe_committed or refused.maybe_done
+            if is_unresolved and refused.code != ErrorCode.TRANSACTION_ABORTABLE:
                 unknown = CommitOutcomeUnknown(
                     "refused after an attempt without a response, which may have committed",
                     known_code(refused.code),

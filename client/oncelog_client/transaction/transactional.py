@@ -23,7 +23,7 @@ from oncelog_client.errors import (
     TransactionAbortedError,
 )
 from oncelog_client.io.clock import monotonic_ms
-from oncelog_client.io.sender import Sender, Ticket
+from oncelog_client.io.sender import Delivery, Sender
 from oncelog_client.values import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -48,7 +48,7 @@ class Transactional(ABC):
     """The part of a producer with a `transactional_id`."""
 
     config: ProducerConfig
-    _accumulator: Accumulator[Ticket]
+    _accumulator: Accumulator[Delivery]
     _core: ProducerTransaction | None
     _session: TransactionSession | None
     _adding: asyncio.Task[None] | None
@@ -309,7 +309,7 @@ class Transactional(ABC):
         deadline_ms = self._deadline()
         self._core.apply(Event.ABORT)
         await self._drop_all(sender, deadline_ms)
-        await self._session.abort(deadline_ms, bump=self._accumulator.in_doubt)
+        await self._session.abort(deadline_ms, bump=self._accumulator.is_unresolved)
         self._accumulator.adopt(self._core.identity)
 
     async def _drop_all(self, sender: Sender, deadline_ms: float) -> None:

@@ -42,13 +42,13 @@ class ParkedFetch:
         # Something has moved since the read that is under way began.
         self._is_stale = False
         self._is_late = False
-        poke = self._poke  # one for all of them
+        wake = self._wake  # one for all of them
         for partition in partitions:
-            partition.read_waiters.add(poke)
+            partition.read_waiters.add(wake)
         self._timer: Timer = timers.call_later(max_wait_ms, self._time_is_up)
         self.answer.on_cancel(self._release)
 
-    def _poke(self) -> None:
+    def _wake(self) -> None:
         if not self._scheduled:
             self._scheduled = True
             self._timers.call_soon(self._look)
@@ -85,7 +85,7 @@ class ParkedFetch:
             self.answer.complete(result)
         elif self._is_stale:
             self._is_stale = False
-            self._poke()
+            self._wake()
 
     def _fail(self, failure: Exception | None) -> None:
         """A read that fails by a defect fails this request: it must not wait for ever."""
@@ -94,6 +94,6 @@ class ParkedFetch:
 
     def _release(self) -> None:
         self._timer.cancel()
-        poke = self._poke
+        wake = self._wake
         for partition in self._partitions:
-            partition.read_waiters.discard(poke)
+            partition.read_waiters.discard(wake)

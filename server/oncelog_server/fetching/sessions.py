@@ -33,7 +33,7 @@ class FetchedPartition(msgspec.Struct):
     max_bytes: int
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
-    told_high_watermark: int = -1
+    last_sent_high_watermark: int = -1
     told_log_start_offset: int = -1
     told_last_stable_offset: int = -1
     told_error: bool = False

@@ -12,7 +12,7 @@ from oncelog_protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.network.request_context import RequestContext
@@ -27,35 +27,35 @@ VERSIONS = range(0, 5)
 
 
 def handle(
-    node: Node, context: RequestContext, request: AddOffsetsToTxnRequest
+    services: BrokerServices, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse | Deferred[AddOffsetsToTxnResponse]:
     try:
-        result = _add(node, context, request)
+        result = _add(services, context, request)
     except Refused as refused:
         result = TransactionResult(refused.code)
     return then(result, lambda done: _response(context, done))
 
 
 def _add(
-    node: Node, context: RequestContext, request: AddOffsetsToTxnRequest
+    services: BrokerServices, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> TransactionResult | Deferred[TransactionResult]:
     """Raises Refused."""
     transactional_id = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
-    if not node.authorizer.authorise(context.principal, Operation.WRITE, transactional_id):
+    if not services.authorizer.authorize(context.principal, Operation.WRITE, transactional_id):
         raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     group = Resource(ResourceType.GROUP, request.group_id)
-    if not node.authorizer.authorise(context.principal, Operation.READ, group):
+    if not services.authorizer.authorize(context.principal, Operation.READ, group):
         raise Refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    if CONSUMER_OFFSETS not in node.metadata.image.topics:
+    if CONSUMER_OFFSETS not in services.metadata.image.topics:
         # Nobody has asked for a group's coordinator yet: answered with COORDINATOR_NOT_AVAILABLE,
         # for which every client asks again.
-        node.spawn(node.metadata.create_missing_topic(CONSUMER_OFFSETS))
-    return node.transactions.add_partitions(
+        services.spawn(services.metadata.create_missing_topic(CONSUMER_OFFSETS))
+    return services.transactions.add_partitions(
         AddPartitions(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
-            frozenset({node.groups.offsets_partition(request.group_id)}),
+            frozenset({services.groups.offsets_partition(request.group_id)}),
             group_id=request.transaction_group_id,
             caller=context,
         )

@@ -21,7 +21,7 @@ from oncelog_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
 from oncelog_server.coordinator.routing import NEVER_IN_TRANSACTIONS
 from oncelog_server.deferred import Deferred, gather, then
@@ -49,15 +49,15 @@ Answer = Answered | Deferred[Answered]
 
 
 def handle(
-    node: Node, context: RequestContext, request: AddPartitionsToTxnRequest
+    services: BrokerServices, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> Answer | Steps[Answer]:
     if context.api_version < BROKERS_SINCE:
         size = _size(request.v3_and_below_topics)
-        return when_large(size, _of_client(node, context, request))
-    if not node.authorizer.authorise(context.principal, Operation.CLUSTER_ACTION, CLUSTER):
+        return when_large(size, _of_client(services, context, request))
+    if not services.authorizer.authorize(context.principal, Operation.CLUSTER_ACTION, CLUSTER):
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     size = sum(1 + _size(one.topics) for one in request.transactions)
-    return when_large(size, _of_broker(node, context, request.transactions))
+    return when_large(size, _of_broker(services, context, request.transactions))
 
 
 def _size(topics: Sequence[AddPartitionsToTxnTopic]) -> int:
@@ -65,17 +65,17 @@ def _size(topics: Sequence[AddPartitionsToTxnTopic]) -> int:
 
 
 def _of_client(
-    node: Node, context: RequestContext, request: AddPartitionsToTxnRequest
+    services: BrokerServices, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> Steps[Answer]:
     topics = request.v3_and_below_topics
     transactional_id = request.v3_and_below_transactional_id
     resource = Resource(ResourceType.TRANSACTIONAL_ID, transactional_id)
     codes: Codes | Deferred[Codes]
-    if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
+    if not services.authorizer.authorize(context.principal, Operation.WRITE, resource):
         codes = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     else:
         codes = yield from _add(
-            node,
+            services,
             context,
             AddPartitions(
                 transactional_id,
@@ -95,7 +95,9 @@ def _of_client(
 
 
 def _of_broker(
-    node: Node, context: RequestContext, transactions: Sequence[AddPartitionsToTxnTransaction]
+    services: BrokerServices,
+    context: RequestContext,
+    transactions: Sequence[AddPartitionsToTxnTransaction],
 ) -> Steps[Answer]:
     transaction_version = 2 if context.api_version >= BUMPS_EPOCH_SINCE else 0
     answers = []
@@ -109,7 +111,7 @@ def _of_broker(
             one.verify_only,
             one.transaction_group_id,
         )
-        answers.append((yield from _add(node, context, command)))
+        answers.append((yield from _add(services, context, command)))
         yield
 
     def response(codes: Sequence[Codes]) -> Steps[AddPartitionsToTxnResponse]:
@@ -134,15 +136,15 @@ def _partitions(topics: list[AddPartitionsToTxnTopic]) -> Steps[frozenset[TopicP
 
 
 def _add(
-    node: Node, context: RequestContext, command: AddPartitions
+    services: BrokerServices, context: RequestContext, command: AddPartitions
 ) -> Steps[Codes | Deferred[Codes]]:
     partitions = command.partitions
-    refused = yield from _refused(node, context, partitions)
+    refused = yield from _refused(services, context, partitions)
     if refused:
         # All or none (KIP-98): one that may not be added keeps the others out (R18).
         return {one: refused.get(one, ErrorCode.OPERATION_NOT_ATTEMPTED) for one in partitions}
     try:
-        result = node.transactions.add_partitions(command)
+        result = services.transactions.add_partitions(command)
     except Refused as error:
         result = TransactionResult(error.code)
     version = context.api_version
@@ -150,17 +152,19 @@ def _add(
 
 
 def _refused(
-    node: Node, context: RequestContext, partitions: frozenset[TopicPartition]
+    services: BrokerServices, context: RequestContext, partitions: frozenset[TopicPartition]
 ) -> Steps[dict[TopicPartition, ErrorCode]]:
     """Those that may not be written to, or are not there. Brokers ask for clients that have been
     allowed to write, and for offsets."""
     refused = {}
     by_client = context.api_version < BROKERS_SINCE
-    image = node.metadata.image
+    image = services.metadata.image
     for one in partitions:
         topic, index = one
         allowed = (
-            _may_write(node, context, topic) if by_client else topic not in NEVER_IN_TRANSACTIONS
+            _may_write(services, context, topic)
+            if by_client
+            else topic not in NEVER_IN_TRANSACTIONS
         )
         if not allowed:
             refused[one] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -170,8 +174,8 @@ def _refused(
     return refused
 
 
-def _may_write(node: Node, context: RequestContext, topic: str) -> bool:
-    return topic not in INTERNAL_TOPICS and node.authorizer.authorise(
+def _may_write(services: BrokerServices, context: RequestContext, topic: str) -> bool:
+    return topic not in INTERNAL_TOPICS and services.authorizer.authorize(
         context.principal, Operation.WRITE, Resource(ResourceType.TOPIC, topic)
     )
 

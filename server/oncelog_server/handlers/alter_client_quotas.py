@@ -18,7 +18,7 @@ from oncelog_protocol.messages.alter_client_quotas import (
     AlteredEntryData,
     EntryData,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.handlers.describe_client_quotas import ENTITY_TYPES
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
@@ -35,9 +35,9 @@ Entity = tuple[tuple[str, str | None], ...]
 
 
 def handle(
-    node: Node, context: RequestContext, request: AlterClientQuotasRequest
+    services: BrokerServices, context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
-    allowed = node.authorizer.authorise(context.principal, Operation.ALTER_CONFIGS, CLUSTER)
+    allowed = services.authorizer.authorize(context.principal, Operation.ALTER_CONFIGS, CLUSTER)
     times = Counter(map(_entity, request.entries))
     results = []
     for entry in request.entries:

@@ -15,7 +15,7 @@ from oncelog_protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_alterations import replaced_settings
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers.config_resources import alter_each
@@ -26,31 +26,33 @@ VERSIONS = range(0, 3)
 
 
 def handle(
-    node: Node, context: RequestContext, request: AlterConfigsRequest
+    services: BrokerServices, context: RequestContext, request: AlterConfigsRequest
 ) -> Deferred[AlterConfigsResponse]:
-    return node.spawn(_alter(node, context, request))
+    return services.spawn(_alter(services, context, request))
 
 
 async def _alter(
-    node: Node, context: RequestContext, request: AlterConfigsRequest
+    services: BrokerServices, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
     outcomes = await alter_each(
-        node,
+        services,
         context,
         request.resources,
-        lambda resource: _replace(node, resource, validate_only=request.validate_only),
+        lambda resource: _replace(services, resource, validate_only=request.validate_only),
     )
     responses = [AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
     return AlterConfigsResponse(responses=responses)
 
 
-async def _replace(node: Node, resource: AlterConfigsResource, *, validate_only: bool) -> None:
+async def _replace(
+    services: BrokerServices, resource: AlterConfigsResource, *, validate_only: bool
+) -> None:
     """Raises Refused."""
     own = replaced_settings({config.name: config.value for config in resource.configs})
 
     def change(before: Mapping[str, str]) -> Mapping[str, str]:
         return own
 
-    await node.metadata.alter_topic_settings(
+    await services.metadata.alter_topic_settings(
         resource.resource_name, change, validate_only=validate_only
     )

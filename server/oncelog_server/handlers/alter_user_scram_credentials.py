@@ -17,7 +17,7 @@ from oncelog_protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.security.authorizer import CLUSTER, Operation
 
@@ -38,7 +38,7 @@ TWICE: Final[Verdict] = (
 
 
 def handle(
-    node: Node, context: RequestContext, request: AlterUserScramCredentialsRequest
+    services: BrokerServices, context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
     verdicts: dict[str, Verdict] = {}
     for upsertion in request.upsertions:
@@ -46,7 +46,7 @@ def handle(
         verdicts[upsertion.name] = _of_upsertion(upsertion) if known is None else TWICE
     for deletion in request.deletions:
         verdicts[deletion.name] = _of_deletion(deletion)
-    if not node.authorizer.authorise(context.principal, Operation.ALTER, CLUSTER):
+    if not services.authorizer.authorize(context.principal, Operation.ALTER, CLUSTER):
         verdicts = dict.fromkeys(verdicts, DENIED)
     return AlterUserScramCredentialsResponse(
         results=[

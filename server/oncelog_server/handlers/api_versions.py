@@ -22,7 +22,7 @@ from oncelog_protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 
 API = ApiKey.API_VERSIONS
@@ -40,7 +40,7 @@ _CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(
-    node: Node, context: RequestContext, request: ApiVersionsRequest | None
+    services: BrokerServices, context: RequestContext, request: ApiVersionsRequest | None
 ) -> ApiVersionsResponse:
     """`request` is None for a version this broker does not know: the answer, encoded in version 0,
     then says which versions of ApiVersions there are (KIP-511)."""
@@ -52,19 +52,19 @@ def handle(
         and _CLIENT_SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    if _is_misrouted(node, request):
+    if _is_misrouted(services, request):
         return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
-    image = node.metadata.image
-    extensions = OWN_FEATURES if node.settings.group_transactions_enable else {}
+    image = services.metadata.image
+    extensions = OWN_FEATURES if services.settings.group_transactions_enable else {}
     lowest = 0 if context.api_version >= FEATURES_FROM_ZERO_SINCE else 1
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(key, ADVERTISED_FROM.get(ApiKey(key), versions.start), versions.stop - 1)
-            for key, versions in sorted(node.versions.items())
+            for key, versions in sorted(services.versions.items())
         ],
         supported_features=[
             SupportedFeatureKey(name, versions[0], versions[1])
-            for name, versions in image.brokers[node.broker_id].features.items()
+            for name, versions in image.brokers[services.broker_id].features.items()
             if versions[0] >= lowest
         ]
         + [SupportedFeatureKey(name, level, level) for name, level in extensions.items()],
@@ -77,7 +77,7 @@ def handle(
     )
 
 
-def _is_misrouted(node: Node, request: ApiVersionsRequest) -> bool:
-    if request.cluster_id is not None and request.cluster_id != node.cluster_id:
+def _is_misrouted(services: BrokerServices, request: ApiVersionsRequest) -> bool:
+    if request.cluster_id is not None and request.cluster_id != services.cluster_id:
         return True
-    return request.node_id not in (ANY_NODE, node.broker_id)
+    return request.node_id not in (ANY_NODE, services.broker_id)

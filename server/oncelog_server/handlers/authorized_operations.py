@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 
@@ -41,10 +41,12 @@ _OPERATIONS: Final = {
 }
 
 
-def authorized_operations(node: Node, context: RequestContext, resource: Resource) -> int:
+def authorized_operations(
+    services: BrokerServices, context: RequestContext, resource: Resource
+) -> int:
     """One bit for each operation allowed, at the number of the operation."""
     return sum(
         1 << operation
         for operation in _OPERATIONS[resource.type]
-        if node.authorizer.authorise(context.principal, operation, resource)
+        if services.authorizer.authorize(context.principal, operation, resource)
     )

@@ -17,7 +17,7 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponseTopic,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import SINKS
 from oncelog_server.deferred import Deferred
 from oncelog_server.network.request_context import RequestContext
@@ -33,22 +33,22 @@ Codes = dict[TopicPartition, ErrorCode]
 
 
 def created_first(
-    node: Node, context: RequestContext, topics: Iterable[T]
+    services: BrokerServices, context: RequestContext, topics: Iterable[T]
 ) -> Deferred[None] | None:
     """`__oncelog_sink` is created when the first sink commits; once it has been tried."""
     if (
-        SINKS in node.metadata.image.topics
+        SINKS in services.metadata.image.topics
         or all(topic.name != SINKS for topic in topics)
-        or not _may_read(node, context, SINKS)
+        or not _may_read(services, context, SINKS)
     ):
         return None
-    return node.spawn(_create_sinks(node))
+    return services.spawn(_create_sinks(services))
 
 
-async def _create_sinks(node: Node) -> None:
+async def _create_sinks(services: BrokerServices) -> None:
     with suppress(Refused):
         # Where that fails the commit is answered with UNKNOWN_TOPIC_OR_PARTITION.
-        await node.metadata.create_missing_topic(SINKS)
+        await services.metadata.create_missing_topic(SINKS)
 
 
 def size_of(topics: Iterable[T]) -> int:
@@ -57,12 +57,12 @@ def size_of(topics: Iterable[T]) -> int:
 
 
 def refuse_unknown(
-    node: Node, context: RequestContext, topics: Iterable[T], *, by_id: bool
+    services: BrokerServices, context: RequestContext, topics: Iterable[T], *, by_id: bool
 ) -> Steps[tuple[list[T], Codes]]:
     """The topics with what may be committed of them, and the code of everything else. Topics that
     came by id get their names; one whose id is not known keeps an empty name, and its code is under
     that."""
-    image = node.metadata.image
+    image = services.metadata.image
     accepted: list[T] = []
     refused: Codes = {}
     for topic in topics:
@@ -71,7 +71,7 @@ def refuse_unknown(
         code = ErrorCode.NONE
         if by_id and not topic.name:
             code = ErrorCode.UNKNOWN_TOPIC_ID
-        elif not _may_read(node, context, topic.name):
+        elif not _may_read(services, context, topic.name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         known = []
         for partition in topic.partitions:
@@ -90,9 +90,9 @@ def refuse_unknown(
     return accepted, refused
 
 
-def _may_read(node: Node, context: RequestContext, topic: str) -> bool:
+def _may_read(services: BrokerServices, context: RequestContext, topic: str) -> bool:
     resource = Resource(ResourceType.TOPIC, topic)
-    return node.authorizer.authorise(context.principal, Operation.READ, resource)
+    return services.authorizer.authorize(context.principal, Operation.READ, resource)
 
 
 def answered(topics: Sequence[Answered]) -> Codes:

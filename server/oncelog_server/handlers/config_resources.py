@@ -12,7 +12,7 @@ from oncelog_protocol.messages.alter_configs import AlterConfigsResource
 from oncelog_protocol.messages.incremental_alter_configs import (
     AlterConfigsResource as IncrementalResource,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
@@ -32,22 +32,22 @@ NOT_SERVED: Final = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
 
 
 def resource_of(
-    node: Node, context: RequestContext, operation: Operation, kind: int, name: str
+    services: BrokerServices, context: RequestContext, operation: Operation, kind: int, name: str
 ) -> ConfigResource:
     """Raises Refused; for a broker also if it is another one."""
     if kind == ConfigResource.TOPIC:
         resource = Resource(ResourceType.TOPIC, name)
-        if not node.authorizer.authorise(context.principal, operation, resource):
+        if not services.authorizer.authorize(context.principal, operation, resource):
             raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return ConfigResource.TOPIC
     if kind == ConfigResource.BROKER:
-        if not node.authorizer.authorise(context.principal, operation, CLUSTER):
+        if not services.authorizer.authorize(context.principal, operation, CLUSTER):
             raise Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        if name and name != str(node.broker_id):
+        if name and name != str(services.broker_id):
             raise Refused(
                 ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {node.broker_id} or empty string, but received "
-                f"{name}",
+                f"Unexpected broker id, expected {services.broker_id} or empty string, "
+                f"but received {name}",
             )
         return ConfigResource.BROKER
     if kind not in NOT_SERVED:
@@ -56,7 +56,7 @@ def resource_of(
 
 
 async def alter_each(
-    node: Node,
+    services: BrokerServices,
     context: RequestContext,
     resources: Sequence[R],
     alter: Callable[[R], Awaitable[None]],
@@ -70,7 +70,7 @@ async def alter_each(
         code, message = ErrorCode.NONE, None
         try:
             keys = [config.name for config in resource.configs]
-            _check_alterable(node, context, kind, name, keys, times[kind, name])
+            _check_alterable(services, context, kind, name, keys, times[kind, name])
             await alter(resource)
         except Refused as refused:
             code, message = refused.code, refused.message or None
@@ -79,14 +79,19 @@ async def alter_each(
 
 
 def _check_alterable(
-    node: Node, context: RequestContext, kind: int, name: str, keys: list[str], times: int
+    services: BrokerServices,
+    context: RequestContext,
+    kind: int,
+    name: str,
+    keys: list[str],
+    times: int,
 ) -> None:
     """Only a topic's settings can be altered. Raises Refused."""
     if times > 1:
         raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     if len(set(keys)) < len(keys):
         raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-    found = resource_of(node, context, Operation.ALTER_CONFIGS, kind, name)
+    found = resource_of(services, context, Operation.ALTER_CONFIGS, kind, name)
     if found is ConfigResource.BROKER:
         raise Refused(
             ErrorCode.INVALID_REQUEST,

@@ -14,7 +14,7 @@ from oncelog_protocol.messages.create_acls import (
     CreateAclsRequest,
     CreateAclsResponse,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.security.acl_codes import check_known
 from oncelog_server.security.authorizer import CLUSTER, Operation
@@ -23,13 +23,15 @@ API = ApiKey.CREATE_ACLS
 VERSIONS = range(1, 4)
 
 
-def handle(node: Node, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+def handle(
+    services: BrokerServices, context: RequestContext, request: CreateAclsRequest
+) -> CreateAclsResponse:
     """Raises ProtocolError for a right that is UNKNOWN, which closes the connection as Kafka."""
     for one in request.creations:
         check_known(
             one.resource_type, one.resource_pattern_type, one.operation, one.permission_type
         )
     code, message = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured."
-    if not node.authorizer.authorise(context.principal, Operation.ALTER, CLUSTER):
+    if not services.authorizer.authorize(context.principal, Operation.ALTER, CLUSTER):
         code, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
     return CreateAclsResponse(results=[AclCreationResult(code, message) for _ in request.creations])

@@ -16,7 +16,7 @@ from oncelog_protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topics import NewPartitions
 from oncelog_server.deferred import Deferred
 from oncelog_server.network.request_context import RequestContext
@@ -28,13 +28,13 @@ VERSIONS = range(0, 4)
 
 
 def handle(
-    node: Node, context: RequestContext, request: CreatePartitionsRequest
+    services: BrokerServices, context: RequestContext, request: CreatePartitionsRequest
 ) -> Deferred[CreatePartitionsResponse]:
-    return node.spawn(_create(node, context, request))
+    return services.spawn(_create(services, context, request))
 
 
 async def _create(
-    node: Node, context: RequestContext, request: CreatePartitionsRequest
+    services: BrokerServices, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     times = Counter(topic.name for topic in request.topics)
     results: dict[str, Refused | None] = {}
@@ -43,11 +43,13 @@ async def _create(
         resource = Resource(ResourceType.TOPIC, topic.name)
         if times[topic.name] > 1:
             results[topic.name] = Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-        elif not node.authorizer.authorise(context.principal, Operation.ALTER, resource):
+        elif not services.authorizer.authorize(context.principal, Operation.ALTER, resource):
             results[topic.name] = Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         else:
             wanted.append(_new_partitions(topic))
-    outcomes = await node.metadata.create_partitions(wanted, validate_only=request.validate_only)
+    outcomes = await services.metadata.create_partitions(
+        wanted, validate_only=request.validate_only
+    )
     results |= {new.topic: one for new, one in zip(wanted, outcomes, strict=True)}
     return CreatePartitionsResponse(results=[_result(name, results[name]) for name in times])
 

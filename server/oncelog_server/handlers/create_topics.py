@@ -20,7 +20,7 @@ from oncelog_protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import CLUSTER_METADATA
 from oncelog_server.cluster.topics import CreatedTopic, NewTopic
 from oncelog_server.deferred import Deferred, then_ask
@@ -41,34 +41,38 @@ Answer = CreateTopicsResponse | Deferred[CreateTopicsResponse]
 
 
 def handle(
-    node: Node, context: RequestContext, request: CreateTopicsRequest
+    services: BrokerServices, context: RequestContext, request: CreateTopicsRequest
 ) -> Answer | Steps[Answer]:
-    return when_large(len(request.topics), _steps(node, context, request))
+    return when_large(len(request.topics), _steps(services, context, request))
 
 
-def _steps(node: Node, context: RequestContext, request: CreateTopicsRequest) -> Steps[Answer]:
+def _steps(
+    services: BrokerServices, context: RequestContext, request: CreateTopicsRequest
+) -> Steps[Answer]:
     times = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatableTopicResult] = {}
     wanted: list[NewTopic] = []
     for topic in request.topics:
         yield
         try:
-            _check(node, context, topic, times[topic.name])
+            _check(services, context, topic, times[topic.name])
         except Refused as refused:
             results[topic.name] = _refused(topic.name, refused)
         else:
             wanted.append(_new_topic(topic))
-    created = node.spawn(node.metadata.create_topics(wanted, validate_only=request.validate_only))
+    created = services.spawn(
+        services.metadata.create_topics(wanted, validate_only=request.validate_only)
+    )
 
     def answer(made: list[CreatedTopic | Refused]) -> Answer:
         named = zip([new.name for new in wanted], made, strict=True)
-        return node.slices.run(_response(node, context, [*times], results, [*named]))
+        return services.slices.run(_response(services, context, [*times], results, [*named]))
 
     return then_ask(created, answer)
 
 
 def _response(
-    node: Node,
+    services: BrokerServices,
     context: RequestContext,
     names: Sequence[str],
     results: dict[str, CreatableTopicResult],
@@ -81,12 +85,14 @@ def _response(
         results[name] = (
             _refused(name, outcome)
             if isinstance(outcome, Refused)
-            else _created(node, context, outcome, described)
+            else _created(services, context, outcome, described)
         )
     return CreateTopicsResponse(topics=[results[name] for name in names])
 
 
-def _check(node: Node, context: RequestContext, topic: CreatableTopic, times: int) -> None:
+def _check(
+    services: BrokerServices, context: RequestContext, topic: CreatableTopic, times: int
+) -> None:
     """Raises Refused."""
     if times > 1:
         raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -96,10 +102,10 @@ def _check(node: Node, context: RequestContext, topic: CreatableTopic, times: in
             f"Creation of internal topic {CLUSTER_METADATA} is prohibited.",
         )
     resource = Resource(ResourceType.TOPIC, topic.name)
-    authorise = node.authorizer.authorise
+    authorize = services.authorizer.authorize
     if not (
-        authorise(context.principal, Operation.CREATE, CLUSTER)
-        or authorise(context.principal, Operation.CREATE, resource)
+        authorize(context.principal, Operation.CREATE, CLUSTER)
+        or authorize(context.principal, Operation.CREATE, resource)
     ):
         raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
     settings = Counter(config.name for config in topic.configs)
@@ -124,11 +130,11 @@ def _refused(name: str, refused: Refused) -> CreatableTopicResult:
 
 
 def _created(
-    node: Node, context: RequestContext, topic: CreatedTopic, described: Described
+    services: BrokerServices, context: RequestContext, topic: CreatedTopic, described: Described
 ) -> CreatableTopicResult:
     result = CreatableTopicResult(name=topic.name, topic_id=topic.id, error_message=None)
     resource = Resource(ResourceType.TOPIC, topic.name)
-    if not node.authorizer.authorise(context.principal, Operation.DESCRIBE_CONFIGS, resource):
+    if not services.authorizer.authorize(context.principal, Operation.DESCRIBE_CONFIGS, resource):
         result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return result
     result.num_partitions = topic.partitions
@@ -138,7 +144,7 @@ def _created(
     if configs is None:
         configs = described[own] = [
             CreatableTopicConfigs(one.name, one.value, one.read_only, one.source, False)
-            for one in describe_topic(node.settings, topic.settings)
+            for one in describe_topic(services.settings, topic.settings)
         ]
     result.configs = configs
     return result

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 
 NO_LEADER = -1
 
@@ -11,8 +11,8 @@ NO_LEADER = -1
 class CurrentLeaders:
     """The leaders named in one answer, and how to reach them by the listener the client uses."""
 
-    def __init__(self, node: Node, listener_name: str) -> None:
-        self._image = node.metadata.image
+    def __init__(self, services: BrokerServices, listener_name: str) -> None:
+        self._image = services.metadata.image
         self._listener_name = listener_name
         # By broker id: the fields of a NodeEndpoint.
         self.endpoints: dict[int, tuple[int, str, int, str | None]] = {}

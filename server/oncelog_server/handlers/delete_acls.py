@@ -14,7 +14,7 @@ from oncelog_protocol.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.security.acl_codes import check_known
 from oncelog_server.security.authorizer import CLUSTER, Operation
@@ -23,7 +23,9 @@ API = ApiKey.DELETE_ACLS
 VERSIONS = range(1, 4)
 
 
-def handle(node: Node, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+def handle(
+    services: BrokerServices, context: RequestContext, request: DeleteAclsRequest
+) -> DeleteAclsResponse:
     """Raises ProtocolError for a filter that is UNKNOWN, which closes the connection as
     Kafka."""
     for one in request.filters:
@@ -34,7 +36,7 @@ def handle(node: Node, context: RequestContext, request: DeleteAclsRequest) -> D
             one.permission_type,
         )
     code, message = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured."
-    if not node.authorizer.authorise(context.principal, Operation.ALTER, CLUSTER):
+    if not services.authorizer.authorize(context.principal, Operation.ALTER, CLUSTER):
         code, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
     return DeleteAclsResponse(
         filter_results=[DeleteAclsFilterResult(code, message) for _ in request.filters]

@@ -8,7 +8,7 @@ from oncelog_protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, gather, then
 from oncelog_server.handlers.group_access import require_group
 from oncelog_server.network.request_context import RequestContext
@@ -20,9 +20,9 @@ VERSIONS = range(0, 4)
 
 
 def handle(
-    node: Node, context: RequestContext, request: DeleteGroupsRequest
+    services: BrokerServices, context: RequestContext, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse | Deferred[DeleteGroupsResponse]:
-    answers = [_delete(node, context, group_id) for group_id in request.groups_names]
+    answers = [_delete(services, context, group_id) for group_id in request.groups_names]
     return then(
         gather(answers),
         lambda lists: DeleteGroupsResponse(results=[one for each in lists for one in each]),
@@ -30,10 +30,10 @@ def handle(
 
 
 def _delete(
-    node: Node, context: RequestContext, group_id: str
+    services: BrokerServices, context: RequestContext, group_id: str
 ) -> list[DeletableGroupResult] | Deferred[list[DeletableGroupResult]]:
     try:
-        require_group(node, context, Operation.DELETE, group_id)
-        return node.groups.run(group_id, lambda shard: shard.delete_groups([group_id]))
+        require_group(services, context, Operation.DELETE, group_id)
+        return services.groups.run(group_id, lambda shard: shard.delete_groups([group_id]))
     except Refused as refused:
         return [DeletableGroupResult(group_id, refused.code)]

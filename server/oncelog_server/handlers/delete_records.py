@@ -13,7 +13,7 @@ from oncelog_protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.network.request_context import RequestContext
@@ -28,12 +28,13 @@ TO_HIGH_WATERMARK: Final = -1
 
 
 def handle(
-    node: Node, context: RequestContext, request: DeleteRecordsRequest
+    services: BrokerServices, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse | Deferred[DeleteRecordsResponse]:
     response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
-                topic.name, [_delete(node, context, topic.name, one) for one in topic.partitions]
+                topic.name,
+                [_delete(services, context, topic.name, one) for one in topic.partitions],
             )
             for topic in request.topics
         ]
@@ -42,7 +43,7 @@ def handle(
         return response
     # Kafka does this once a minute: what was deleted comes back after a crash until then.
     return then(
-        node.checkpoint(), lambda error: response if error is None else _undurable(response)
+        services.checkpoint(), lambda error: response if error is None else _undurable(response)
     )
 
 
@@ -56,22 +57,22 @@ def _undurable(response: DeleteRecordsResponse) -> DeleteRecordsResponse:
 
 
 def _delete(
-    node: Node, context: RequestContext, topic: str, wanted: DeleteRecordsPartition
+    services: BrokerServices, context: RequestContext, topic: str, wanted: DeleteRecordsPartition
 ) -> DeleteRecordsPartitionResult:
     try:
         resource = Resource(ResourceType.TOPIC, topic)
-        if not node.authorizer.authorise(context.principal, Operation.DELETE, resource):
+        if not services.authorizer.authorize(context.principal, Operation.DELETE, resource):
             raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if topic in INTERNAL_TOPICS:
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        partition = node.partitions.require(topic, wanted.partition_index)
+        partition = services.partitions.require(topic, wanted.partition_index)
         partition.check_leader()
         policy = partition.log.config.cleanup_policy
         if "delete" not in policy:
             raise Refused(ErrorCode.POLICY_VIOLATION)
         start = partition.delete_records_before(
             partition.high_watermark if wanted.offset == TO_HIGH_WATERMARK else wanted.offset,
-            node.clock.now_ms(),
+            services.clock.now_ms(),
         )
     except Refused as refused:
         return DeleteRecordsPartitionResult(wanted.partition_index, -1, refused.code)

@@ -22,7 +22,7 @@ from oncelog_protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from oncelog_protocol.types import ZERO_UUID
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, then_ask
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
@@ -40,16 +40,16 @@ Answer = DeleteTopicsResponse | Deferred[DeleteTopicsResponse]
 
 
 def handle(
-    node: Node, context: RequestContext, request: DeleteTopicsRequest
+    services: BrokerServices, context: RequestContext, request: DeleteTopicsRequest
 ) -> Answer | Steps[Answer]:
     wanted = request.topics
     if context.api_version < STATES_SINCE:
         wanted = [DeleteTopicState(name=name) for name in request.topic_names]
-    return when_large(len(wanted), _steps(node, context, wanted))
+    return when_large(len(wanted), _steps(services, context, wanted))
 
 
 def _steps(
-    node: Node, context: RequestContext, wanted: Sequence[DeleteTopicState]
+    services: BrokerServices, context: RequestContext, wanted: Sequence[DeleteTopicState]
 ) -> Steps[Answer]:
     times = Counter((topic.name, topic.topic_id) for topic in wanted)
     results: list[DeletableTopicResult] = []
@@ -57,7 +57,7 @@ def _steps(
     for (name, topic_id), count in times.items():
         yield
         try:
-            known = _resolve(node, context, name, topic_id, count)
+            known = _resolve(services, context, name, topic_id, count)
             if known in ids:
                 raise Refused(
                     ErrorCode.INVALID_REQUEST,
@@ -66,8 +66,8 @@ def _steps(
         except Refused as refused:
             results.append(_result(name, topic_id, refused))
         else:
-            ids[known] = node.metadata.image.topics[known].id
-    deleted = node.spawn(node.metadata.delete_topics(list(ids)))
+            ids[known] = services.metadata.image.topics[known].id
+    deleted = services.spawn(services.metadata.delete_topics(list(ids)))
 
     def answer(outcomes: list[Refused | None]) -> DeleteTopicsResponse:
         made = [
@@ -80,11 +80,11 @@ def _steps(
 
 
 def _resolve(
-    node: Node, context: RequestContext, name: str | None, topic_id: bytes, times: int
+    services: BrokerServices, context: RequestContext, name: str | None, topic_id: bytes, times: int
 ) -> str:
     """The name of the topic to delete. Raises Refused; whoever may not see a topic does not learn
     whether it exists."""
-    if not node.settings.delete_topic_enable:
+    if not services.settings.delete_topic_enable:
         if context.api_version < DISABLED_SINCE:
             raise Refused(ErrorCode.INVALID_REQUEST, "Topic deletion is disabled.")
         raise Refused(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
@@ -97,17 +97,17 @@ def _resolve(
         )
     if times > 1:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if by_id else 'name'}.")
-    known = node.metadata.image.topic_name(topic_id) if by_id else name
+    known = services.metadata.image.topic_name(topic_id) if by_id else name
     if known is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
     # Whoever may delete the cluster may delete all that is in it.
-    authorise, principal = node.authorizer.authorise, context.principal
-    if not authorise(principal, Operation.DELETE, CLUSTER):
+    authorize, principal = services.authorizer.authorize, context.principal
+    if not authorize(principal, Operation.DELETE, CLUSTER):
         resource = Resource(ResourceType.TOPIC, known)
         for operation in (Operation.DESCRIBE, Operation.DELETE):
-            if not authorise(principal, operation, resource):
+            if not authorize(principal, operation, resource):
                 raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    if known not in node.metadata.image.topics:
+    if known not in services.metadata.image.topics:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return known
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.security.acl_codes import check_known
 from oncelog_server.security.authorizer import CLUSTER, Operation
@@ -20,7 +20,7 @@ VERSIONS = range(1, 4)
 
 
 def handle(
-    node: Node, context: RequestContext, request: DescribeAclsRequest
+    services: BrokerServices, context: RequestContext, request: DescribeAclsRequest
 ) -> DescribeAclsResponse:
     """Raises ProtocolError for a filter that is UNKNOWN, which closes the connection as
     Kafka."""
@@ -30,7 +30,7 @@ def handle(
         request.operation,
         request.permission_type,
     )
-    if not node.authorizer.authorise(context.principal, Operation.DESCRIBE, CLUSTER):
+    if not services.authorizer.authorize(context.principal, Operation.DESCRIBE, CLUSTER):
         return DescribeAclsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return DescribeAclsResponse(
         error_code=ErrorCode.SECURITY_DISABLED,

@@ -16,7 +16,7 @@ from oncelog_protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation
@@ -34,9 +34,9 @@ NAMELESS: Final = {1: "DEFAULT", 2: "SPECIFIED"}
 
 
 def handle(
-    node: Node, context: RequestContext, request: DescribeClientQuotasRequest
+    services: BrokerServices, context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
-    if not node.authorizer.authorise(context.principal, Operation.DESCRIBE_CONFIGS, CLUSTER):
+    if not services.authorizer.authorize(context.principal, Operation.DESCRIBE_CONFIGS, CLUSTER):
         return DescribeClientQuotasResponse(
             error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, entries=None
         )

@@ -16,7 +16,7 @@ from oncelog_protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.handlers.authorized_operations import NOT_ASKED_FOR, authorized_operations
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.security.authorizer import CLUSTER, Operation
@@ -29,7 +29,7 @@ CONTROLLERS: Final = 2
 
 
 def handle(
-    node: Node, context: RequestContext, request: DescribeClusterRequest
+    services: BrokerServices, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     """Brokers that are fenced are not in the image: there are none to include."""
     if request.endpoint_type == CONTROLLERS:
@@ -46,9 +46,9 @@ def handle(
     operations = NOT_ASKED_FOR
     if request.include_cluster_authorized_operations:
         operations = 0
-        if node.authorizer.authorise(context.principal, Operation.DESCRIBE, CLUSTER):
-            operations = authorized_operations(node, context, CLUSTER)
-    image = node.metadata.image
+        if services.authorizer.authorize(context.principal, Operation.DESCRIBE, CLUSTER):
+            operations = authorized_operations(services, context, CLUSTER)
+    image = services.metadata.image
     brokers = []
     for broker in image.brokers.values():
         endpoint = broker.endpoint(context.listener_name)

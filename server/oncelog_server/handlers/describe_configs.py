@@ -19,7 +19,7 @@ from oncelog_protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import check_topic_name
 from oncelog_server.handlers.config_resources import ConfigResource, resource_of
 from oncelog_server.network.request_context import RequestContext
@@ -33,13 +33,13 @@ VERSIONS = range(1, 5)
 
 
 def handle(
-    node: Node, context: RequestContext, request: DescribeConfigsRequest
+    services: BrokerServices, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse | Steps[DescribeConfigsResponse]:
-    return when_large(len(request.resources), _steps(node, context, request))
+    return when_large(len(request.resources), _steps(services, context, request))
 
 
 def _steps(
-    node: Node, context: RequestContext, request: DescribeConfigsRequest
+    services: BrokerServices, context: RequestContext, request: DescribeConfigsRequest
 ) -> Steps[DescribeConfigsResponse]:
     # What is asked again is the same again: a broker's answer is thousands of times its question.
     # No keys at all is null for Kafka, too.
@@ -47,7 +47,7 @@ def _steps(
         (one.resource_type, one.resource_name, frozenset(one.configuration_keys or ())): one
         for one in request.resources
     }
-    describing = _Describing(node, context, request)
+    describing = _Describing(services, context, request)
     results = []
     for one in wanted.values():
         results.append(describing.result(one))
@@ -63,9 +63,9 @@ class _Describing:
     the very same list, which is encoded once."""
 
     def __init__(
-        self, node: Node, context: RequestContext, request: DescribeConfigsRequest
+        self, services: BrokerServices, context: RequestContext, request: DescribeConfigsRequest
     ) -> None:
-        self._node = node
+        self._services = services
         self._context = context
         self._request = request
         self._topics: dict[frozenset[tuple[str, str]], Entries] = {}
@@ -93,21 +93,21 @@ class _Describing:
 
     def _entries_of(self, kind: int, name: str) -> Entries:
         """Raises Refused."""
-        node = self._node
-        resource = resource_of(node, self._context, Operation.DESCRIBE_CONFIGS, kind, name)
+        services = self._services
+        resource = resource_of(services, self._context, Operation.DESCRIBE_CONFIGS, kind, name)
         if resource is ConfigResource.BROKER:
             # The empty name asks for the dynamic settings of all brokers: there are none.
             if not name:
                 return self._none
-            self._broker = self._broker or self._made(describe_broker(node.settings))
+            self._broker = self._broker or self._made(describe_broker(services.settings))
             return self._broker
         check_topic_name(name)
-        topic = node.metadata.image.topics.get(name)
+        topic = services.metadata.image.topics.get(name)
         if topic is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         own = frozenset(topic.settings.items())
         if own not in self._topics:
-            self._topics[own] = self._made(describe_topic(node.settings, topic.settings))
+            self._topics[own] = self._made(describe_topic(services.settings, topic.settings))
         return self._topics[own]
 
     def _made(self, descriptions: Iterable[SettingDescription]) -> Entries:

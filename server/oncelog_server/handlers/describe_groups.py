@@ -1,6 +1,6 @@
 """DescribeGroups v0-6: members, protocol and assignments of groups.
 
-v3 authorised operations (KIP-430). v4 static members (KIP-345). v5 flexible. v6 GROUP_ID_NOT_FOUND
+v3 authorized operations (KIP-430). v4 static members (KIP-345). v5 flexible. v6 GROUP_ID_NOT_FOUND
 (KIP-1043).
 """
 
@@ -14,7 +14,7 @@ from oncelog_protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, gather, then
 from oncelog_server.handlers.authorized_operations import authorized_operations
 from oncelog_server.handlers.group_access import caller, require_group
@@ -28,30 +28,30 @@ VERSIONS = range(0, 7)
 
 
 def handle(
-    node: Node, context: RequestContext, request: DescribeGroupsRequest
+    services: BrokerServices, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse | Deferred[DescribeGroupsResponse] | Steps[Any]:
-    return when_large(len(request.groups), _steps(node, context, request))
+    return when_large(len(request.groups), _steps(services, context, request))
 
 
 def _steps(
-    node: Node, context: RequestContext, request: DescribeGroupsRequest
+    services: BrokerServices, context: RequestContext, request: DescribeGroupsRequest
 ) -> Steps[DescribeGroupsResponse | Deferred[DescribeGroupsResponse]]:
     # A group that is named again is the same again, with all its members.
     group_ids = dict.fromkeys(request.groups)
     answers = []
     for group_id in group_ids:
-        answers.append(_describe(node, context, request, group_id))
+        answers.append(_describe(services, context, request, group_id))
         yield
     return then(gather(answers), lambda groups: DescribeGroupsResponse(groups=groups))
 
 
 def _describe(
-    node: Node, context: RequestContext, request: DescribeGroupsRequest, group_id: str
+    services: BrokerServices, context: RequestContext, request: DescribeGroupsRequest, group_id: str
 ) -> DescribedGroup | Deferred[DescribedGroup]:
     try:
-        require_group(node, context, Operation.DESCRIBE, group_id)
-        answer = node.groups.run(
-            group_id, lambda shard: shard.describe_groups([group_id], caller(node, context))
+        require_group(services, context, Operation.DESCRIBE, group_id)
+        answer = services.groups.run(
+            group_id, lambda shard: shard.describe_groups([group_id], caller(services, context))
         )
     except Refused as refused:
         return DescribedGroup(error_code=refused.code, group_id=group_id)
@@ -60,7 +60,7 @@ def _describe(
         (group,) = groups
         if request.include_authorized_operations:
             resource = Resource(ResourceType.GROUP, group_id)
-            group.authorized_operations = authorized_operations(node, context, resource)
+            group.authorized_operations = authorized_operations(services, context, resource)
         return group
 
     return then(answer, one)

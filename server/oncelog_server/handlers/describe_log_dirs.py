@@ -18,7 +18,7 @@ from oncelog_protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.security.authorizer import CLUSTER, Operation
 from oncelog_server.slices import Steps, when_large
@@ -30,26 +30,26 @@ VERSIONS = range(1, 6)
 
 
 def handle(
-    node: Node, context: RequestContext, request: DescribeLogDirsRequest
+    services: BrokerServices, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse | Steps[DescribeLogDirsResponse]:
-    return when_large(len(node.partitions), _steps(node, context, request))
+    return when_large(len(services.partitions), _steps(services, context, request))
 
 
 def _steps(
-    node: Node, context: RequestContext, request: DescribeLogDirsRequest
+    services: BrokerServices, context: RequestContext, request: DescribeLogDirsRequest
 ) -> Steps[DescribeLogDirsResponse]:
     """A leader's copy is never behind: the lag is 0. Partitions that are not here are left out."""
-    if not node.authorizer.authorise(context.principal, Operation.DESCRIBE, CLUSTER):
+    if not services.authorizer.authorize(context.principal, Operation.DESCRIBE, CLUSTER):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.topics is None:
-        found = list(node.partitions)
+        found = list(services.partitions)
     else:
         keys = {
             TopicPartition(topic.topic, number)
             for topic in request.topics
             for number in topic.partitions
         }
-        found = [one for key in sorted(keys) if (one := node.partitions.get(key)) is not None]
+        found = [one for key in sorted(keys) if (one := services.partitions.get(key)) is not None]
     topics: dict[str, DescribeLogDirsTopic] = {}
     for partition in found:
         if partition.offline is not None:
@@ -58,7 +58,7 @@ def _steps(
         topic = topics.setdefault(name, DescribeLogDirsTopic(name))
         topic.partitions.append(DescribeLogDirsPartition(number, partition.log.size_bytes))
         yield
-    space = disk_space(node.settings.data_directory)
+    space = disk_space(services.settings.data_directory)
     directory = DescribeLogDirsResult(
         log_dir=space.path,
         topics=list(topics.values()),

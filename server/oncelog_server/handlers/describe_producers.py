@@ -12,7 +12,7 @@ from oncelog_protocol.messages.describe_producers import (
     TopicRequest,
     TopicResponse,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import check_topic_name
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.network.request_context import RequestContext
@@ -26,29 +26,31 @@ VERSIONS = range(0, 1)
 
 
 def handle(
-    node: Node, context: RequestContext, request: DescribeProducersRequest
+    services: BrokerServices, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
-    return DescribeProducersResponse(topics=[_topic(node, context, one) for one in request.topics])
+    return DescribeProducersResponse(
+        topics=[_topic(services, context, one) for one in request.topics]
+    )
 
 
-def _topic(node: Node, context: RequestContext, topic: TopicRequest) -> TopicResponse:
+def _topic(services: BrokerServices, context: RequestContext, topic: TopicRequest) -> TopicResponse:
     try:
         check_topic_name(topic.name)
         resource = Resource(ResourceType.TOPIC, topic.name)
-        if not node.authorizer.authorise(context.principal, Operation.READ, resource):
+        if not services.authorizer.authorize(context.principal, Operation.READ, resource):
             raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     except Refused as refused:
         return TopicResponse(
             topic.name, [_refused(one, refused) for one in topic.partition_indexes]
         )
     return TopicResponse(
-        topic.name, [_partition(node, topic.name, one) for one in topic.partition_indexes]
+        topic.name, [_partition(services, topic.name, one) for one in topic.partition_indexes]
     )
 
 
-def _partition(node: Node, topic: str, index: int) -> PartitionResponse:
+def _partition(services: BrokerServices, topic: str, index: int) -> PartitionResponse:
     try:
-        partition = node.partitions.require(topic, index)
+        partition = services.partitions.require(topic, index)
         # A follower may be asked too: an operator may want to see whether it knows the same.
         return PartitionResponse(index, active_producers=describe_producers(partition))
     except Refused as refused:

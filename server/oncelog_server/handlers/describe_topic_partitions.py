@@ -17,7 +17,7 @@ from oncelog_protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
     ResponseCursor,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.image import TopicImage
 from oncelog_server.cluster.topic_names import check_topic_name, is_internal
 from oncelog_server.handlers.authorized_operations import authorized_operations
@@ -34,14 +34,14 @@ Topic = DescribeTopicPartitionsResponseTopic
 
 
 def handle(
-    node: Node, context: RequestContext, request: DescribeTopicPartitionsRequest
+    services: BrokerServices, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse | Steps[DescribeTopicPartitionsResponse]:
-    size = len(request.topics) or len(node.metadata.image.topics)
-    return when_large(size, _steps(node, context, request))
+    size = len(request.topics) or len(services.metadata.image.topics)
+    return when_large(size, _steps(services, context, request))
 
 
 def _steps(
-    node: Node, context: RequestContext, request: DescribeTopicPartitionsRequest
+    services: BrokerServices, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> Steps[DescribeTopicPartitionsResponse]:
     cursor = request.cursor
     asked_for = {topic.name for topic in request.topics}
@@ -49,11 +49,11 @@ def _steps(
     if first < 0 or (start and asked_for and start not in asked_for):
         refused = [Topic(ErrorCode.INVALID_REQUEST, name) for name in sorted(asked_for)]
         return DescribeTopicPartitionsResponse(topics=refused)
-    names = sorted(name for name in asked_for or node.metadata.image.topics if name >= start)
+    names = sorted(name for name in asked_for or services.metadata.image.topics if name >= start)
     limit = max(
-        min(node.settings.max_request_partition_size_limit, request.response_partition_limit), 1
+        min(services.settings.max_request_partition_size_limit, request.response_partition_limit), 1
     )
-    pages = _Pages(node, context, limit, only_visible=not asked_for)
+    pages = _Pages(services, context, limit, only_visible=not asked_for)
     for name in names:
         if not pages.add(name, first if name == start else 0):
             break
@@ -67,12 +67,12 @@ class _Pages:
     """One page of topics in the making."""
 
     def __init__(
-        self, node: Node, context: RequestContext, limit: int, *, only_visible: bool
+        self, services: BrokerServices, context: RequestContext, limit: int, *, only_visible: bool
     ) -> None:
         self.topics: list[Topic] = []
         self._denied: list[Topic] = []
         self.next_cursor: ResponseCursor | None = None
-        self._node = node
+        self._services = services
         self._context = context
         self._left = limit
         self._only_visible = only_visible
@@ -83,24 +83,24 @@ class _Pages:
 
     def add(self, name: str, first: int) -> bool:
         """Put a topic on the page, from a partition on. False: the page is full."""
-        node = self._node
+        services = self._services
         resource = Resource(ResourceType.TOPIC, name)
-        if not node.authorizer.authorise(self._context.principal, Operation.DESCRIBE, resource):
+        if not services.authorizer.authorize(self._context.principal, Operation.DESCRIBE, resource):
             if not self._only_visible:
                 self._denied.append(Topic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
             return True
-        topic = node.metadata.image.topics.get(name)
+        topic = services.metadata.image.topics.get(name)
         if topic is None:
             missing = Topic(_unknown(name), name, is_internal=is_internal(name))
             missing.topic_authorized_operations = authorized_operations(
-                node, self._context, resource
+                services, self._context, resource
             )
             self.topics.append(missing)
             return True
         if self._left == 0:
             self.next_cursor = ResponseCursor(name, 0)
             return False
-        states = list(islice(partition_states(node, topic, first), self._left))
+        states = list(islice(partition_states(services, topic, first), self._left))
         self.topics.append(self._shown(topic, states))
         self._left -= len(states)
         end = first + len(states)
@@ -130,7 +130,7 @@ class _Pages:
                 )
                 for state in states
             ],
-            authorized_operations(self._node, self._context, resource),
+            authorized_operations(self._services, self._context, resource),
         )
 
 

@@ -9,7 +9,7 @@ from oncelog_protocol.messages.describe_transactions import (
     DescribeTransactionsResponse,
     TransactionState,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
@@ -20,36 +20,44 @@ VERSIONS = range(0, 1)
 
 
 def handle(
-    node: Node, context: RequestContext, request: DescribeTransactionsRequest
+    services: BrokerServices, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
-        transaction_states=[_state(node, context, one) for one in request.transactional_ids]
+        transaction_states=[_state(services, context, one) for one in request.transactional_ids]
     )
 
 
-def _state(node: Node, context: RequestContext, transactional_id: str) -> TransactionState:
+def _state(
+    services: BrokerServices, context: RequestContext, transactional_id: str
+) -> TransactionState:
     try:
-        state = _describe(node, context, transactional_id)
+        state = _describe(services, context, transactional_id)
     except Refused as refused:
         return TransactionState(refused.code, transactional_id)
     # Topics that the client may not see are left out.
     state.topics = [
         topic
         for topic in state.topics
-        if _may_describe(node, context, ResourceType.TOPIC, topic.topic)
+        if _may_describe(services, context, ResourceType.TOPIC, topic.topic)
     ]
     return state
 
 
-def _describe(node: Node, context: RequestContext, transactional_id: str) -> TransactionState:
+def _describe(
+    services: BrokerServices, context: RequestContext, transactional_id: str
+) -> TransactionState:
     """Raises Refused."""
-    if not _may_describe(node, context, ResourceType.TRANSACTIONAL_ID, transactional_id):
+    if not _may_describe(services, context, ResourceType.TRANSACTIONAL_ID, transactional_id):
         raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not transactional_id:
         raise Refused(ErrorCode.INVALID_REQUEST)
-    live = node.transactions.find(transactional_id)
-    return describe_transaction(live, now_ms=node.clock.monotonic_ms())
+    live = services.transactions.find(transactional_id)
+    return describe_transaction(live, now_ms=services.clock.monotonic_ms())
 
 
-def _may_describe(node: Node, context: RequestContext, kind: ResourceType, name: str) -> bool:
-    return node.authorizer.authorise(context.principal, Operation.DESCRIBE, Resource(kind, name))
+def _may_describe(
+    services: BrokerServices, context: RequestContext, kind: ResourceType, name: str
+) -> bool:
+    return services.authorizer.authorize(
+        context.principal, Operation.DESCRIBE, Resource(kind, name)
+    )

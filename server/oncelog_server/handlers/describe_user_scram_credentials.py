@@ -14,7 +14,7 @@ from oncelog_protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.security.authorizer import CLUSTER, Operation
 
@@ -23,9 +23,9 @@ VERSIONS = range(0, 1)
 
 
 def handle(
-    node: Node, context: RequestContext, request: DescribeUserScramCredentialsRequest
+    services: BrokerServices, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    if not node.authorizer.authorise(context.principal, Operation.DESCRIBE, CLUSTER):
+    if not services.authorizer.authorize(context.principal, Operation.DESCRIBE, CLUSTER):
         return DescribeUserScramCredentialsResponse(
             error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         )

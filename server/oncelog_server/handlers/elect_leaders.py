@@ -19,7 +19,7 @@ from oncelog_protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.image import NO_LEADER
 from oncelog_server.handlers.partition_state import leader_of
 from oncelog_server.network.request_context import RequestContext
@@ -43,9 +43,9 @@ NOT_ELECTED: Final = {
 
 
 def handle(
-    node: Node, context: RequestContext, request: ElectLeadersRequest
+    services: BrokerServices, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
-    if not node.authorizer.authorise(context.principal, Operation.ALTER, CLUSTER):
+    if not services.authorizer.authorize(context.principal, Operation.ALTER, CLUSTER):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return _refused(request, code, "Cluster authorization failed.")
     election_type = request.election_type
@@ -60,17 +60,19 @@ def handle(
                     # Those that have their leader are left out.
                     [
                         result
-                        for result in _elect(node, election_type, name, range(len(of.partitions)))
+                        for result in _elect(
+                            services, election_type, name, range(len(of.partitions))
+                        )
                         if result.error_code != ErrorCode.ELECTION_NOT_NEEDED
                     ],
                 )
-                for name, of in node.metadata.image.topics.items()
+                for name, of in services.metadata.image.topics.items()
             ]
         )
     return ElectLeadersResponse(
         replica_election_results=[
             ReplicaElectionResult(
-                one.topic, list(_elect(node, election_type, one.topic, one.partitions))
+                one.topic, list(_elect(services, election_type, one.topic, one.partitions))
             )
             for one in request.topic_partitions
         ]
@@ -78,16 +80,16 @@ def handle(
 
 
 def _elect(
-    node: Node, election_type: int, name: str, partitions: Iterable[int]
+    services: BrokerServices, election_type: int, name: str, partitions: Iterable[int]
 ) -> Iterable[PartitionResult]:
-    topic = node.metadata.image.topics.get(name)
+    topic = services.metadata.image.topics.get(name)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     for number in partitions:
         if topic is None:
             yield PartitionResult(number, unknown, f"No such topic as {name}")
         elif not 0 <= number < len(topic.partitions):
             yield PartitionResult(number, unknown, f"No such partition as {name}-{number}")
-        elif leader_of(node, name, topic.partitions[number]) == NO_LEADER:
+        elif leader_of(services, name, topic.partitions[number]) == NO_LEADER:
             yield PartitionResult(number, *NOT_ELECTED[election_type])
         else:
             yield PartitionResult(

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
@@ -31,7 +31,7 @@ BUMPS_EPOCH_SINCE: Final = 5
 
 
 def handle(
-    node: Node, context: RequestContext, request: EndTxnRequest
+    services: BrokerServices, context: RequestContext, request: EndTxnRequest
 ) -> EndTxnResponse | Deferred[EndTxnResponse] | None:
     bumps_epoch = context.api_version >= BUMPS_EPOCH_SINCE
     # Without an epoch for each transaction nothing tells a request that was overtaken by its own
@@ -41,16 +41,16 @@ def handle(
         return None
     try:
         resource = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
-        if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
+        if not services.authorizer.authorize(context.principal, Operation.WRITE, resource):
             raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        result = _decide(node, context, request, bumps_epoch=bumps_epoch)
+        result = _decide(services, context, request, bumps_epoch=bumps_epoch)
     except Refused as refused:
         result = TransactionResult(refused.code)
     return then(result, lambda done: _response(context, done))
 
 
 def _decide(
-    node: Node, context: RequestContext, request: EndTxnRequest, *, bumps_epoch: bool
+    services: BrokerServices, context: RequestContext, request: EndTxnRequest, *, bumps_epoch: bool
 ) -> TransactionResult | Deferred[TransactionResult]:
     """Raises Refused."""
     command = EndTxn(
@@ -62,7 +62,7 @@ def _decide(
         request.transaction_group_id,
     )
     if not request.members:
-        return node.transactions.end_txn(command)
+        return services.transactions.end_txn(command)
     if request.transaction_group_id is None:
         raise Refused(ErrorCode.INVALID_REQUEST)
     members = sorted(
@@ -70,12 +70,12 @@ def _decide(
     )
     for member in members:
         resource = Resource(ResourceType.TRANSACTIONAL_ID, member.transactional_id)
-        if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
+        if not services.authorizer.authorize(context.principal, Operation.WRITE, resource):
             return TransactionResult(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 refused_member=member.transactional_id,
             )
-    return node.transactions.end_txn(replace(command, members=tuple(members)))
+    return services.transactions.end_txn(replace(command, members=tuple(members)))
 
 
 def _response(context: RequestContext, result: TransactionResult) -> EndTxnResponse:

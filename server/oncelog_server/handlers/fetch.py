@@ -24,7 +24,7 @@ from oncelog_protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, then, then_ask
 from oncelog_server.fetching.parked import ParkedFetch
 from oncelog_server.fetching.read import FetchResult, PartitionResult, read_partitions
@@ -50,18 +50,20 @@ Answered = FetchResponse | Deferred[FetchResponse]
 
 
 def handle(
-    node: Node, context: RequestContext, request: FetchRequest
+    services: BrokerServices, context: RequestContext, request: FetchRequest
 ) -> Answered | Steps[Answered]:
     asked = 0
     for topic in request.topics:
         asked += len(topic.partitions)
     if asked > SMALL:
-        return _asked_in_steps(node, context, request)
+        return _asked_in_steps(services, context, request)
     by_id = context.api_version >= TOPIC_IDS_SINCE
-    return _asked(node, context, request, _wanted(request.topics, by_id))
+    return _asked(services, context, request, _wanted(request.topics, by_id))
 
 
-def _asked_in_steps(node: Node, context: RequestContext, request: FetchRequest) -> Steps[Answered]:
+def _asked_in_steps(
+    services: BrokerServices, context: RequestContext, request: FetchRequest
+) -> Steps[Answered]:
     by_id = context.api_version >= TOPIC_IDS_SINCE
     wanted: list[FetchedPartition] = []
     for topic in request.topics:
@@ -70,55 +72,58 @@ def _asked_in_steps(node: Node, context: RequestContext, request: FetchRequest) 
             topic.partitions = partitions[first : first + SMALL]
             wanted += _wanted([topic], by_id)
             yield
-    answer = _asked(node, context, request, wanted)
+    answer = _asked(services, context, request, wanted)
     if isinstance(answer, (FetchResponse, Deferred)):
         return answer
     return (yield from answer)
 
 
 def _asked(
-    node: Node, context: RequestContext, request: FetchRequest, wanted: list[FetchedPartition]
+    services: BrokerServices,
+    context: RequestContext,
+    request: FetchRequest,
+    wanted: list[FetchedPartition],
 ) -> Answered | Steps[Answered]:
     try:
-        scope = _scope(node, context, request, wanted)
+        scope = _scope(services, context, request, wanted)
         isolation = Isolation(request.isolation_level)
     except Refused as refused:
         return FetchResponse(error_code=refused.code)
     except ValueError:
         return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
     size = len(scope.partitions)
-    steps = _steps(node, context, request, scope, isolation)
+    steps = _steps(services, context, request, scope, isolation)
     return when_large(size, steps)
 
 
 def _steps(
-    node: Node,
+    services: BrokerServices,
     context: RequestContext,
     request: FetchRequest,
     scope: FetchScope,
     isolation: Isolation,
 ) -> Steps[Answered]:
-    max_bytes = min(request.max_bytes, node.settings.fetch_max_bytes)
-    finder = _Finder(node, context, _replica_id(request))
+    max_bytes = min(request.max_bytes, services.settings.fetch_max_bytes)
+    finder = _Finder(services, context, _replica_id(request))
     is_large = len(scope.partitions) > SMALL
 
     def read() -> Steps[FetchResult]:
         return read_partitions(scope.partitions, finder.find, isolation, max_bytes)
 
     def response(found: FetchResult) -> Steps[FetchResponse]:
-        return _response(context, scope, found, CurrentLeaders(node, context.listener_name))
+        return _response(context, scope, found, CurrentLeaders(services, context.listener_name))
 
     result = yield from read()
     min_bytes = min(request.min_bytes, max_bytes)
     if result.size >= min_bytes or result.has_error or request.max_wait_ms <= 0 or not finder.found:
         return (yield from response(result))
-    slices = node.slices
+    slices = services.slices
     parked = ParkedFetch(
         finder.found,
         lambda: slices.run(read()) if is_large else at_its_end(read()),
         min_bytes=min_bytes,
         max_wait_ms=request.max_wait_ms,
-        timers=node.timers,
+        timers=services.timers,
     )
     if not is_large:
         return then(parked.answer, lambda found: at_its_end(response(found)))
@@ -138,10 +143,10 @@ def _replica_id(request: FetchRequest) -> int:
 
 
 class _Finder:
-    """Partitions of one request, looked up and authorised once."""
+    """Partitions of one request, looked up and authorized once."""
 
-    def __init__(self, node: Node, context: RequestContext, replica_id: int) -> None:
-        self._node = node
+    def __init__(self, services: BrokerServices, context: RequestContext, replica_id: int) -> None:
+        self._services = services
         self._context = context
         self._replica_id = replica_id
         self._by_key: dict[PartitionKey, Partition] = {}
@@ -158,9 +163,9 @@ class _Finder:
         return partition
 
     def _look_up(self, key: PartitionKey) -> Partition:
-        node = self._node
+        services = self._services
         if isinstance(key.topic, bytes):
-            name = node.metadata.image.topic_name(key.topic)
+            name = services.metadata.image.topic_name(key.topic)
             if name is None:
                 raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
         else:
@@ -168,9 +173,9 @@ class _Finder:
         operation, resource = Operation.READ, Resource(ResourceType.TOPIC, name)
         if self._replica_id >= 0:
             operation, resource = Operation.CLUSTER_ACTION, CLUSTER
-        if not node.authorizer.authorise(self._context.principal, operation, resource):
+        if not services.authorizer.authorize(self._context.principal, operation, resource):
             raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return node.partitions.require(name, key.partition)
+        return services.partitions.require(name, key.partition)
 
 
 def _wanted(topics: Sequence[FetchTopic], by_id: bool) -> list[FetchedPartition]:
@@ -188,7 +193,10 @@ def _wanted(topics: Sequence[FetchTopic], by_id: bool) -> list[FetchedPartition]
 
 
 def _scope(
-    node: Node, context: RequestContext, request: FetchRequest, wanted: list[FetchedPartition]
+    services: BrokerServices,
+    context: RequestContext,
+    request: FetchRequest,
+    wanted: list[FetchedPartition],
 ) -> FetchScope:
     """Raises Refused."""
     by_id = context.api_version >= TOPIC_IDS_SINCE
@@ -197,13 +205,13 @@ def _scope(
         for topic in request.forgotten_topics_data
         for partition in topic.partitions
     ]
-    return node.fetch_sessions.scope(
+    return services.fetch_sessions.scope(
         request.session_id,
         request.session_epoch,
         wanted,
         forgotten,
         uses_topic_ids=by_id,
-        now_ms=node.clock.monotonic_ms(),
+        now_ms=services.clock.monotonic_ms(),
     )
 
 
@@ -249,7 +257,7 @@ def _is_news(found: PartitionResult) -> bool:
     return (
         read.records is not None
         or wanted.told_error
-        or read.high_watermark != wanted.told_high_watermark
+        or read.high_watermark != wanted.last_sent_high_watermark
         or read.last_stable_offset != wanted.told_last_stable_offset
         or read.log_start_offset != wanted.told_log_start_offset
     )
@@ -259,7 +267,7 @@ def _remember(found: PartitionResult) -> None:
     wanted, read = found.wanted, found.read
     wanted.told_error = read is None
     if read is not None:
-        wanted.told_high_watermark = read.high_watermark
+        wanted.last_sent_high_watermark = read.high_watermark
         wanted.told_last_stable_offset = read.last_stable_offset
         wanted.told_log_start_offset = read.log_start_offset
 

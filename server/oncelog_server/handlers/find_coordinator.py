@@ -17,7 +17,7 @@ from oncelog_protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.coordinator.routing import partition_for
 from oncelog_server.deferred import Deferred
@@ -54,39 +54,41 @@ KEY_TYPES: Final = {
 
 
 def handle(
-    node: Node, context: RequestContext, request: FindCoordinatorRequest
+    services: BrokerServices, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | Deferred[FindCoordinatorResponse]:
     keys = request.coordinator_keys
     if context.api_version < MANY_KEYS_SINCE:
         keys = [request.key]
     key_type = request.key_type
     if key_type == TRANSACTION_GROUP and not (
-        node.settings.group_transactions_enable and context.api_version < SHARE_GROUPS_SINCE
+        services.settings.group_transactions_enable and context.api_version < SHARE_GROUPS_SINCE
     ):
         key_type = UNKNOWN
     kind = KEY_TYPES.get(key_type)
     if (
         kind is not None
-        and kind[0] not in node.metadata.image.topics
-        and any(_may_find(node, context, kind[1], key) for key in keys)
+        and kind[0] not in services.metadata.image.topics
+        and any(_may_find(services, context, kind[1], key) for key in keys)
     ):
-        return node.spawn(_create_and_find(node, context, key_type, keys))
-    return _response(context, [_find(node, context, key_type, key) for key in keys])
+        return services.spawn(_create_and_find(services, context, key_type, keys))
+    return _response(context, [_find(services, context, key_type, key) for key in keys])
 
 
 async def _create_and_find(
-    node: Node, context: RequestContext, key_type: int, keys: list[str]
+    services: BrokerServices, context: RequestContext, key_type: int, keys: list[str]
 ) -> FindCoordinatorResponse:
     """Internal topics are created when the first client asks for their coordinator."""
     with suppress(Refused):
         # Where that fails each key is answered with COORDINATOR_NOT_AVAILABLE.
-        await node.metadata.create_missing_topic(KEY_TYPES[key_type][0])
-    return _response(context, [_find(node, context, key_type, key) for key in keys])
+        await services.metadata.create_missing_topic(KEY_TYPES[key_type][0])
+    return _response(context, [_find(services, context, key_type, key) for key in keys])
 
 
-def _find(node: Node, context: RequestContext, key_type: int, key: str) -> Coordinator:
+def _find(
+    services: BrokerServices, context: RequestContext, key_type: int, key: str
+) -> Coordinator:
     try:
-        return _leader(node, context, key_type, key)
+        return _leader(services, context, key_type, key)
     except Refused as refused:
         return Coordinator(
             key=key,
@@ -97,30 +99,34 @@ def _find(node: Node, context: RequestContext, key_type: int, key: str) -> Coord
         )
 
 
-def _leader(node: Node, context: RequestContext, key_type: int, key: str) -> Coordinator:
+def _leader(
+    services: BrokerServices, context: RequestContext, key_type: int, key: str
+) -> Coordinator:
     """Raises Refused."""
     if key_type not in KEY_TYPES:
         raise Refused(ErrorCode.INVALID_REQUEST, "unknown key type")
     topic_name, resource_type, denied = KEY_TYPES[key_type]
-    if not _may_find(node, context, resource_type, key):
+    if not _may_find(services, context, resource_type, key):
         raise Refused(denied)
-    image = node.metadata.image
+    image = services.metadata.image
     topic = image.topics.get(topic_name)
     if topic is None:
         raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic_name} could not be created")
     partition = topic.partitions[partition_for(key, len(topic.partitions))]
-    leader = leader_of(node, topic_name, partition)
+    leader = leader_of(services, topic_name, partition)
     broker = image.brokers.get(leader)
     endpoint = None if broker is None else broker.endpoint(context.listener_name)
     if endpoint is None:
         name = TopicPartition(topic_name, partition.partition)
-        reason = node.partitions.offline_reason(name)
+        reason = services.partitions.offline_reason(name)
         raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason or "")
     return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)
 
 
-def _may_find(node: Node, context: RequestContext, kind: ResourceType, key: str) -> bool:
-    return node.authorizer.authorise(context.principal, Operation.DESCRIBE, Resource(kind, key))
+def _may_find(
+    services: BrokerServices, context: RequestContext, kind: ResourceType, key: str
+) -> bool:
+    return services.authorizer.authorize(context.principal, Operation.DESCRIBE, Resource(kind, key))
 
 
 def _response(context: RequestContext, found: list[Coordinator]) -> FindCoordinatorResponse:

@@ -16,7 +16,7 @@ from oncelog_protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_alterations import Alteration, AlterOperation, altered_settings
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers.config_resources import alter_each
@@ -28,25 +28,27 @@ VERSIONS = range(0, 2)
 
 
 def handle(
-    node: Node, context: RequestContext, request: IncrementalAlterConfigsRequest
+    services: BrokerServices, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Deferred[IncrementalAlterConfigsResponse]:
-    return node.spawn(_alter(node, context, request))
+    return services.spawn(_alter(services, context, request))
 
 
 async def _alter(
-    node: Node, context: RequestContext, request: IncrementalAlterConfigsRequest
+    services: BrokerServices, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     outcomes = await alter_each(
-        node,
+        services,
         context,
         request.resources,
-        lambda resource: _change(node, resource, validate_only=request.validate_only),
+        lambda resource: _change(services, resource, validate_only=request.validate_only),
     )
     responses = [AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
     return IncrementalAlterConfigsResponse(responses=responses)
 
 
-async def _change(node: Node, resource: AlterConfigsResource, *, validate_only: bool) -> None:
+async def _change(
+    services: BrokerServices, resource: AlterConfigsResource, *, validate_only: bool
+) -> None:
     """Raises Refused."""
     try:
         alterations = [
@@ -57,8 +59,8 @@ async def _change(node: Node, resource: AlterConfigsResource, *, validate_only: 
         raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown operations type: {error}") from error
 
     def change(before: Mapping[str, str]) -> Mapping[str, str]:
-        return altered_settings(node.settings, before, alterations)
+        return altered_settings(services.settings, before, alterations)
 
-    await node.metadata.alter_topic_settings(
+    await services.metadata.alter_topic_settings(
         resource.resource_name, change, validate_only=validate_only
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.handlers.group_access import require_group
 from oncelog_server.network.request_context import RequestContext
@@ -28,48 +28,48 @@ VERSIONS = range(0, 7)
 
 
 def handle(
-    node: Node, context: RequestContext, request: InitProducerIdRequest
+    services: BrokerServices, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Deferred[InitProducerIdResponse]:
     try:
-        result = _init(node, context, request)
+        result = _init(services, context, request)
     except Refused as refused:
         result = TransactionResult(refused.code)
     return then(result, lambda done: _response(context, done))
 
 
 def _init(
-    node: Node, context: RequestContext, request: InitProducerIdRequest
+    services: BrokerServices, context: RequestContext, request: InitProducerIdRequest
 ) -> TransactionResult | Deferred[TransactionResult]:
     """Raises Refused."""
-    membership = _membership(node, request)
+    membership = _membership(services, request)
     if request.transactional_id is None:
-        if not _may_write_idempotently(node, context):
+        if not _may_write_idempotently(services, context):
             raise Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if (request.producer_id == -1) != (request.producer_epoch == -1):
             raise Refused(ErrorCode.INVALID_REQUEST)
-        node.producer_id_quota.charge(context.client_address, node.clock.monotonic_ms())
-        return TransactionResult(ErrorCode.NONE, node.new_producer_id(), 0)
+        services.producer_id_quota.charge(context.client_address, services.clock.monotonic_ms())
+        return TransactionResult(ErrorCode.NONE, services.new_producer_id(), 0)
     resource = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
-    if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
+    if not services.authorizer.authorize(context.principal, Operation.WRITE, resource):
         raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not request.transactional_id:
         raise Refused(ErrorCode.INVALID_REQUEST)
     if (request.enable_2pc or request.keep_prepared_txn) and not (
-        node.settings.transaction_two_phase_commit_enable
-        and node.authorizer.authorise(context.principal, Operation.TWO_PHASE_COMMIT, resource)
+        services.settings.transaction_two_phase_commit_enable
+        and services.authorizer.authorize(context.principal, Operation.TWO_PHASE_COMMIT, resource)
     ):
         raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     group_id = current = None
     if membership is not None:
         group_id = membership.group_id
-        require_group(node, context, Operation.READ, group_id)
-        current = node.groups.live_generation(group_id)
+        require_group(services, context, Operation.READ, group_id)
+        current = services.groups.live_generation(group_id)
         if current is not None and current != membership.generation_id:
             # The group's own coordinator knows best; there may be none (a sink's group).
-            node.transactions.refused_by_group(
+            services.transactions.refused_by_group(
                 request.transactional_id,
                 (request.producer_id, request.producer_epoch),
-                reason_of(node.groups.outdated(group_id, membership.generation_id)),
+                reason_of(services.groups.outdated(group_id, membership.generation_id)),
                 context,
             )
             raise Refused(ErrorCode.ILLEGAL_GENERATION)
@@ -83,15 +83,15 @@ def _init(
         context,
         request.by_operator,
     )
-    if node.transactions.knows(command.transactional_id, group_id):
-        return node.transactions.init_producer_id(
+    if services.transactions.knows(command.transactional_id, group_id):
+        return services.transactions.init_producer_id(
             command, membership, is_current=current is not None
         )
-    return _init_new(node, context, command, membership, is_current=current is not None)
+    return _init_new(services, context, command, membership, is_current=current is not None)
 
 
 def _init_new(
-    node: Node,
+    services: BrokerServices,
     context: RequestContext,
     command: InitProducerId,
     membership: Membership | None,
@@ -101,32 +101,34 @@ def _init_new(
     """Of an id that is not known. Charged first, as many may be asked for before one is answered,
     and given back where the id is not known even then: the call was refused, or has to be repeated.
     Raises Refused."""
-    quota, address = node.producer_id_quota, context.client_address
-    quota.charge(address, node.clock.monotonic_ms())
+    quota, address = services.producer_id_quota, context.client_address
+    quota.charge(address, services.clock.monotonic_ms())
 
     def settle(done: TransactionResult) -> TransactionResult:
-        if done.code is not ErrorCode.NONE and not _is_known(node, command, membership):
+        if done.code is not ErrorCode.NONE and not _is_known(services, command, membership):
             quota.give_back(address)
         return done
 
     try:
-        result = node.transactions.init_producer_id(command, membership, is_current=is_current)
+        result = services.transactions.init_producer_id(command, membership, is_current=is_current)
     except Refused:
         quota.give_back(address)
         raise
     return then(result, settle)
 
 
-def _is_known(node: Node, command: InitProducerId, membership: Membership | None) -> bool:
+def _is_known(
+    services: BrokerServices, command: InitProducerId, membership: Membership | None
+) -> bool:
     """Also where that cannot be told any more."""
     group_id = None if membership is None else membership.group_id
     try:
-        return node.transactions.knows(command.transactional_id, group_id)
+        return services.transactions.knows(command.transactional_id, group_id)
     except Refused:
         return True
 
 
-def _membership(node: Node, request: InitProducerIdRequest) -> Membership | None:
+def _membership(services: BrokerServices, request: InitProducerIdRequest) -> Membership | None:
     """Of a producer in a consumer group; None where there is none. Raises Refused."""
     group_id, generation_id = request.consumer_group_id, request.consumer_group_generation
     assigned = request.assigned_partitions
@@ -134,19 +136,19 @@ def _membership(node: Node, request: InitProducerIdRequest) -> Membership | None
         return None
     if not group_id or generation_id < 0 or assigned is None or not request.transactional_id:
         raise Refused(ErrorCode.INVALID_REQUEST)
-    if not node.settings.group_transactions_enable:
+    if not services.settings.group_transactions_enable:
         raise Refused(ErrorCode.UNSUPPORTED_VERSION)
     partitions = [TopicPartition(one.topic, index) for one in assigned for index in one.partitions]
     return Membership(group_id, generation_id, frozenset(partitions))
 
 
-def _may_write_idempotently(node: Node, context: RequestContext) -> bool:
+def _may_write_idempotently(services: BrokerServices, context: RequestContext) -> bool:
     """Return whether the principal may write to any topic, also to one that does not exist yet:
     that includes idempotent writes (KIP-679). One check, not one for each topic."""
-    authorizer, principal = node.authorizer, context.principal
-    return authorizer.authorise(
+    authorizer, principal = services.authorizer, context.principal
+    return authorizer.authorize(
         principal, Operation.IDEMPOTENT_WRITE, CLUSTER
-    ) or authorizer.authorise_any(principal, Operation.WRITE, ResourceType.TOPIC)
+    ) or authorizer.authorize_any(principal, Operation.WRITE, ResourceType.TOPIC)
 
 
 def _response(context: RequestContext, result: TransactionResult) -> InitProducerIdResponse:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred
 from oncelog_server.group.classic.group import join_refusal
 from oncelog_server.handlers.group_access import caller, require_group
@@ -22,12 +22,12 @@ VERSIONS = range(0, 10)
 
 
 def handle(
-    node: Node, context: RequestContext, request: JoinGroupRequest
+    services: BrokerServices, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse | Deferred[JoinGroupResponse]:
     try:
-        require_group(node, context, Operation.READ, request.group_id)
-        return node.groups.run(
-            request.group_id, lambda shard: shard.join_group(request, caller(node, context))
+        require_group(services, context, Operation.READ, request.group_id)
+        return services.groups.run(
+            request.group_id, lambda shard: shard.join_group(request, caller(services, context))
         )
     except Refused as refused:
         return join_refusal(refused.code, context.api_version, request.member_id)

@@ -15,7 +15,7 @@ from oncelog_protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.handlers import config_resources
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.security.authorizer import CLUSTER, Operation
@@ -30,9 +30,9 @@ TYPES: Final = {TOPIC, BROKER, *config_resources.NOT_SERVED}
 
 
 def handle(
-    node: Node, context: RequestContext, request: ListConfigResourcesRequest
+    services: BrokerServices, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    if not node.authorizer.authorise(context.principal, Operation.DESCRIBE_CONFIGS, CLUSTER):
+    if not services.authorizer.authorize(context.principal, Operation.DESCRIBE_CONFIGS, CLUSTER):
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if context.api_version == 0:
         return ListConfigResourcesResponse()
@@ -41,7 +41,7 @@ def handle(
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     found = []
     if BROKER in wanted:
-        found += [ConfigResource(str(one), BROKER) for one in node.metadata.image.brokers]
+        found += [ConfigResource(str(one), BROKER) for one in services.metadata.image.brokers]
     if TOPIC in wanted:
-        found += [ConfigResource(name, TOPIC) for name in node.metadata.image.topics]
+        found += [ConfigResource(name, TOPIC) for name in services.metadata.image.topics]
     return ListConfigResourcesResponse(config_resources=found)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, gather, then
 from oncelog_server.handlers.group_access import require_group
 from oncelog_server.network.request_context import RequestContext
@@ -23,23 +23,23 @@ Answered = ListGroupsResponse | Steps[ListGroupsResponse]
 
 
 def handle(
-    node: Node, context: RequestContext, request: ListGroupsRequest
+    services: BrokerServices, context: RequestContext, request: ListGroupsRequest
 ) -> Answered | Deferred[Answered]:
     try:
-        node.groups.check_loaded()
+        services.groups.check_loaded()
     except Refused as refused:
         return ListGroupsResponse(error_code=refused.code)
     of_shards = [
         shard.list_groups(request.states_filter, request.types_filter).response
-        for shard in node.groups.shards()
+        for shard in services.groups.shards()
     ]
-    sees_all = node.authorizer.authorise(context.principal, Operation.DESCRIBE, CLUSTER)
+    sees_all = services.authorizer.authorize(context.principal, Operation.DESCRIBE, CLUSTER)
 
     def visible(group: ListedGroup) -> bool:
         if sees_all:
             return True
         try:
-            require_group(node, context, Operation.DESCRIBE, group.group_id)
+            require_group(services, context, Operation.DESCRIBE, group.group_id)
         except Refused:
             return False
         return True

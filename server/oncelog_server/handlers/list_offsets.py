@@ -20,7 +20,7 @@ from oncelog_protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.partition.lag import count_lag
@@ -54,16 +54,16 @@ SPECIAL_SINCE: Final[dict[int, int]] = {
 
 
 def handle(
-    node: Node, context: RequestContext, request: ListOffsetsRequest
+    services: BrokerServices, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Steps[ListOffsetsResponse]:
-    steps = _steps(node, context, request)
+    steps = _steps(services, context, request)
     if any(wanted.count_from >= 0 for topic in request.topics for wanted in topic.partitions):
         return steps  # counting takes long, of few partitions too
     return when_large(sum(1 + len(topic.partitions) for topic in request.topics), steps)
 
 
 def _steps(
-    node: Node, context: RequestContext, request: ListOffsetsRequest
+    services: BrokerServices, context: RequestContext, request: ListOffsetsRequest
 ) -> Steps[ListOffsetsResponse]:
     isolation = (
         Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
@@ -74,7 +74,7 @@ def _steps(
     topics = []
     for topic in request.topics:
         resource = Resource(ResourceType.TOPIC, topic.name)
-        allowed = node.authorizer.authorise(context.principal, Operation.DESCRIBE, resource)
+        allowed = services.authorizer.authorize(context.principal, Operation.DESCRIBE, resource)
         answers = []
         for wanted in topic.partitions:
             try:
@@ -83,7 +83,7 @@ def _steps(
                 if times[topic.name, wanted.partition_index] > 1:
                     raise Refused(ErrorCode.INVALID_REQUEST)
                 _check_timestamp(context.api_version, wanted.timestamp)
-                partition = node.partitions.require(topic.name, wanted.partition_index)
+                partition = services.partitions.require(topic.name, wanted.partition_index)
                 partition.check_leader(wanted.current_leader_epoch)
                 answers.append(_look_up(partition, wanted, isolation))
             except Refused as refused:
@@ -95,12 +95,12 @@ def _steps(
         yield
     response = ListOffsetsResponse(topics=topics)
     if any(wanted.count_from >= 0 for topic in request.topics for wanted in topic.partitions):
-        return (yield from _with_lags(node, request, response))
+        return (yield from _with_lags(services, request, response))
     return response
 
 
 def _with_lags(
-    node: Node, request: ListOffsetsRequest, response: ListOffsetsResponse
+    services: BrokerServices, request: ListOffsetsRequest, response: ListOffsetsResponse
 ) -> Steps[ListOffsetsResponse]:
     """The response with the counts that were asked for: ours, see the message. A lag that needs
     more steps than the request has left is not counted."""
@@ -110,7 +110,7 @@ def _with_lags(
             if row.error_code or wanted.count_from < 0:
                 continue
             try:
-                partition = node.partitions.require(topic.name, wanted.partition_index)
+                partition = services.partitions.require(topic.name, wanted.partition_index)
                 counting = count_lag(partition, wanted.count_from)
                 while steps_left:
                     next(counting)

@@ -13,7 +13,7 @@ from oncelog_protocol.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.image import TopicImage
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.security.authorizer import CLUSTER, Operation
@@ -23,12 +23,12 @@ VERSIONS = range(0, 1)
 
 
 def handle(
-    node: Node, context: RequestContext, request: ListPartitionReassignmentsRequest
+    services: BrokerServices, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     """What is not there, or stays where it is, is left out, as by Kafka."""
-    if not node.authorizer.authorise(context.principal, Operation.DESCRIBE, CLUSTER):
+    if not services.authorizer.authorize(context.principal, Operation.DESCRIBE, CLUSTER):
         return ListPartitionReassignmentsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    topics = node.metadata.image.topics
+    topics = services.metadata.image.topics
     if request.topics is None:
         moving = [_moving(topic, None) for topic in topics.values()]
     else:

@@ -19,12 +19,12 @@ from oncelog_protocol.messages.list_transactions import (
     TransactionState,
 )
 from oncelog_protocol.pattern import Pattern, PatternError
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.security.authorizer import Operation, Resource, ResourceType
 from oncelog_server.transaction.listing import STATES_BY_NAME, TransactionFilter, list_transactions
-from oncelog_server.transaction.listing_error import untold
+from oncelog_server.transaction.listing_error import listing_error
 from oncelog_server.transaction.shard import LiveTransaction
 
 API = ApiKey.LIST_TRANSACTIONS
@@ -35,10 +35,13 @@ PER_TURN: Final = 2_000
 
 
 def handle(
-    node: Node, context: RequestContext, request: ListTransactionsRequest
+    services: BrokerServices, context: RequestContext, request: ListTransactionsRequest
 ) -> ListTransactionsResponse | Deferred[ListTransactionsResponse]:
-    missing = untold(
-        node.metadata.image, node.broker_id, node.partitions, node.transactions.runtime
+    missing = listing_error(
+        services.metadata.image,
+        services.broker_id,
+        services.partitions,
+        services.transactions.runtime,
     )
     if missing is not ErrorCode.NONE:
         return ListTransactionsResponse(error_code=missing)
@@ -47,13 +50,13 @@ def handle(
     )
     lives = [
         live
-        for _, shard in node.transactions.runtime.shards()
+        for _, shard in services.transactions.runtime.shards()
         for live in shard.transactions.values()
     ]
     try:
-        listing = _Listing(node, context, _filter(request), response)
+        listing = _Listing(services, context, _filter(request), response)
         if len(lives) > PER_TURN:
-            return node.spawn(listing.add_in_turns(lives))
+            return services.spawn(listing.add_in_turns(lives))
         listing.add(lives)
     except PatternError:
         response.error_code = ErrorCode.INVALID_REGULAR_EXPRESSION
@@ -65,12 +68,12 @@ class _Listing:
 
     def __init__(
         self,
-        node: Node,
+        services: BrokerServices,
         context: RequestContext,
         wanted: TransactionFilter,
         response: ListTransactionsResponse,
     ) -> None:
-        self._node = node
+        self._services = services
         self._context = context
         self._wanted = wanted
         self._response = response
@@ -79,8 +82,8 @@ class _Listing:
         """Raises PatternError."""
         self._response.transaction_states += [
             one
-            for one in list_transactions(lives, self._wanted, wall_ms=self._node.clock.now_ms())
-            if _may_describe(self._node, self._context, one)
+            for one in list_transactions(lives, self._wanted, wall_ms=self._services.clock.now_ms())
+            if _may_describe(self._services, self._context, one)
         ]
 
     async def add_in_turns(self, lives: list[LiveTransaction]) -> ListTransactionsResponse:
@@ -107,6 +110,6 @@ def _filter(request: ListTransactionsRequest) -> TransactionFilter:
     )
 
 
-def _may_describe(node: Node, context: RequestContext, one: TransactionState) -> bool:
+def _may_describe(services: BrokerServices, context: RequestContext, one: TransactionState) -> bool:
     resource = Resource(ResourceType.TRANSACTIONAL_ID, one.transactional_id)
-    return node.authorizer.authorise(context.principal, Operation.DESCRIBE, resource)
+    return services.authorizer.authorize(context.principal, Operation.DESCRIBE, resource)

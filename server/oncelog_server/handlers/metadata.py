@@ -32,7 +32,7 @@ from oncelog_protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from oncelog_protocol.types import ZERO_UUID
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.image import ClusterImage, TopicImage
 from oncelog_server.cluster.topic_names import check_topic_name, is_internal
 from oncelog_server.deferred import Deferred
@@ -53,37 +53,39 @@ Answered = MetadataResponse | Steps[MetadataResponse]
 
 
 def handle(
-    node: Node, context: RequestContext, request: MetadataRequest
+    services: BrokerServices, context: RequestContext, request: MetadataRequest
 ) -> Answered | Deferred[Answered]:
     topics = request.topics
     if topics is None or (context.api_version == 0 and not topics):
-        image = node.metadata.image
+        image = services.metadata.image
         size = _size(image, image.topics)
-        return when_large(size, _response(node, context, request, _all_topics(node, context)))
+        return when_large(
+            size, _response(services, context, request, _all_topics(services, context))
+        )
     refused: dict[str, ErrorCode] = {}
     missing: list[str] = []
-    for name in _auto_created(node, context, request, topics):
-        if _may_create(node, context, name):
+    for name in _auto_created(services, context, request, topics):
+        if _may_create(services, context, name):
             missing.append(name)
         else:
             refused[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if missing:
-        return node.spawn(_create_and_answer(node, context, request, missing, refused))
-    return _asked_and_answered(node, context, request, topics, refused)
+        return services.spawn(_create_and_answer(services, context, request, missing, refused))
+    return _asked_and_answered(services, context, request, topics, refused)
 
 
 def _asked_and_answered(
-    node: Node,
+    services: BrokerServices,
     context: RequestContext,
     request: MetadataRequest,
     topics: Sequence[MetadataRequestTopic],
     refused: dict[str, ErrorCode],
 ) -> Answered:
-    image = node.metadata.image
+    image = services.metadata.image
     names = (topic.name or image.topic_name(topic.topic_id) or "" for topic in topics)
-    rows = _topics(node, context, topics, refused)
+    rows = _topics(services, context, topics, refused)
     size = max(_size(image, names), len(topics))
-    return when_large(size, _response(node, context, request, rows))
+    return when_large(size, _response(services, context, request, rows))
 
 
 def _size(image: ClusterImage, names: Iterable[str]) -> int:
@@ -97,56 +99,58 @@ def _size(image: ClusterImage, names: Iterable[str]) -> int:
     return size
 
 
-def _all_topics(node: Node, context: RequestContext) -> Steps[list[MetadataResponseTopic]]:
+def _all_topics(
+    services: BrokerServices, context: RequestContext
+) -> Steps[list[MetadataResponseTopic]]:
     """Those the client may see; of the others it learns nothing."""
     found = []
-    for topic in node.metadata.image.topics.values():
-        if _may(node, context, Operation.DESCRIBE, topic.name):
-            found.append((yield from _topic(node, topic)))
+    for topic in services.metadata.image.topics.values():
+        if _may(services, context, Operation.DESCRIBE, topic.name):
+            found.append((yield from _topic(services, topic)))
     return found
 
 
 def _auto_created(
-    node: Node,
+    services: BrokerServices,
     context: RequestContext,
     request: MetadataRequest,
     topics: Sequence[MetadataRequestTopic],
 ) -> list[str]:
     """Names asked for that do not exist and would be created for the client."""
-    if not (request.allow_auto_topic_creation and node.settings.auto_create_topics_enable):
+    if not (request.allow_auto_topic_creation and services.settings.auto_create_topics_enable):
         return []
-    existing = node.metadata.image.topics
+    existing = services.metadata.image.topics
     names = [
         topic.name
         for topic in topics
         if topic.name is not None
         and topic.topic_id == ZERO_UUID
         and topic.name not in existing
-        and _may(node, context, Operation.DESCRIBE, topic.name)
+        and _may(services, context, Operation.DESCRIBE, topic.name)
     ]
     return list(dict.fromkeys(names))
 
 
-def _may_create(node: Node, context: RequestContext, name: str) -> bool:
-    return node.authorizer.authorise(context.principal, Operation.CREATE, CLUSTER) or _may(
-        node, context, Operation.CREATE, name
+def _may_create(services: BrokerServices, context: RequestContext, name: str) -> bool:
+    return services.authorizer.authorize(context.principal, Operation.CREATE, CLUSTER) or _may(
+        services, context, Operation.CREATE, name
     )
 
 
 async def _create_and_answer(
-    node: Node,
+    services: BrokerServices,
     context: RequestContext,
     request: MetadataRequest,
     missing: Sequence[str],
     refused: dict[str, ErrorCode],
 ) -> Answered:
     """The client gets its new topics at once, where Kafka would have it ask again."""
-    refused |= await node.metadata.create_missing_topics(missing)
-    return _asked_and_answered(node, context, request, request.topics or (), refused)
+    refused |= await services.metadata.create_missing_topics(missing)
+    return _asked_and_answered(services, context, request, request.topics or (), refused)
 
 
 def _topics(
-    node: Node,
+    services: BrokerServices,
     context: RequestContext,
     wanted: Sequence[MetadataRequestTopic],
     refused: dict[str, ErrorCode],
@@ -155,18 +159,18 @@ def _topics(
     for topic in wanted:
         key = topic.name, topic.topic_id
         if key not in found:
-            found[key] = yield from _asked_for(node, context, topic, refused)
+            found[key] = yield from _asked_for(services, context, topic, refused)
         yield
     return list(found.values())
 
 
 def _asked_for(
-    node: Node,
+    services: BrokerServices,
     context: RequestContext,
     wanted: MetadataRequestTopic,
     refused: dict[str, ErrorCode],
 ) -> Steps[MetadataResponseTopic]:
-    image = node.metadata.image
+    image = services.metadata.image
     by_id = wanted.topic_id != ZERO_UUID
     if context.api_version < BY_ID_SINCE and (by_id or wanted.name is None):
         return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, wanted.name or "")
@@ -174,17 +178,17 @@ def _asked_for(
         name = image.topic_name(wanted.topic_id)
         if name is None:
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, wanted.topic_id)
-        if not _may(node, context, Operation.DESCRIBE, name):
+        if not _may(services, context, Operation.DESCRIBE, name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return MetadataResponseTopic(code, None, wanted.topic_id)
-        return (yield from _topic(node, image.topics[name]))
+        return (yield from _topic(services, image.topics[name]))
     name = wanted.name
     if name is None:
         return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, None)
-    if not _may(node, context, Operation.DESCRIBE, name):
+    if not _may(services, context, Operation.DESCRIBE, name):
         return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
     if name in image.topics:
-        return (yield from _topic(node, image.topics[name]))
+        return (yield from _topic(services, image.topics[name]))
     code = refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     try:
         check_topic_name(name)
@@ -194,9 +198,9 @@ def _asked_for(
     return MetadataResponseTopic(code, name, is_internal=is_internal(name))
 
 
-def _topic(node: Node, topic: TopicImage) -> Steps[MetadataResponseTopic]:
+def _topic(services: BrokerServices, topic: TopicImage) -> Steps[MetadataResponseTopic]:
     partitions = []
-    for state in partition_states(node, topic):
+    for state in partition_states(services, topic):
         partitions.append(
             MetadataResponsePartition(
                 state.code,
@@ -213,31 +217,35 @@ def _topic(node: Node, topic: TopicImage) -> Steps[MetadataResponseTopic]:
     return MetadataResponseTopic(ErrorCode.NONE, topic.name, topic.id, internal, partitions)
 
 
-def _may(node: Node, context: RequestContext, operation: Operation, topic: str) -> bool:
+def _may(
+    services: BrokerServices, context: RequestContext, operation: Operation, topic: str
+) -> bool:
     resource = Resource(ResourceType.TOPIC, topic)
-    return node.authorizer.authorise(context.principal, operation, resource)
+    return services.authorizer.authorize(context.principal, operation, resource)
 
 
 def _response(
-    node: Node,
+    services: BrokerServices,
     context: RequestContext,
     request: MetadataRequest,
     rows: Steps[list[MetadataResponseTopic]],
 ) -> Steps[MetadataResponse]:
     topics = yield from rows
-    image = node.metadata.image
+    image = services.metadata.image
     operations = NOT_ASKED_FOR
     if request.include_cluster_authorized_operations:
         operations = 0
-        if node.authorizer.authorise(context.principal, Operation.DESCRIBE, CLUSTER):
-            operations = authorized_operations(node, context, CLUSTER)
+        if services.authorizer.authorize(context.principal, Operation.DESCRIBE, CLUSTER):
+            operations = authorized_operations(services, context, CLUSTER)
     if request.include_topic_authorized_operations:
         for topic in topics:
             # Of topics that are not there, too; not of those that the client may not see.
             denied = topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
             if topic.name is not None and not denied:
                 resource = Resource(ResourceType.TOPIC, topic.name)
-                topic.topic_authorized_operations = authorized_operations(node, context, resource)
+                topic.topic_authorized_operations = authorized_operations(
+                    services, context, resource
+                )
                 yield
     brokers = []
     for broker in image.brokers.values():

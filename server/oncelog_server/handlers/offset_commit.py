@@ -18,7 +18,7 @@ from oncelog_protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, gather, then
 from oncelog_server.handlers.committed_topics import (
     Codes,
@@ -47,24 +47,26 @@ Answer = Answered | Deferred[Answered]
 
 
 def handle(
-    node: Node, context: RequestContext, request: OffsetCommitRequest
+    services: BrokerServices, context: RequestContext, request: OffsetCommitRequest
 ) -> Answer | Steps[Answer]:
-    return when_large(size_of(request.topics), _steps(node, context, request))
+    return when_large(size_of(request.topics), _steps(services, context, request))
 
 
-def _steps(node: Node, context: RequestContext, request: OffsetCommitRequest) -> Steps[Answer]:
+def _steps(
+    services: BrokerServices, context: RequestContext, request: OffsetCommitRequest
+) -> Steps[Answer]:
     by_id = context.api_version >= TOPIC_IDS_SINCE
     try:
-        require_group(node, context, Operation.READ, request.group_id)
+        require_group(services, context, Operation.READ, request.group_id)
     except Refused as error:
         return _response(request, all_with(request.topics, error.code))
-    accepted, refused = yield from refuse_unknown(node, context, request.topics, by_id=by_id)
+    accepted, refused = yield from refuse_unknown(services, context, request.topics, by_id=by_id)
     if not accepted:
         # As Kafka: the coordinator is not asked, so that it does not renew the member's session.
         return _response(request, refused)
     answers: list[Codes | Deferred[Codes]] = []
     for part in _parts(accepted):
-        answers.append(_commit(node, context, request, part))
+        answers.append(_commit(services, context, request, part))
         yield
     return then(gather(answers), lambda codes: _response(request, _united(codes) | refused))
 
@@ -89,7 +91,7 @@ def _parts(topics: Sequence[OffsetCommitRequestTopic]) -> Iterator[list[OffsetCo
 
 
 def _commit(
-    node: Node,
+    services: BrokerServices,
     context: RequestContext,
     request: OffsetCommitRequest,
     part: list[OffsetCommitRequestTopic],
@@ -97,8 +99,8 @@ def _commit(
     wanted = copy(request)
     wanted.topics = part
     try:
-        answer = node.groups.run(
-            request.group_id, lambda shard: shard.offset_commit(wanted, caller(node, context))
+        answer = services.groups.run(
+            request.group_id, lambda shard: shard.offset_commit(wanted, caller(services, context))
         )
     except Refused as error:
         return all_with(part, error.code)

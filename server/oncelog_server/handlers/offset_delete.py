@@ -10,7 +10,7 @@ from oncelog_protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.handlers.group_access import caller, require_group
 from oncelog_server.network.request_context import RequestContext
@@ -22,16 +22,16 @@ VERSIONS = range(0, 1)
 
 
 def handle(
-    node: Node, context: RequestContext, request: OffsetDeleteRequest
+    services: BrokerServices, context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Deferred[OffsetDeleteResponse]:
     try:
-        require_group(node, context, Operation.DELETE, request.group_id)
-        refused = _refused(node, context, request)
+        require_group(services, context, Operation.DELETE, request.group_id)
+        refused = _refused(services, context, request)
         wanted = OffsetDeleteRequest(
             request.group_id, [topic for topic in request.topics if topic.name not in refused]
         )
-        answer = node.groups.run(
-            request.group_id, lambda shard: shard.offset_delete(wanted, caller(node, context))
+        answer = services.groups.run(
+            request.group_id, lambda shard: shard.offset_delete(wanted, caller(services, context))
         )
     except Refused as error:
         return OffsetDeleteResponse(error_code=error.code)
@@ -39,15 +39,15 @@ def handle(
 
 
 def _refused(
-    node: Node, context: RequestContext, request: OffsetDeleteRequest
+    services: BrokerServices, context: RequestContext, request: OffsetDeleteRequest
 ) -> dict[str, ErrorCode]:
     """Topics whose offsets the client may not touch, or that do not exist."""
     refused: dict[str, ErrorCode] = {}
     for topic in request.topics:
         resource = Resource(ResourceType.TOPIC, topic.name)
-        if not node.authorizer.authorise(context.principal, Operation.READ, resource):
+        if not services.authorizer.authorize(context.principal, Operation.READ, resource):
             refused[topic.name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif topic.name not in node.metadata.image.topics:
+        elif topic.name not in services.metadata.image.topics:
             refused[topic.name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return refused
 

@@ -20,7 +20,7 @@ from oncelog_protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, gather, then
 from oncelog_server.group.fetches import groups_asked_for, offset_fetch_response, refused_group
 from oncelog_server.handlers.group_access import require_group
@@ -40,21 +40,21 @@ Answer = Answered | Deferred[Answered]
 
 
 def handle(
-    node: Node, context: RequestContext, request: OffsetFetchRequest
+    services: BrokerServices, context: RequestContext, request: OffsetFetchRequest
 ) -> Answer | Steps[Answer]:
     wanted = _without_repetitions(groups_asked_for(request, context.api_version))
-    return when_large(len(wanted), _steps(node, context, request, wanted))
+    return when_large(len(wanted), _steps(services, context, request, wanted))
 
 
 def _steps(
-    node: Node,
+    services: BrokerServices,
     context: RequestContext,
     request: OffsetFetchRequest,
     wanted: Sequence[OffsetFetchRequestGroup],
 ) -> Steps[Answer]:
     answers = []
     for one in wanted:
-        answers.append(_group(node, context, one, request.require_stable))
+        answers.append(_group(services, context, one, request.require_stable))
         yield
 
     def response(groups: Sequence[OffsetFetchResponseGroup]) -> Answered:
@@ -81,22 +81,25 @@ def _without_repetitions(
 
 
 def _group(
-    node: Node, context: RequestContext, wanted: OffsetFetchRequestGroup, require_stable: bool
+    services: BrokerServices,
+    context: RequestContext,
+    wanted: OffsetFetchRequestGroup,
+    require_stable: bool,
 ) -> OffsetFetchResponseGroup | Deferred[OffsetFetchResponseGroup]:
     try:
-        require_group(node, context, Operation.DESCRIBE, wanted.group_id)
-        refused_topics = _refuse_topics(node, context, wanted)
-        answer = node.groups.run(
+        require_group(services, context, Operation.DESCRIBE, wanted.group_id)
+        refused_topics = _refuse_topics(services, context, wanted)
+        answer = services.groups.run(
             wanted.group_id,
             lambda shard: shard.offset_fetch(wanted, require_stable=require_stable),
         )
     except Refused as refused:
         return refused_group(wanted, refused.code)
-    return then(answer, lambda found: _shown(node, context, found, refused_topics))
+    return then(answer, lambda found: _shown(services, context, found, refused_topics))
 
 
 def _refuse_topics(
-    node: Node, context: RequestContext, wanted: OffsetFetchRequestGroup
+    services: BrokerServices, context: RequestContext, wanted: OffsetFetchRequestGroup
 ) -> list[OffsetFetchResponseTopics]:
     """Take out of `wanted` what cannot be told; the answers for that. Topics asked for by id get
     their names."""
@@ -106,10 +109,10 @@ def _refuse_topics(
     told, refused = [], []
     for topic in wanted.topics:
         if by_id:
-            topic.name = node.metadata.image.topic_name(topic.topic_id) or ""
+            topic.name = services.metadata.image.topic_name(topic.topic_id) or ""
         if by_id and not topic.name:
             code = ErrorCode.UNKNOWN_TOPIC_ID
-        elif not _may_see(node, context, topic.name):
+        elif not _may_see(services, context, topic.name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         else:
             told.append(topic)
@@ -123,13 +126,13 @@ def _refuse_topics(
     return refused
 
 
-def _may_see(node: Node, context: RequestContext, topic: str) -> bool:
+def _may_see(services: BrokerServices, context: RequestContext, topic: str) -> bool:
     resource = Resource(ResourceType.TOPIC, topic)
-    return node.authorizer.authorise(context.principal, Operation.DESCRIBE, resource)
+    return services.authorizer.authorize(context.principal, Operation.DESCRIBE, resource)
 
 
 def _shown(
-    node: Node,
+    services: BrokerServices,
     context: RequestContext,
     found: OffsetFetchResponseGroup,
     refused: list[OffsetFetchResponseTopics],
@@ -138,9 +141,9 @@ def _shown(
     gone have none and are left out."""
     if found.error_code != ErrorCode.NONE:
         return found
-    topics = [topic for topic in found.topics if _may_see(node, context, topic.name)]
+    topics = [topic for topic in found.topics if _may_see(services, context, topic.name)]
     if context.api_version >= TOPIC_IDS_SINCE:
-        images = node.metadata.image.topics
+        images = services.metadata.image.topics
         topics = [topic for topic in topics if topic.name in images]
         for topic in topics:
             topic.topic_id = images[topic.name].id

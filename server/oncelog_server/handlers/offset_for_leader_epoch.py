@@ -14,7 +14,7 @@ from oncelog_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
@@ -25,20 +25,20 @@ VERSIONS = range(2, 5)
 
 
 def handle(
-    node: Node, context: RequestContext, request: OffsetForLeaderEpochRequest
+    services: BrokerServices, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse | Steps[OffsetForLeaderEpochResponse]:
     size = sum(1 + len(topic.partitions) for topic in request.topics)
-    return when_large(size, _steps(node, context, request))
+    return when_large(size, _steps(services, context, request))
 
 
 def _steps(
-    node: Node, context: RequestContext, request: OffsetForLeaderEpochRequest
+    services: BrokerServices, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> Steps[OffsetForLeaderEpochResponse]:
     topics = []
     for topic in request.topics:
         found = []
         for one in topic.partitions:
-            found.append(_partition(node, context, topic.topic, one))
+            found.append(_partition(services, context, topic.topic, one))
             yield
         topics.append(OffsetForLeaderTopicResult(topic.topic, found))
         yield
@@ -46,17 +46,17 @@ def _steps(
 
 
 def _partition(
-    node: Node, context: RequestContext, topic: str, wanted: OffsetForLeaderPartition
+    services: BrokerServices, context: RequestContext, topic: str, wanted: OffsetForLeaderPartition
 ) -> EpochEndOffset:
     try:
         # Followers may ask, and whoever may see the topic.
-        authorise, resource = node.authorizer.authorise, Resource(ResourceType.TOPIC, topic)
+        authorize, resource = services.authorizer.authorize, Resource(ResourceType.TOPIC, topic)
         if not (
-            authorise(context.principal, Operation.DESCRIBE, resource)
-            or authorise(context.principal, Operation.CLUSTER_ACTION, CLUSTER)
+            authorize(context.principal, Operation.DESCRIBE, resource)
+            or authorize(context.principal, Operation.CLUSTER_ACTION, CLUSTER)
         ):
             raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        partition = node.partitions.require(topic, wanted.partition)
+        partition = services.partitions.require(topic, wanted.partition)
         partition.check_leader(wanted.current_leader_epoch)
     except Refused as refused:
         return EpochEndOffset(refused.code, wanted.partition, -1, -1)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.image import NO_LEADER, PartitionImage, TopicImage
 from oncelog_server.topic_partition import TopicPartition
 
@@ -24,30 +24,32 @@ class PartitionState(msgspec.Struct, frozen=True):
     offline_replicas: list[int]
 
 
-def leader_of(node: Node, topic: str, partition: PartitionImage) -> int:
+def leader_of(services: BrokerServices, topic: str, partition: PartitionImage) -> int:
     """Who serves the partition; NO_LEADER if its broker is not there, or is this one and cannot use
     its log."""
     leader = partition.leader
-    if leader not in node.metadata.image.brokers:
+    if leader not in services.metadata.image.brokers:
         return NO_LEADER
-    if leader == node.broker_id:
+    if leader == services.broker_id:
         key = TopicPartition(topic, partition.partition)
-        if node.partitions.offline_reason(key) is not None:
+        if services.partitions.offline_reason(key) is not None:
             return NO_LEADER
     return leader
 
 
-def partition_states(node: Node, topic: TopicImage, first: int = 0) -> Iterator[PartitionState]:
+def partition_states(
+    services: BrokerServices, topic: TopicImage, first: int = 0
+) -> Iterator[PartitionState]:
     """The partitions from number `first` on. A replica is offline if its broker is, or if its log
     on this broker cannot be used."""
-    brokers = node.metadata.image.brokers
+    brokers = services.metadata.image.brokers
     for partition in topic.partitions[first:]:
         offline = [broker for broker in partition.replicas if broker not in brokers]
-        if node.broker_id in partition.replicas:
+        if services.broker_id in partition.replicas:
             key = TopicPartition(topic.name, partition.partition)
-            if node.partitions.offline_reason(key) is not None:
-                offline.append(node.broker_id)
-        leader = leader_of(node, topic.name, partition)
+            if services.partitions.offline_reason(key) is not None:
+                offline.append(services.broker_id)
+        leader = leader_of(services, topic.name, partition)
         code = ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE
         yield PartitionState(
             code,

@@ -24,7 +24,7 @@ from oncelog_protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
 from oncelog_server.deferred import Deferred, gather, then, then_ask
 from oncelog_server.handlers.current_leaders import CurrentLeaders
@@ -64,31 +64,31 @@ Answered = ProduceResponse | Steps[ProduceResponse] | None
 
 
 def handle(
-    node: Node, context: RequestContext, request: ProduceRequest
+    services: BrokerServices, context: RequestContext, request: ProduceRequest
 ) -> Answered | Deferred[Answered]:
     if _size(request.topic_data) > SMALL:
-        return _in_slices(node, context, request)
+        return _in_slices(services, context, request)
     topics = [
-        (topic, _appends(node, context, topic, topic.partition_data))
+        (topic, _appends(services, context, topic, topic.partition_data))
         for topic in request.topic_data
     ]
     appends = [one for _, of_topic in topics for one in of_topic]
     transactional = [one for one in appends if one.is_transactional]
-    code = _refusal(node, context, request, is_transactional=bool(transactional))
+    code = _refusal(services, context, request, is_transactional=bool(transactional))
     if code is not NONE:
         for one in appends:
             one.refuse(code)
-    later = _produce(node, context, request, appends, transactional).run()
+    later = _produce(services, context, request, appends, transactional).run()
     if request.acks == 0:
         _close_on_error(appends)
         return None
     if later is None:
-        return _response(node, context, topics)
-    return then(later, lambda _: _response(node, context, topics))
+        return _response(services, context, topics)
+    return then(later, lambda _: _response(services, context, topics))
 
 
 def _in_slices(
-    node: Node, context: RequestContext, request: ProduceRequest
+    services: BrokerServices, context: RequestContext, request: ProduceRequest
 ) -> Answered | Deferred[Answered]:
     """The same of very many partitions; brought to its end also if the client goes away meanwhile:
     with acks=0 it may, behind its last request."""
@@ -101,11 +101,11 @@ def _in_slices(
 
     def part(some: Sequence[PartitionAppend]) -> Produce:
         transactional = [one for one in some if one.is_transactional]
-        return _produce(node, context, request, list(some), transactional)
+        return _produce(services, context, request, list(some), transactional)
 
     def prepared() -> Steps[tuple[LargeProduce, TransactionAnswer | None]]:
-        appends, transactional = yield from _appends_in_steps(node, context, request, topics)
-        code = _refusal(node, context, request, is_transactional=bool(transactional))
+        appends, transactional = yield from _appends_in_steps(services, context, request, topics)
+        code = _refusal(services, context, request, is_transactional=bool(transactional))
         if code is not NONE:
             for one in appends:
                 one.refuse(code)
@@ -118,8 +118,8 @@ def _in_slices(
     ) -> Waits | Deferred[Waits]:
         large, answer = asked
         if answer is None:
-            return node.slices.run(large.append(None))
-        return then_ask(answer, lambda result: node.slices.run(large.append(result)))
+            return services.slices.run(large.append(None))
+        return then_ask(answer, lambda result: services.slices.run(large.append(result)))
 
     def committed(waits: Waits) -> Answered | Deferred[Answered]:
         if request.acks == 0:
@@ -127,9 +127,9 @@ def _in_slices(
                 _close_on_error(of_topic)
             return None
         all_of: list[None] | Deferred[list[None]] = gather(waits)
-        return then(all_of, lambda _: _response_in_steps(node, context, topics))
+        return then(all_of, lambda _: _response_in_steps(services, context, topics))
 
-    return then_ask(then_ask(node.slices.run(prepared()), appended), committed)
+    return then_ask(then_ask(services.slices.run(prepared()), appended), committed)
 
 
 def _size(topics: list[TopicProduceData]) -> int:
@@ -140,18 +140,22 @@ def _size(topics: list[TopicProduceData]) -> int:
 
 
 def _refusal(
-    node: Node, context: RequestContext, request: ProduceRequest, *, is_transactional: bool
+    services: BrokerServices,
+    context: RequestContext,
+    request: ProduceRequest,
+    *,
+    is_transactional: bool,
 ) -> ErrorCode:
     """Return what is wrong for all of its partitions; NONE if nothing is."""
     if is_transactional and request.transactional_id is not None:
         resource = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
-        if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
+        if not services.authorizer.authorize(context.principal, Operation.WRITE, resource):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return NONE if request.acks in VALID_ACKS else ErrorCode.INVALID_REQUIRED_ACKS
 
 
 def _produce(
-    node: Node,
+    services: BrokerServices,
     context: RequestContext,
     request: ProduceRequest,
     appends: list[PartitionAppend],
@@ -163,16 +167,16 @@ def _produce(
         request.transactional_id,
         request.acks,
         context.api_version >= ADDS_PARTITIONS_SINCE,
-        node.transactions.add_partitions,
-        node.clock.now_ms(),
+        services.transactions.add_partitions,
+        services.clock.now_ms(),
         request.transaction_group_id,
-        node.settings.transaction_partition_verification_enable,
+        services.settings.transaction_partition_verification_enable,
         context,
     )
 
 
 def _appends_in_steps(
-    node: Node, context: RequestContext, request: ProduceRequest, topics: list[Topic]
+    services: BrokerServices, context: RequestContext, request: ProduceRequest, topics: list[Topic]
 ) -> Steps[tuple[list[PartitionAppend], list[PartitionAppend]]]:
     """Return all appends and those with a transactional batch; by topic they are in `topics`."""
     appends: list[PartitionAppend] = []
@@ -181,7 +185,7 @@ def _appends_in_steps(
         of_topic: list[PartitionAppend] = []
         topics.append((topic, of_topic))
         for start in range(0, len(topic.partition_data), SMALL):
-            some = _appends(node, context, topic, topic.partition_data[start : start + SMALL])
+            some = _appends(services, context, topic, topic.partition_data[start : start + SMALL])
             of_topic += some
             appends += some
             transactional += [one for one in some if one.is_transactional]
@@ -191,13 +195,13 @@ def _appends_in_steps(
 
 
 def _appends(
-    node: Node,
+    services: BrokerServices,
     context: RequestContext,
     topic: TopicProduceData,
     partition_data: Sequence[PartitionProduceData],
 ) -> list[PartitionAppend]:
     try:
-        name = _topic_name(node, context, topic)
+        name = _topic_name(services, context, topic)
     except Refused as refused:
         return [
             PartitionAppend(data.index, data.records, None, refused.code, refused.message or None)
@@ -207,24 +211,24 @@ def _appends(
     for data in partition_data:
         one = PartitionAppend(data.index, data.records, None)
         try:
-            one.partition = node.partitions.require(name, data.index)
+            one.partition = services.partitions.require(name, data.index)
         except Refused as refused:
             one.refuse(refused.code, refused.message)
         appends.append(one)
     return appends
 
 
-def _topic_name(node: Node, context: RequestContext, topic: TopicProduceData) -> str:
+def _topic_name(services: BrokerServices, context: RequestContext, topic: TopicProduceData) -> str:
     """Raises Refused. Internal topics are closed to clients, whatever they call themselves
     (H51)."""
     name: str | None = topic.name
     if context.api_version >= TOPIC_IDS_SINCE:
-        name = node.metadata.image.topic_name(topic.topic_id)
+        name = services.metadata.image.topic_name(topic.topic_id)
         if name is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
     assert name is not None
     resource = Resource(ResourceType.TOPIC, name)
-    if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
+    if not services.authorizer.authorize(context.principal, Operation.WRITE, resource):
         raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if name in INTERNAL_TOPICS:
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is written by its coordinator")
@@ -238,8 +242,10 @@ def _close_on_error(appends: list[PartitionAppend]) -> None:
             raise ProtocolError(f"Produce with acks=0 failed: {one.code.name}")
 
 
-def _response(node: Node, context: RequestContext, topics: list[Topic]) -> ProduceResponse:
-    answers = _Answers(node, context)
+def _response(
+    services: BrokerServices, context: RequestContext, topics: list[Topic]
+) -> ProduceResponse:
+    answers = _Answers(services, context)
     return ProduceResponse(
         [
             TopicProduceResponse(topic.name, topic.topic_id, answers.of(appends))
@@ -250,9 +256,9 @@ def _response(node: Node, context: RequestContext, topics: list[Topic]) -> Produ
 
 
 def _response_in_steps(
-    node: Node, context: RequestContext, topics: list[Topic]
+    services: BrokerServices, context: RequestContext, topics: list[Topic]
 ) -> Steps[ProduceResponse]:
-    answers = _Answers(node, context)
+    answers = _Answers(services, context)
     responses = []
     for topic, appends in topics:
         rows: list[PartitionProduceResponse] = []
@@ -267,10 +273,10 @@ def _response_in_steps(
 class _Answers:
     """The rows of one response; `endpoints` are the leaders of partitions that have moved."""
 
-    __slots__ = ("_context", "_left", "_node", "endpoints")
+    __slots__ = ("_context", "_left", "_services", "endpoints")
 
-    def __init__(self, node: Node, context: RequestContext) -> None:
-        self._node = node
+    def __init__(self, services: BrokerServices, context: RequestContext) -> None:
+        self._services = services
         self._context = context
         self._left = MAX_RECORD_ERRORS
         self.endpoints: list[NodeEndpoint] = []
@@ -288,7 +294,7 @@ class _Answers:
                     partition.log.log_start_offset,
                 )
             else:
-                answer = _refused(self._node, self._context, one, self.endpoints)
+                answer = _refused(self._services, self._context, one, self.endpoints)
                 if len(one.record_errors) <= self._left:
                     self._left -= len(one.record_errors)
                     answer.record_errors = [
@@ -300,7 +306,10 @@ class _Answers:
 
 
 def _refused(
-    node: Node, context: RequestContext, one: PartitionAppend, endpoints: list[NodeEndpoint]
+    services: BrokerServices,
+    context: RequestContext,
+    one: PartitionAppend,
+    endpoints: list[NodeEndpoint],
 ) -> PartitionProduceResponse:
     """Adds the new leader to `endpoints` where the partition has moved."""
     refused = PartitionProduceResponse(
@@ -312,7 +321,7 @@ def _refused(
     if one.partition is not None and (one.record_errors or one.code in FROM_THE_LOG):
         refused.log_start_offset = one.partition.log.log_start_offset
     if one.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and one.partition is not None:
-        leaders = CurrentLeaders(node, context.listener_name)
+        leaders = CurrentLeaders(services, context.listener_name)
         refused.current_leader = LeaderIdAndEpoch(*leaders.of(*one.partition.topic_partition))
         known = {endpoint.node_id for endpoint in endpoints}
         endpoints += [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers.group_access import caller, require_group
 from oncelog_server.network.request_context import RequestContext
@@ -19,12 +19,12 @@ VERSIONS = range(0, 6)
 
 
 def handle(
-    node: Node, context: RequestContext, request: SyncGroupRequest
+    services: BrokerServices, context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse | Deferred[SyncGroupResponse]:
     try:
-        require_group(node, context, Operation.READ, request.group_id)
-        return node.groups.run(
-            request.group_id, lambda shard: shard.sync_group(request, caller(node, context))
+        require_group(services, context, Operation.READ, request.group_id)
+        return services.groups.run(
+            request.group_id, lambda shard: shard.sync_group(request, caller(services, context))
         )
     except Refused as refused:
         return SyncGroupResponse(error_code=refused.code)

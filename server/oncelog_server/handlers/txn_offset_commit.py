@@ -18,7 +18,7 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.coordinator.shard import Decision
 from oncelog_server.deferred import Deferred, then, then_ask
 from oncelog_server.group.shard import GroupShard
@@ -53,20 +53,24 @@ Answered = TxnOffsetCommitResponse | Steps[TxnOffsetCommitResponse]
 Answer = Answered | Deferred[Answered]
 
 
-def handle(node: Node, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
+def handle(
+    services: BrokerServices, context: RequestContext, request: TxnOffsetCommitRequest
+) -> Any:
     def commit(_: None) -> Any:
-        return when_large(size_of(request.topics), _steps(node, context, request))
+        return when_large(size_of(request.topics), _steps(services, context, request))
 
-    return then_ask(created_first(node, context, request.topics), commit)
+    return then_ask(created_first(services, context, request.topics), commit)
 
 
-def _steps(node: Node, context: RequestContext, request: TxnOffsetCommitRequest) -> Steps[Answer]:
+def _steps(
+    services: BrokerServices, context: RequestContext, request: TxnOffsetCommitRequest
+) -> Steps[Answer]:
     by_id = context.api_version >= TOPIC_IDS_SINCE
     try:
-        _authorise(node, context, request)
+        _authorize(services, context, request)
     except Refused as error:
         return _response(request, all_with(request.topics, error.code))
-    accepted, refused = yield from refuse_unknown(node, context, request.topics, by_id=by_id)
+    accepted, refused = yield from refuse_unknown(services, context, request.topics, by_id=by_id)
     if not accepted:
         return _response(request, refused)
     if not request.group_id:
@@ -78,16 +82,16 @@ def _steps(node: Node, context: RequestContext, request: TxnOffsetCommitRequest)
     try:
         if (
             adds
-            or node.settings.transaction_partition_verification_enable
+            or services.settings.transaction_partition_verification_enable
             # The group's transaction coordinator knows whether a newer generation has come.
             or request.transaction_group_id is not None
         ):
-            added = _add_group(node, context, request, verify_only=not adds)
+            added = _add_group(services, context, request, verify_only=not adds)
     except Refused as error:
         added = TransactionResult(error.code)
     wanted = copy(request)
     wanted.topics = accepted
-    codes = then_ask(added, _Commit(node, context, wanted).codes)
+    codes = then_ask(added, _Commit(services, context, wanted).codes)
     return then(codes, lambda found: _response(request, found | refused))
 
 
@@ -108,25 +112,31 @@ def _response_steps(
     return TxnOffsetCommitResponse(topics=topics)
 
 
-def _authorise(node: Node, context: RequestContext, request: TxnOffsetCommitRequest) -> None:
+def _authorize(
+    services: BrokerServices, context: RequestContext, request: TxnOffsetCommitRequest
+) -> None:
     """Raises Refused."""
     resource = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
-    if not node.authorizer.authorise(context.principal, Operation.WRITE, resource):
+    if not services.authorizer.authorize(context.principal, Operation.WRITE, resource):
         raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    require_group(node, context, Operation.READ, request.group_id)
+    require_group(services, context, Operation.READ, request.group_id)
 
 
 def _add_group(
-    node: Node, context: RequestContext, request: TxnOffsetCommitRequest, *, verify_only: bool
+    services: BrokerServices,
+    context: RequestContext,
+    request: TxnOffsetCommitRequest,
+    *,
+    verify_only: bool,
 ) -> TransactionResult | Deferred[TransactionResult]:
     """Put the group's offsets partition into the transaction first (KIP-890 part 2), or see that it
     is there (part 1). Raises Refused."""
-    return node.transactions.add_partitions(
+    return services.transactions.add_partitions(
         AddPartitions(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
-            frozenset({node.groups.offsets_partition(request.group_id)}),
+            frozenset({services.groups.offsets_partition(request.group_id)}),
             client_transaction_version=2,
             verify_only=verify_only,
             group_id=request.transaction_group_id,
@@ -140,11 +150,11 @@ class _Commit:
 
     def __init__(
         self,
-        node: Node,
+        services: BrokerServices,
         context: RequestContext,
         request: TxnOffsetCommitRequest,
     ) -> None:
-        self._node = node
+        self._services = services
         self._context = context
         self._request = request
 
@@ -152,12 +162,14 @@ class _Commit:
         if added.code is not ErrorCode.NONE:
             code = code_for_version(API, self._context.api_version, added.code)
             return all_with(self._request.topics, code)
-        node = self._node
+        services = self._services
         try:
-            if node.settings.group_transactions_enable:
-                others = node.groups.concurrent_producers(self._request)
+            if services.settings.group_transactions_enable:
+                others = services.groups.concurrent_producers(self._request)
                 if others:
-                    return self._stage_after(node.transactions.abort_older(others, self._context))
+                    return self._stage_after(
+                        services.transactions.abort_older(others, self._context)
+                    )
             return self._stage()
         except Refused as refused:
             return all_with(self._request.topics, refused.code)
@@ -171,7 +183,7 @@ class _Commit:
         if not isinstance(aborted, Deferred):
             return self._stage_alone(aborted)
         producer_id = self._request.producer_id
-        log = self._node.groups.log_of(self._request.group_id)
+        log = self._services.groups.log_of(self._request.group_id)
         guard = log.begin_verification(producer_id)
 
         def go_on(result: TransactionResult) -> Codes | Deferred[Codes]:
@@ -189,7 +201,7 @@ class _Commit:
         """What it would be told if it asked now. If the group is in the producer's transaction
         again, that is another one (R12)."""
         try:
-            asked = _add_group(self._node, self._context, self._request, verify_only=True)
+            asked = _add_group(self._services, self._context, self._request, verify_only=True)
         except Refused as refused:
             asked = TransactionResult(refused.code)
 
@@ -216,7 +228,7 @@ class _Commit:
 
     def _stage(self) -> Codes | Deferred[Codes]:
         """Raises Refused."""
-        asking = caller(self._node, self._context)
+        asking = caller(self._services, self._context)
 
         def decide(shard: GroupShard) -> Decision[TxnOffsetCommitResponse]:
             decision = shard.txn_offset_commit(self._request, asking)
@@ -226,13 +238,13 @@ class _Commit:
                 self._tell(reason_of(dismissal))
             return decision
 
-        answer = self._node.groups.run(self._request.group_id, decide)
+        answer = self._services.groups.run(self._request.group_id, decide)
         return then(answer, lambda found: answered(found.topics))
 
     def _tell(self, reason: Reason) -> None:
         """Why it is refused, though its producer is not fenced for good."""
         request = self._request
-        self._node.transactions.refused_by_group(
+        self._services.transactions.refused_by_group(
             request.transactional_id,
             (request.producer_id, request.producer_epoch),
             reason,

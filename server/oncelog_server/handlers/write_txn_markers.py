@@ -16,7 +16,7 @@ from oncelog_protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred
 from oncelog_server.links.client_ids import broker_of
 from oncelog_server.network.request_context import RequestContext
@@ -29,11 +29,11 @@ VERSIONS = range(1, 3)
 
 
 def handle(
-    node: Node, context: RequestContext, request: WriteTxnMarkersRequest
+    services: BrokerServices, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse | Deferred[WriteTxnMarkersResponse]:
     writing = _Writing(request.markers)
     allowed = any(
-        node.authorizer.authorise(context.principal, operation, CLUSTER)
+        services.authorizer.authorize(context.principal, operation, CLUSTER)
         for operation in (Operation.CLUSTER_ACTION, Operation.ALTER)
     )
     for index, marker in enumerate(request.markers):
@@ -52,9 +52,9 @@ def handle(
             partitions=tuple(partitions),
         )
         settled = writing.settler(index)
-        if not (work.committed or _is_another_broker(node, context)):
-            settled.ended = _Ended(node, context, work)
-        node.local_markers.send(work, partitions, settled)
+        if not (work.committed or _is_another_broker(services, context)):
+            settled.ended = _Ended(services, context, work)
+        services.local_markers.send(work, partitions, settled)
     return writing.response.value if writing.response.done else writing.response
 
 
@@ -68,11 +68,11 @@ def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
     return list(dict.fromkeys(named))
 
 
-def _is_another_broker(node: Node, context: RequestContext) -> bool:
+def _is_another_broker(services: BrokerServices, context: RequestContext) -> bool:
     """Whether it may be the coordinator's: a broker of this cluster, which never asks itself over
     a connection. A name that nobody here has hides nothing."""
     sender = broker_of(context.client_id)
-    return sender != node.broker_id and sender in node.metadata.image.brokers
+    return sender != services.broker_id and sender in services.metadata.image.brokers
 
 
 class _Writing:
@@ -122,14 +122,14 @@ class _Writing:
 class _Ended:
     """Tells of the transactions that somebody ends past their coordinator: an operator."""
 
-    def __init__(self, node: Node, context: RequestContext, work: MarkerWork) -> None:
-        self._node = node
+    def __init__(self, services: BrokerServices, context: RequestContext, work: MarkerWork) -> None:
+        self._services = services
         self._context = context
         self._work = work
         self._opened = {one for one in work.partitions if self._is_open(one)}
 
     def _is_open(self, name: TopicPartition) -> bool:
-        partition = self._node.partitions.get(name)
+        partition = self._services.partitions.get(name)
         return partition is not None and any(
             one.producer_id == self._work.producer_id
             for one in partition.log.producers.ongoing_transactions()
@@ -137,7 +137,7 @@ class _Ended:
 
     def __call__(self, partition: TopicPartition) -> None:
         if partition in self._opened:
-            self._node.transactions.ended_by_marker(
+            self._services.transactions.ended_by_marker(
                 self._work.producer_id, self._work.producer_epoch, self._context
             )
 

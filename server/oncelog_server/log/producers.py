@@ -91,7 +91,7 @@ class CompletedTransaction(msgspec.Struct, frozen=True):
     committed: bool
 
 
-def _nobody_hears() -> None:
+def _ignore() -> None:
     pass
 
 
@@ -108,7 +108,7 @@ class Producers:
         # `oncelog.max.producer.ids.per.partition`: of clients, coordinators have their own limits.
         self.max_ids = 2**63
         # Hears of every batch that is refused for that.
-        self.on_full: Callable[[], None] = _nobody_hears
+        self.on_full: Callable[[], None] = _ignore
         # Whether an id was ever given out: one that was not will be another producer's.
         self.is_given: Callable[[int], bool] = _any_id
         self._swept_ms = NONE

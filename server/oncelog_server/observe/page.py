@@ -8,7 +8,7 @@ from typing import Final, Protocol
 import msgspec
 
 from oncelog_protocol import __version__
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.image import NO_LEADER
 from oncelog_server.handlers.partition_state import leader_of
 from oncelog_server.observe import metrics
@@ -63,7 +63,7 @@ class Page(msgspec.Struct, frozen=True):
     """Where its figures come from. `started_ms` is wall-clock time; the log cleaner is loaded
     after the start."""
 
-    node: Node
+    services: BrokerServices
     served: Served
     connected: Connected
     cleaner: Callable[[], Cleaning | None]
@@ -73,21 +73,21 @@ class Page(msgspec.Struct, frozen=True):
 
     def lines(self) -> Iterator[str]:
         """The whole page; whoever takes it line by line may do other things in between."""
-        node = self.node
-        wall_ms = node.clock.now_ms()
-        late_before_ms = wall_ms - node.settings.transaction_max_timeout_ms - LATE_AFTER_MS
+        services = self.services
+        wall_ms = services.clock.now_ms()
+        late_before_ms = wall_ms - services.settings.transaction_max_timeout_ms - LATE_AFTER_MS
         yield from self._process_lines()
         yield from self._cluster_lines()
         yield from self._request_lines()
         yield from self._cleaner_lines()
         yield metrics.PRODUCER_IDS_REFUSED.head()
-        for setting, count in node.producer_id_quota.refused.counts.items():
+        for setting, count in services.producer_id_quota.refused.counts.items():
             yield metrics.PRODUCER_IDS_REFUSED.line(count, setting)
-        yield from transaction_lines(node.transactions, wall_ms)
-        yield from group_lines(node.groups)
+        yield from transaction_lines(services.transactions, wall_ms)
+        yield from group_lines(services.groups)
         yield from self.group_lag.lines()
         yield from partition_lines(
-            node.partitions, OpenTransactions(node.transactions), late_before_ms
+            services.partitions, OpenTransactions(services.transactions), late_before_ms
         )
 
     def _process_lines(self) -> Iterator[str]:
@@ -99,14 +99,16 @@ class Page(msgspec.Struct, frozen=True):
         yield from metrics.START_TIME.only(self.started_ms / 1000)
 
     def _cluster_lines(self) -> Iterator[str]:
-        image = self.node.metadata.image
-        yield from metrics.ACTIVE_CONTROLLER.only(int(image.controller_id == self.node.broker_id))
+        image = self.services.metadata.image
+        yield from metrics.ACTIVE_CONTROLLER.only(
+            int(image.controller_id == self.services.broker_id)
+        )
         yield from metrics.GLOBAL_TOPICS.only(len(image.topics))
         partitions = leaderless = 0
         for topic in image.topics.values():
             partitions += len(topic.partitions)
             for one in topic.partitions:
-                leaderless += leader_of(self.node, topic.name, one) == NO_LEADER
+                leaderless += leader_of(self.services, topic.name, one) == NO_LEADER
                 yield WORK
         yield from metrics.GLOBAL_PARTITIONS.only(partitions)
         yield from metrics.OFFLINE_PARTITIONS.only(leaderless)
@@ -127,4 +129,4 @@ class Page(msgspec.Struct, frozen=True):
         for listener, count in self.connected.by_listener():
             yield metrics.CONNECTIONS.line(count, listener)
         yield from metrics.CONNECTIONS_MADE.only(self.connected.accepted)
-        yield from metrics.FETCH_SESSIONS.only(len(self.node.fetch_sessions))
+        yield from metrics.FETCH_SESSIONS.only(len(self.services.fetch_sessions))

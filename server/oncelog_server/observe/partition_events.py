@@ -8,7 +8,7 @@ import structlog
 
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.recovery import RecoveryReport
-from oncelog_server.partition.partition import Trouble
+from oncelog_server.partition.partition import StorageFailure
 from oncelog_server.topic_partition import TopicPartition
 
 log = structlog.get_logger("oncelog.partition")
@@ -30,7 +30,7 @@ class StorageFailures:
         # By partition: the reason logged last, and the wall clock then.
         self._logged: dict[TopicPartition, tuple[str, int]] = {}
 
-    def add(self, name: TopicPartition, failure: Trouble, now_ms: int) -> None:
+    def add(self, name: TopicPartition, failure: StorageFailure, now_ms: int) -> None:
         """Log a failure, unless it is the last one of this partition again within `REPEAT_MS`."""
         reason, logged_ms = self._logged.get(name, ("", 0))
         if reason == failure.reason and 0 <= now_ms - logged_ms < REPEAT_MS:
@@ -82,7 +82,7 @@ def log_recovery(name: TopicPartition, report: RecoveryReport) -> None:
     )
 
 
-def _where(failure: Trouble) -> dict[str, object]:
+def _where(failure: StorageFailure) -> dict[str, object]:
     if isinstance(failure, CorruptLog):
         return {"position": failure.position}
     return {"operation": failure.operation}

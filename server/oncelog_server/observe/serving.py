@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import structlog
 
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.observe.group_lag import GroupLag
 from oncelog_server.observe.listener import MetricsListener
 from oncelog_server.observe.page import Cleaning, Connected, Page, Served
@@ -16,16 +16,16 @@ log = structlog.get_logger("oncelog.metrics")
 
 
 async def bind_metrics(
-    node: Node,
+    services: BrokerServices,
     served: Served,
     connected: Connected,
     cleaner: Callable[[], Cleaning | None],
 ) -> MetricsListener:
     """Bound, and not accepting yet. Raises OSError."""
-    lag = GroupLag(node.groups, node.partitions)
-    page = Page(node, served, connected, cleaner, node.clock.now_ms(), process_figures, lag)
+    lag = GroupLag(services.groups, services.partitions)
+    page = Page(services, served, connected, cleaner, services.clock.now_ms(), process_figures, lag)
     listener = MetricsListener(page.lines)
-    settings = node.settings
+    settings = services.settings
     host, port = await listener.bind(settings.oncelog_metrics_host, settings.oncelog_metrics_port)
     log.info("metrics", address=f"{host}:{port}")
     return listener

@@ -25,7 +25,7 @@ _CONTROL_TYPES: Final = {2: "LEADER_CHANGE", 3: "SNAPSHOT_HEADER", 4: "SNAPSHOT_
                          5: "KRAFT_VERSION", 6: "KRAFT_VOTERS"}  # fmt: skip
 
 
-def _nobody_hears(_: str) -> None:
+def _ignore(_: str) -> None:
     return None
 
 
@@ -40,7 +40,7 @@ class DumpOptions(NamedTuple):
     skip_record_metadata: bool = False
     max_bytes: int | None = None
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
-    unread: Callable[[str], None] = _nobody_hears
+    unread: Callable[[str], None] = _ignore
     decoder: Decoder = decode_text
     outcomes: Outcomes | None = None
     escape: Callable[[str], str] = str

@@ -21,7 +21,7 @@ from oncelog_server.refusal import Refused
 from oncelog_server.storage.files import StorageError
 from oncelog_server.topic_partition import TopicPartition
 
-Trouble: TypeAlias = StorageError | CorruptLog
+StorageFailure: TypeAlias = StorageError | CorruptLog
 
 
 class Isolation(IntEnum):
@@ -43,7 +43,7 @@ class PartitionRead:
     aborted: list[AbortedTransaction] | None
 
 
-def _nobody_hears(partition: Partition, trouble: Trouble) -> None:
+def _ignore(partition: Partition, failure: StorageFailure) -> None:
     pass
 
 
@@ -52,9 +52,9 @@ class Partition:
 
     With `flush_on_ack` (oncelog.flush.on.ack), and where flush.messages asks for it, the high
     watermark moves with `on_flushed` instead of with the append: `request_flush` asks for that, and
-    `on_flushed` or `fail` must follow. `troubled` hears of every read and append that the disk, or
-    what is on it, refused. Invariant: log_start_offset <= last_stable_offset <= high_watermark <=
-    log_end_offset.
+    `on_flushed` or `fail` must follow. `on_storage_error` is called for every read and append that
+    the disk, or what is on it, refused. Invariant: log_start_offset <= last_stable_offset <=
+    high_watermark <= log_end_offset.
     """
 
     __slots__ = (
@@ -71,12 +71,12 @@ class Partition:
         "leader_id",
         "log",
         "offline",
+        "on_storage_error",
         "read_waiters",
         "refused_sequences",
         "replicas",
         "topic_id",
         "topic_partition",
-        "troubled",
     )
 
     def __init__(
@@ -87,7 +87,7 @@ class Partition:
         request_flush: Callable[[Partition], None],
         *,
         flush_on_ack: bool = False,
-        troubled: Callable[[Partition, Trouble], None] = _nobody_hears,
+        on_storage_error: Callable[[Partition, StorageFailure], None] = _ignore,
     ) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
@@ -103,7 +103,7 @@ class Partition:
         self.read_waiters = ReadWaiters()
         self.guards = VerificationGuards()
         self.refused_sequences = RefusedSequences()
-        self.troubled = troubled
+        self.on_storage_error = on_storage_error
         self._request_flush = request_flush
         self._flush_on_ack = flush_on_ack
         self._flush_requested = False
@@ -111,9 +111,9 @@ class Partition:
         # Of records that answers to Fetch held, since the start.
         self.bytes_out = 0
 
-    def _refused(self, trouble: Trouble) -> Refused:
-        self.troubled(self, trouble)
-        return Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(trouble))
+    def _refused(self, failure: StorageFailure) -> Refused:
+        self.on_storage_error(self, failure)
+        return Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(failure))
 
     # --- leadership
 
@@ -144,7 +144,7 @@ class Partition:
         so."""
         self.is_leader = False
         self.commit_waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self.read_waiters.poke_all()
+        self.read_waiters.wake_all()
 
     def fail(self, reason: str) -> None:
         """The disk cannot be trusted any more: refuse everything, acknowledge nothing that waits
@@ -153,7 +153,7 @@ class Partition:
         try:
             self.commit_waiters.fail(ErrorCode.KAFKA_STORAGE_ERROR)
         finally:
-            self.read_waiters.poke_all()
+            self.read_waiters.wake_all()
 
     def check_leader(self, current_leader_epoch: int = -1) -> None:
         """Raises Refused unless this broker serves the partition in the epoch the client believes
@@ -218,8 +218,8 @@ class Partition:
                 if self.commit_waiters.waiting:
                     self.commit_waiters.advance(high_watermark)
             finally:
-                if self.read_waiters.pokes:
-                    self.read_waiters.poke_all()
+                if self.read_waiters.wakes:
+                    self.read_waiters.wake_all()
 
     def when_committed(self, end_offset: int, settled: Settled) -> None:
         """Call `settled(NONE)` once all below `end_offset` is committed: at once if it is."""
@@ -361,5 +361,5 @@ class Partition:
         if not 0 <= offset <= self._high_watermark:
             raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.log.delete_records_before(offset, now_ms)
-        self.read_waiters.poke_all()
+        self.read_waiters.wake_all()
         return self.log.log_start_offset

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from oncelog_protocol.errors import ErrorCode
 
 Settled = Callable[[ErrorCode], None]
-Poke = Callable[[], None]
+Wake = Callable[[], None]
 
 
 def raise_all(raised: Sequence[Exception]) -> None:
@@ -73,27 +73,27 @@ class CommitWaiters:
 class ReadWaiters:
     """Parked fetches: each is poked when there may be something new (KIP-227 sessions included)."""
 
-    __slots__ = ("pokes",)
+    __slots__ = ("wakes",)
 
     def __init__(self) -> None:
         # A dict, not a set: pokes go out in the order of arrival, the same in every run.
-        self.pokes: dict[Poke, None] = {}
+        self.wakes: dict[Wake, None] = {}
 
     def __bool__(self) -> bool:
-        return bool(self.pokes)
+        return bool(self.wakes)
 
-    def add(self, poke: Poke) -> None:
-        self.pokes[poke] = None
+    def add(self, wake: Wake) -> None:
+        self.wakes[wake] = None
 
-    def discard(self, poke: Poke) -> None:
-        self.pokes.pop(poke, None)
+    def discard(self, wake: Wake) -> None:
+        self.wakes.pop(wake, None)
 
-    def poke_all(self) -> None:
+    def wake_all(self) -> None:
         """All of them, also after one that raises; what they raise is raised at the end."""
         raised: list[Exception] = []
-        for poke in list(self.pokes):
+        for wake in list(self.wakes):
             try:
-                poke()
+                wake()
             except Exception as failure:
                 raised.append(failure)
         raise_all(raised)

@@ -162,10 +162,10 @@ def _nothing_to_do(plan: Plan) -> str:
 
 def _shown(plan: Plan, *, is_done: bool) -> str:
     """Return the node and its cluster; an id that a later run draws anew is not shown."""
-    node = f"node {plan.meta.node_id}"
+    services = f"node {plan.meta.node_id}"
     if plan.draws_cluster_id and not is_done:
-        return f"{node} of a cluster with a new id, as none is left"
-    return f"{node} of cluster {plan.cluster_id}"
+        return f"{services} of a cluster with a new id, as none is left"
+    return f"{services} of cluster {plan.cluster_id}"
 
 
 def _count(number: int, what: str) -> str:

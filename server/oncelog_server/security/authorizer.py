@@ -56,9 +56,9 @@ ANONYMOUS = Principal("User", "ANONYMOUS")
 
 
 class Authorizer(Protocol):
-    def authorise(self, principal: Principal, operation: Operation, resource: Resource) -> bool: ...
+    def authorize(self, principal: Principal, operation: Operation, resource: Resource) -> bool: ...
 
-    def authorise_any(self, principal: Principal, operation: Operation, type: ResourceType) -> bool:
+    def authorize_any(self, principal: Principal, operation: Operation, type: ResourceType) -> bool:
         """Whether there is any resource of the type, one that does not exist yet included, on which
         the operation is allowed (Kafka's authorizeByResourceType)."""
         ...
@@ -67,8 +67,8 @@ class Authorizer(Protocol):
 class AllowAll:
     """Until there are rules (a later issue) every request is allowed."""
 
-    def authorise(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
+    def authorize(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
         return True
 
-    def authorise_any(self, principal: Principal, operation: Operation, type: ResourceType) -> bool:
+    def authorize_any(self, principal: Principal, operation: Operation, type: ResourceType) -> bool:
         return True

@@ -12,35 +12,35 @@ from oncelog_server.transaction.metadata import (
 )
 
 
-class Asker(Enum):
+class CallerRole(Enum):
     """Who a caller is to the id as it stands (KIP-360)."""
 
-    NEWCOMER = "a new instance, which names nobody: it takes over"
+    NEW_INSTANCE = "a new instance, which names nobody: it takes over"
     CURRENT = "the current producer"
-    LAST = "the producer before its last bump, whose answer it has not seen"
-    STRANGER = "a producer that has been fenced, or was never known"
+    PREVIOUS_EPOCH = "the producer before its last bump, whose answer it has not seen"
+    FENCED = "a producer that has been fenced, or was never known"
 
 
-def who_asks(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> Asker:
+def caller_role(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> CallerRole:
     """`producer_id` and `producer_epoch` as the caller names them: -1 if it names nobody."""
     if producer_id == NO_PRODUCER_ID:
-        return Asker.NEWCOMER
+        return CallerRole.NEW_INSTANCE
     # An id that has just been made has no epoch yet; its caller once had another one (X2).
     if metadata.producer_epoch == NO_PRODUCER_EPOCH or metadata.is_held_by(
         producer_id, producer_epoch
     ):
-        return Asker.CURRENT
+        return CallerRole.CURRENT
     # No danger that this producer has been fenced: a newer one's call would have set the last epoch
     # to -1.
     if producer_epoch == metadata.last_producer_epoch:
         owner_id, owner_epoch = metadata.owner
         if producer_id == owner_id:
             if producer_epoch < owner_epoch:
-                return Asker.LAST
+                return CallerRole.PREVIOUS_EPOCH
         elif (
             producer_id == metadata.previous_producer_id
             and producer_epoch == LAST_PRODUCER_EPOCH
             and owner_epoch == 0
         ):
-            return Asker.LAST
-    return Asker.STRANGER
+            return CallerRole.PREVIOUS_EPOCH
+    return CallerRole.FENCED

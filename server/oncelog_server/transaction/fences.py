@@ -78,7 +78,7 @@ class Fence:
 Told = Callable[[Fence], None]
 
 
-def _nobody_hears(fence: Fence) -> None:
+def _ignore(fence: Fence) -> None:
     pass
 
 
@@ -91,7 +91,7 @@ class Fences:
 
     __slots__ = ("_on_aborted", "_on_refused", "aborted", "fenced", "refused", "refused_unknown")
 
-    def __init__(self, on_aborted: Told = _nobody_hears, on_refused: Told = _nobody_hears) -> None:
+    def __init__(self, on_aborted: Told = _ignore, on_refused: Told = _ignore) -> None:
         self._on_aborted = on_aborted
         self._on_refused = on_refused
         # Counters by cause: producers cut off, transactions aborted by that, requests refused.

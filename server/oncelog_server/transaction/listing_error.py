@@ -13,7 +13,7 @@ from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.shard import TransactionShard
 
 
-def untold(
+def listing_error(
     image: ClusterImage,
     broker_id: int,
     partitions: Partitions,

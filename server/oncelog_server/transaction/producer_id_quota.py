@@ -29,7 +29,7 @@ class Refusal(NamedTuple):
     where: Mapping[str, str]
 
 
-def _nobody_hears(refusal: Refusal) -> None:
+def _ignore(refusal: Refusal) -> None:
     pass
 
 
@@ -40,7 +40,7 @@ class RefusedProducerIds:
     def __init__(
         self,
         monotonic_ms: Callable[[], int] = lambda: 0,
-        tell: Callable[[Refusal], None] = _nobody_hears,
+        tell: Callable[[Refusal], None] = _ignore,
     ) -> None:
         self._monotonic_ms = monotonic_ms
         self._tell = tell

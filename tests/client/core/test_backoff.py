@@ -14,6 +14,6 @@ def test_the_wait_doubles_up_to_the_limit() -> None:
 
 
 @given(st.integers(1, 10_000), st.floats(0, 1))
-def test_jitter_stays_within_a_fifth(failures: int, chance: float) -> None:
+def test_jitter_stays_within_a_fifth(failures: int, randomness: float) -> None:
     middle = Backoff(100, 1000).delay_ms(failures, 0.5)
-    assert 0.8 * middle <= Backoff(100, 1000).delay_ms(failures, chance) <= 1.2 * middle
+    assert 0.8 * middle <= Backoff(100, 1000).delay_ms(failures, randomness) <= 1.2 * middle

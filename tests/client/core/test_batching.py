@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oncelog_client.core.batch import NO_IDENTITY, Batch, ProducerIdentity, record_size
-from oncelog_client.core.batching import Accumulator, Fate
+from oncelog_client.core.batching import Accumulator, SendOutcome
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import read_header, read_records
@@ -46,13 +46,13 @@ def test_a_full_batch_leaves_at_once_and_the_caller_is_told() -> None:
     acc = accumulator()
     closed = [acc.append(TP, record(100), number, 0) for number in range(2)]
     assert closed == [False, True]
-    assert [batch.tickets for batch in drain(acc)] == [[0]]
+    assert [batch.deliveries for batch in drain(acc)] == [[0]]
 
 
 def test_hurry_ends_the_linger() -> None:
     acc = accumulator(linger_ms=60_000)
     acc.append(TP, record(), 0, 0)
-    acc.hurries += 1
+    acc.flushes_in_progress += 1
     assert len(drain(acc)) == 1
 
 
@@ -119,9 +119,9 @@ def test_a_failed_batch_goes_first_and_alone_after_its_backoff() -> None:
     acc = known(accumulator())
     fill(acc, 3)
     one, two = drain(acc)[0], drain(acc)[0]
-    assert acc.failed(one, ErrorCode.NOT_LEADER_OR_FOLLOWER, 10, 0.5) is Fate.RETRIED
+    assert acc.failed(one, ErrorCode.NOT_LEADER_OR_FOLLOWER, 10, 0.5) is SendOutcome.RETRIED
     # The second finds the first missing; the third has to wait for both.
-    assert acc.failed(two, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 10, 0.5) is Fate.RETRIED
+    assert acc.failed(two, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 10, 0.5) is SendOutcome.RETRIED
     assert drain(acc, 109) == []
     assert drain(acc, 110) == [one]
     assert drain(acc, 110) == []
@@ -156,10 +156,10 @@ def test_a_lost_producer_state_begins_a_new_epoch_with_all_that_was_sent() -> No
     acc = known(accumulator())
     fill(acc, 2)
     one, two = drain(acc)[0], drain(acc)[0]
-    assert acc.failed(one, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0.5) is Fate.RETRIED
+    assert acc.failed(one, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0.5) is SendOutcome.RETRIED
     # Not before the other answer is here: the batch might still be written under the old epoch.
     assert drain(acc, 500) == []
-    assert acc.failed(two, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0.5) is Fate.RETRIED
+    assert acc.failed(two, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0.5) is SendOutcome.RETRIED
     again = drain(acc, 500)
     assert again == [one]
     acc.succeeded(one)
@@ -198,13 +198,13 @@ def test_a_transactional_producer_does_not_bump_by_itself() -> None:
     acc = accumulator(transactional=True)
     fill(acc, 2)
     batch = drain(acc)[0]
-    fate = acc.failed(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0.5)
-    assert fate is Fate.FAILED
-    assert acc.in_doubt
+    outcome = acc.failed(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0.5)
+    assert outcome is SendOutcome.FAILED
+    assert acc.is_unresolved
     assert drain(acc, 500) == []
     acc.drop_unsent()
     acc.adopt(ProducerIdentity(7, 4))
-    assert not acc.in_doubt
+    assert not acc.is_unresolved
     fill(acc, 1, now=600)
     assert drain(acc, 700)[0].base_sequence == 0
 
@@ -224,11 +224,11 @@ def test_a_batch_found_too_large_is_split_in_order() -> None:
     for number in range(5):
         acc.append(TP, record(), number, 0)
     whole = drain(acc, 5)[0]
-    assert acc.failed(whole, ErrorCode.MESSAGE_TOO_LARGE, 5, 0.5) is Fate.SPLIT
+    assert acc.failed(whole, ErrorCode.MESSAGE_TOO_LARGE, 5, 0.5) is SendOutcome.SPLIT
     first = drain(acc, 5)[0]
     acc.succeeded(first)
     second = drain(acc, 5)[0]
-    assert (first.tickets, second.tickets) == ([0, 1], [2, 3, 4])
+    assert (first.deliveries, second.deliveries) == ([0, 1], [2, 3, 4])
     assert (first.base_sequence, second.base_sequence) == (0, 2)
     acc.succeeded(second)
     assert acc.buffered_bytes == 0
@@ -237,7 +237,7 @@ def test_a_batch_found_too_large_is_split_in_order() -> None:
 def test_a_single_record_found_too_large_fails() -> None:
     acc = accumulator()
     fill(acc, 1)
-    assert acc.failed(drain(acc)[0], ErrorCode.MESSAGE_TOO_LARGE, 0, 0.5) is Fate.FAILED
+    assert acc.failed(drain(acc)[0], ErrorCode.MESSAGE_TOO_LARGE, 0, 0.5) is SendOutcome.FAILED
 
 
 def test_whole_batches_keep_their_place_and_their_sequences() -> None:
@@ -247,7 +247,7 @@ def test_whole_batches_keep_their_place_and_their_sequences() -> None:
     acc.append(TP, record(), 2, 0)
     batches = [*drain(acc), *drain(acc), *drain(acc, 5)]
     assert [(batch.base_sequence, batch.count) for batch in batches] == [(1, 1), (2, 2), (4, 1)]
-    assert [batch.tickets for batch in batches] == [[0], [1], [2]]
+    assert [batch.deliveries for batch in batches] == [[0], [1], [2]]
 
 
 def test_a_whole_batch_found_too_large_is_split_and_its_last_part_redeems_the_ticket() -> None:
@@ -257,10 +257,10 @@ def test_a_whole_batch_found_too_large_is_split_and_its_last_part_redeems_the_ti
     while drained := drain(acc):
         (batch,) = drained
         if batch.count > 1:
-            assert acc.failed(batch, ErrorCode.MESSAGE_TOO_LARGE, 0, 0.5) is Fate.SPLIT
+            assert acc.failed(batch, ErrorCode.MESSAGE_TOO_LARGE, 0, 0.5) is SendOutcome.SPLIT
         else:
             acc.succeeded(batch)
-            parts.append((batch.base_sequence, batch.ends_ticket, batch.tickets))
+            parts.append((batch.base_sequence, batch.ends_ticket, batch.deliveries))
     assert parts == [(number, number == 4, [9]) for number in range(5)]
     assert acc.buffered_bytes == 0
 
@@ -269,7 +269,7 @@ def test_retries_are_counted() -> None:
     acc = accumulator(retries=1)
     fill(acc, 1)
     fates = [acc.failed(drain(acc, t)[0], ErrorCode.NETWORK_EXCEPTION, t, 0) for t in (0, 200)]
-    assert fates == [Fate.RETRIED, Fate.FAILED]
+    assert fates == [SendOutcome.RETRIED, SendOutcome.FAILED]
 
 
 def test_a_batch_expires_and_a_late_answer_is_forgotten() -> None:
@@ -279,7 +279,7 @@ def test_a_batch_expires_and_a_late_answer_is_forgotten() -> None:
     assert acc.next_expiry_ms() == 1000
     assert acc.expire(999) == []
     assert acc.expire(1000) == [batch]
-    assert acc.failed(batch, ErrorCode.NETWORK_EXCEPTION, 1001, 0) is Fate.FORGOTTEN
+    assert acc.failed(batch, ErrorCode.NETWORK_EXCEPTION, 1001, 0) is SendOutcome.FORGOTTEN
     acc.succeeded(batch)
     assert acc.buffered_bytes == 0
 
@@ -324,8 +324,8 @@ def test_what_is_missing_behind_an_expired_one_begins_the_new_epoch() -> None:
     acc = accumulator()
     one, two = in_doubt_behind_an_expired_one(acc)
     assert drain(acc, 1100) == [one]
-    fate = acc.failed(one, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 1100, 0.5)
-    assert fate is Fate.RETRIED
+    outcome = acc.failed(one, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 1100, 0.5)
+    assert outcome is SendOutcome.RETRIED
     for sequence, batch in enumerate((one, two)):
         assert drain(acc, 1100) == [batch]
         assert batch.identity.producer_epoch == 4
@@ -339,7 +339,7 @@ def test_one_found_too_large_behind_an_expired_one_begins_the_new_epoch_in_halve
     acc.append_encoded(TP, EncodedRecords.of([record(), record()]), 1, 600)
     lost, large = drain(acc, 600)[0], drain(acc, 600)[0]
     assert acc.expire(1000) == [lost]
-    assert acc.failed(large, ErrorCode.MESSAGE_TOO_LARGE, 1000, 0.5) is Fate.SPLIT
+    assert acc.failed(large, ErrorCode.MESSAGE_TOO_LARGE, 1000, 0.5) is SendOutcome.SPLIT
     for sequence in (0, 1):
         half = drain(acc, 1000)[0]
         assert (half.identity.producer_epoch, half.base_sequence) == (4, sequence)
@@ -351,7 +351,7 @@ def test_what_cannot_be_encoded_is_given_up_and_takes_no_sequence() -> None:
     acc.append_encoded(TP, EncodedRecords(b"", 1, 1 << 70, 1 << 70), 9, 0)
     fill(acc, 1, tp=OTHER)
     assert [batch.partition for batch in drain(acc)] == [OTHER]
-    assert [batch.tickets for batch, _ in acc.unsendable] == [[9]]
+    assert [batch.deliveries for batch, _ in acc.unsendable] == [[9]]
     fill(acc, 1)
     (following,) = drain(acc)
     assert (following.identity, following.base_sequence) == (IDENTITY, 1)
@@ -371,6 +371,6 @@ def test_while_aborting_nothing_is_retried() -> None:
     fill(acc, 3)
     sent = drain(acc)[0]
     acc.aborting = True
-    assert [batch.tickets for batch in acc.drop_unsent()] == [[1], [2]]
-    assert acc.failed(sent, ErrorCode.NETWORK_EXCEPTION, 0, 0) is Fate.FAILED
+    assert [batch.deliveries for batch in acc.drop_unsent()] == [[1], [2]]
+    assert acc.failed(sent, ErrorCode.NETWORK_EXCEPTION, 0, 0) is SendOutcome.FAILED
     assert acc.oldest_serial() is None

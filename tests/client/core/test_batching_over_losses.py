@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from oncelog_client.core.batch import Batch, BatchState
-from oncelog_client.core.batching import Accumulator, Fate
+from oncelog_client.core.batching import Accumulator, SendOutcome
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import read_records
 from oncelog_protocol.records.record import EncodedRecords, NewRecord
@@ -90,8 +90,8 @@ class World:
             for batch in self.acc.expire(self.now):
                 # A whole batch has one ticket for its three records, and so has each part of it.
                 more = 1 if batch.encoded is None else 3
-                for ticket in batch.tickets:
-                    self.given_up.update(range(ticket, ticket + more))
+                for delivery in batch.deliveries:
+                    self.given_up.update(range(delivery, delivery + more))
         elif action == "send":
             self.wire.extend(self.acc.drain([TP], self.now + 100, 1 << 20))
         elif self.wire:
@@ -108,14 +108,14 @@ class World:
         forgotten = batch.state is BatchState.DONE
         # What it has taken once is not too large for it.
         if action == "too large" and batch.count > 1 and place not in self.broker.seen:
-            fate = self.acc.failed(batch, ErrorCode.MESSAGE_TOO_LARGE, self.now, 0.5)
-            assert fate is (Fate.FORGOTTEN if forgotten else Fate.SPLIT)
+            outcome = self.acc.failed(batch, ErrorCode.MESSAGE_TOO_LARGE, self.now, 0.5)
+            assert outcome is (SendOutcome.FORGOTTEN if forgotten else SendOutcome.SPLIT)
         elif code is ErrorCode.NONE:
             self.acc.succeeded(batch)
             self.acknowledged.update(() if forgotten else numbers(batch))
         else:
-            fate = self.acc.failed(batch, code, self.now, 0.5)
-            assert fate is (Fate.FORGOTTEN if forgotten else Fate.RETRIED)
+            outcome = self.acc.failed(batch, code, self.now, 0.5)
+            assert outcome is (SendOutcome.FORGOTTEN if forgotten else SendOutcome.RETRIED)
 
     def finish(self) -> None:
         """Everything arrives from now on."""

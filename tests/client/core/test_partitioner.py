@@ -70,8 +70,8 @@ def test_twice_the_batch_size_ends_the_stay_even_without_a_full_batch() -> None:
 def test_a_partition_with_a_long_queue_is_chosen_less_often() -> None:
     # Weights 1, 5, 5: the longest queue keeps one chance, so that it is never forgotten.
     seen: Counter[int] = Counter()
-    for chance in range(11):
-        partitioner = Partitioner(1, drawing(0, chance))
+    for randomness in range(11):
+        partitioner = Partitioner(1, drawing(0, randomness))
         give(partitioner, 2, {0: 4}, closed=True)
         seen[partitioner.partition("t", None, 3)] += 1
     assert seen == {0: 1, 1: 5, 2: 5}

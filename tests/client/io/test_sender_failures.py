@@ -22,7 +22,7 @@ from oncelog_client.core.batch import ProducerIdentity
 from oncelog_client.core.transaction_states import Event, State
 from oncelog_client.errors import DisconnectedError
 from oncelog_client.io.clock import monotonic_ms
-from oncelog_client.io.sender import Sender, Ticket
+from oncelog_client.io.sender import Delivery, Sender
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.records.record import EncodedRecords, NewRecord
 from tests.broker import Oncelog
@@ -103,9 +103,9 @@ async def test_an_answer_that_one_batch_cannot_take_is_told_to_the_others() -> N
     sender = Sender(producer._cluster, producer.config, acc, core)
     loop = asyncio.get_running_loop()
     partitions = [TopicPartition("t", number) for number in range(3)]
-    tickets: list[Ticket] = [loop.create_future() for _ in partitions]
-    for partition, ticket in zip(partitions, tickets, strict=True):
-        acc.append(partition, NewRecord(0, None, b""), ticket, 0)
+    deliveries: list[Delivery] = [loop.create_future() for _ in partitions]
+    for partition, delivery in zip(partitions, deliveries, strict=True):
+        acc.append(partition, NewRecord(0, None, b""), delivery, 0)
     batches = acc.drain(partitions, 1_000, 1 << 20)
     answer: asyncio.Future[object] = loop.create_future()
     answer.set_exception(DisconnectedError("gone"))
@@ -113,7 +113,7 @@ async def test_an_answer_that_one_batch_cannot_take_is_told_to_the_others() -> N
     # Outside a transaction, where no batch can have been on its way.
     sender._in_flight[1] = 1
     sender._answered(1, batches, answer)
-    assert [type(ticket.exception()) for ticket in tickets] == [DisconnectedError] * 3
+    assert [type(delivery.exception()) for delivery in deliveries] == [DisconnectedError] * 3
     assert acc.oldest_serial() is None
     assert core.state is State.FATAL_ERROR
     await producer._cluster.close()
@@ -161,7 +161,7 @@ async def test_a_send_that_waited_for_room_in_a_producer_now_closed_is_refused(
         buffered = await producer.send("t", b"x" * 900)
         waiting = asyncio.create_task(producer.send("t", b"y" * 900))
         await asyncio.sleep(0)
-        assert producer._accumulator.hurries == 1
+        assert producer._accumulator.flushes_in_progress == 1
         async with asyncio.timeout(DEADLINE_S):
             await producer.close(timeout_ms=0)
             with pytest.raises(ClosedError):
@@ -200,14 +200,14 @@ async def test_records_that_linger_fail_with_their_transaction(
     async with lingering, Producer(bootstrap, transactional_id=name) as newer:
         await lingering.init_transactions()
         await lingering.begin_transaction()
-        ticket = await lingering.send(topic, b"old", partition=0)
+        delivery = await lingering.send(topic, b"old", partition=0)
         await newer.init_transactions()
         offsets = {TopicPartition(topic, 0): OffsetAndMetadata(1)}
         with pytest.raises(ProducerFencedError):
             await lingering.send_offsets_to_transaction(offsets, name)
         async with asyncio.timeout(DEADLINE_S):
             with pytest.raises(ProducerFencedError):
-                await ticket
+                await delivery
 
 
 def break_sender(producer: Producer, monkeypatch: pytest.MonkeyPatch) -> None:

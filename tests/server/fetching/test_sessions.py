@@ -78,9 +78,9 @@ def test_an_incremental_fetch_names_only_what_changes() -> None:
 def test_what_was_told_last_is_remembered_across_an_update() -> None:
     broker = Broker()
     broker.fetch(0, 0, 0)
-    broker.fetch(1, 1).partitions[0].told_high_watermark = 55
+    broker.fetch(1, 1).partitions[0].last_sent_high_watermark = 55
     (one,) = broker.fetch(1, 2, 0, offset=9).partitions
-    assert (one.fetch_offset, one.told_high_watermark) == (9, 55)
+    assert (one.fetch_offset, one.last_sent_high_watermark) == (9, 55)
 
 
 def test_70_71_106_what_a_reader_can_get_wrong() -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from oncelog_protocol.apis import APIS
 from oncelog_protocol.codecs import decode, encode
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred
 from oncelog_server.loop_timers import LoopTimers
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
@@ -53,17 +53,17 @@ class Denying:
     def __init__(self, *denied: tuple[Operation, str]) -> None:
         self._denied = set(denied)
 
-    def authorise(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
+    def authorize(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
         return (operation, resource.name) not in self._denied
 
-    def authorise_any(self, principal: Principal, operation: Operation, type: ResourceType) -> bool:
+    def authorize_any(self, principal: Principal, operation: Operation, type: ResourceType) -> bool:
         return True
 
 
 @asynccontextmanager
 async def broker(
     settings: Settings | None = None, authorizer: Authorizer | None = None
-) -> AsyncIterator[Node]:
+) -> AsyncIterator[BrokerServices]:
     settings = settings or Settings()
     metadata = ClusterMetadata(MemoryStore(), settings)
     await metadata.start(ENDPOINTS)
@@ -80,7 +80,7 @@ async def broker(
         task.add_done_callback(tasks.discard)
         return answer
 
-    yield Node(
+    yield BrokerServices(
         broker_id=settings.node_id,
         cluster_id=metadata.image.cluster_id,
         settings=settings,
@@ -109,16 +109,20 @@ def context(api: int, version: int, listener: str = "PLAINTEXT") -> RequestConte
 
 
 async def ask(
-    handler: Any, node: Node, request: Any, version: int | None = None, listener: str = "PLAINTEXT"
+    handler: Any,
+    services: BrokerServices,
+    request: Any,
+    version: int | None = None,
+    listener: str = "PLAINTEXT",
 ) -> Any:
     """The answer as the client gets it: everything goes over the wire in that version."""
     if version is None:
         version = handler.VERSIONS.stop - 1
     api = APIS[handler.API]
     arrived = decode(api.request, version, encode(request, version))
-    response = handler.handle(node, context(handler.API, version, listener), arrived)
+    response = handler.handle(services, context(handler.API, version, listener), arrived)
     while isinstance(response, GeneratorType):
-        response = node.slices.run(response)
+        response = services.slices.run(response)
     if isinstance(response, Deferred):
         ready = asyncio.Event()
         response.on_complete(lambda value: ready.set())

@@ -14,7 +14,7 @@ from oncelog_protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.config import load_settings
 from oncelog_server.handlers import alter_configs, describe_configs, incremental_alter_configs
@@ -26,23 +26,23 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 async def described(
-    node: Node, kind: int, name: str, version: int | None = None, **fields: Any
+    services: BrokerServices, kind: int, name: str, version: int | None = None, **fields: Any
 ) -> Any:
     keys = fields.pop("keys", None)
     resource = DescribeConfigsResource(kind, name, keys)
     request = DescribeConfigsRequest([resource], **fields)
-    (result,) = (await ask(describe_configs, node, request, version)).results
+    (result,) = (await ask(describe_configs, services, request, version)).results
     return result
 
 
 @pytest.mark.parametrize("version", describe_configs.VERSIONS)
 async def test_a_topics_settings_come_with_their_sources(version: int) -> None:
     settings = load_settings(assignments=["log.retention.hours=1", "log.roll.ms=7"]).settings
-    async with broker(settings) as node:
+    async with broker(settings) as services:
         own = {"segment.ms": "8"}
-        await node.metadata.create_topics([NewTopic("a", settings=own)])
+        await services.metadata.create_topics([NewTopic("a", settings=own)])
         documented = {"include_documentation": True} if version >= 3 else {}
-        result = await described(node, TOPIC, "a", version, include_synonyms=True, **documented)
+        result = await described(services, TOPIC, "a", version, include_synonyms=True, **documented)
         assert result.error_code == ErrorCode.NONE
         found = {one.name: one for one in result.configs}
         segment, retention = found["segment.ms"], found["retention.ms"]
@@ -65,9 +65,9 @@ async def test_a_topics_settings_come_with_their_sources(version: int) -> None:
 
 
 async def test_only_what_is_asked_for() -> None:
-    async with broker() as node:
-        await node.metadata.create_topics([NewTopic("a")])
-        some = await described(node, TOPIC, "a", keys=["flush.ms", "none"])
+    async with broker() as services:
+        await services.metadata.create_topics([NewTopic("a")])
+        some = await described(services, TOPIC, "a", keys=["flush.ms", "none"])
         assert [(one.name, one.synonyms) for one in some.configs] == [("flush.ms", [])]
         assert some.configs[0].documentation is None
 
@@ -75,13 +75,13 @@ async def test_only_what_is_asked_for() -> None:
 async def test_what_is_asked_again_is_answered_once() -> None:
     """A resource of 10 bytes must not fetch 41 KB each time it is named. Other keys of it are
     another question."""
-    async with broker() as node:
-        await node.metadata.create_topics([NewTopic("a"), NewTopic("b")])
-        this = str(node.broker_id)
+    async with broker() as services:
+        await services.metadata.create_topics([NewTopic("a"), NewTopic("b")])
+        this = str(services.broker_id)
         asked = [(BROKER, this, None), (TOPIC, "a", None), (TOPIC, "b", ["segment.ms"])]
         again = [(BROKER, this, []), (TOPIC, "a", ["segment.ms"])]
         resources = [DescribeConfigsResource(*one) for one in asked + again * 3]
-        results = (await ask(describe_configs, node, DescribeConfigsRequest(resources))).results
+        results = (await ask(describe_configs, services, DescribeConfigsRequest(resources))).results
         assert [(one.resource_type, one.resource_name) for one in results] == [
             (BROKER, this),
             (TOPIC, "a"),
@@ -94,8 +94,8 @@ async def test_what_is_asked_again_is_answered_once() -> None:
 
 async def test_a_brokers_settings_are_read_only_and_say_what_has_no_effect() -> None:
     settings = load_settings(assignments=["num.partitions=3", "num.io.threads=9"]).settings
-    async with broker(settings) as node:
-        result = await described(node, BROKER, "1", include_documentation=True)
+    async with broker(settings) as services:
+        result = await described(services, BROKER, "1", include_documentation=True)
         found = {one.name: one for one in result.configs}
         assert all(one.read_only for one in result.configs)
         assert (found["num.partitions"].value, found["num.partitions"].config_source) == ("3", 4)
@@ -106,7 +106,7 @@ async def test_a_brokers_settings_are_read_only_and_say_what_has_no_effect() -> 
         assert found["num.io.threads"].value == "9"
         assert "without effect" in found["num.io.threads"].documentation
         assert found["oncelog.flush.on.ack"].value == "false"
-        assert (await described(node, BROKER, "")).configs == []
+        assert (await described(services, BROKER, "")).configs == []
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ async def test_a_brokers_settings_are_read_only_and_say_what_has_no_effect() -> 
 )
 async def test_what_cannot_be_described(kind: int, name: str, code: ErrorCode) -> None:
     denied = Denying((Operation.DESCRIBE_CONFIGS, "secret"))
-    async with broker(authorizer=denied) as node:
-        result = await described(node, kind, name)
+    async with broker(authorizer=denied) as services:
+        result = await described(services, kind, name)
         assert (result.error_code, result.resource_name, result.configs) == (code, name, [])
 
 
@@ -140,19 +140,19 @@ def change(name: str, *changes: tuple[str, int, str | None], kind: int = TOPIC) 
 
 @pytest.mark.parametrize("version", alter_configs.VERSIONS)
 async def test_replacing_a_topics_settings(version: int) -> None:
-    async with broker() as node:
-        await node.metadata.create_topics([NewTopic("a", settings={"flush.ms": "1"})])
+    async with broker() as services:
+        await services.metadata.create_topics([NewTopic("a", settings={"flush.ms": "1"})])
         request = replacing.AlterConfigsRequest([replace("a", {"retention.ms": "5"})])
-        (result,) = (await ask(alter_configs, node, request, version)).responses
+        (result,) = (await ask(alter_configs, services, request, version)).responses
         assert (result.error_code, result.error_message) == (0, None)
-        assert node.metadata.image.topics["a"].settings == {"retention.ms": "5"}
+        assert services.metadata.image.topics["a"].settings == {"retention.ms": "5"}
 
 
 @pytest.mark.parametrize("version", incremental_alter_configs.VERSIONS)
 async def test_changing_some_of_a_topics_settings(version: int) -> None:
-    async with broker() as node:
+    async with broker() as services:
         own = {"flush.ms": "1", "segment.ms": "3"}
-        await node.metadata.create_topics([NewTopic("a", settings=own)])
+        await services.metadata.create_topics([NewTopic("a", settings=own)])
         resource = change(
             "a",
             ("retention.ms", SET, "5"),
@@ -160,9 +160,9 @@ async def test_changing_some_of_a_topics_settings(version: int) -> None:
             ("cleanup.policy", APPEND, "compact"),
         )
         request = changing.IncrementalAlterConfigsRequest([resource])
-        (result,) = (await ask(incremental_alter_configs, node, request, version)).responses
+        (result,) = (await ask(incremental_alter_configs, services, request, version)).responses
         assert (result.error_code, result.error_message) == (0, None)
-        assert node.metadata.image.topics["a"].settings == {
+        assert services.metadata.image.topics["a"].settings == {
             "segment.ms": "3",
             "retention.ms": "5",
             "cleanup.policy": "delete,compact",
@@ -170,21 +170,21 @@ async def test_changing_some_of_a_topics_settings(version: int) -> None:
 
 
 async def test_to_validate_alters_nothing() -> None:
-    async with broker() as node:
-        await node.metadata.create_topics([NewTopic("a")])
-        image = node.metadata.image
+    async with broker() as services:
+        await services.metadata.create_topics([NewTopic("a")])
+        image = services.metadata.image
         resources = [replace("a", {"retention.ms": "5"})]
-        await ask(alter_configs, node, replacing.AlterConfigsRequest(resources, True))
+        await ask(alter_configs, services, replacing.AlterConfigsRequest(resources, True))
         changes = [change("a", ("retention.ms", SET, "5"))]
         asked = changing.IncrementalAlterConfigsRequest(changes, True)
-        await ask(incremental_alter_configs, node, asked)
-        assert node.metadata.image is image
+        await ask(incremental_alter_configs, services, asked)
+        assert services.metadata.image is image
 
 
 async def test_each_resource_has_its_own_outcome() -> None:
     denied = Denying((Operation.ALTER_CONFIGS, "secret"))
-    async with broker(authorizer=denied) as node:
-        await node.metadata.create_topics([NewTopic("a"), NewTopic("twice")])
+    async with broker(authorizer=denied) as services:
+        await services.metadata.create_topics([NewTopic("a"), NewTopic("twice")])
         value = ("retention.ms", SET, "5")
         resources = [
             change("a", value),
@@ -201,7 +201,7 @@ async def test_each_resource_has_its_own_outcome() -> None:
             change("f", ("remote.storage.enable", SET, "true")),
         ]
         request = changing.IncrementalAlterConfigsRequest(resources)
-        response = await ask(incremental_alter_configs, node, request)
+        response = await ask(incremental_alter_configs, services, request)
         assert [one.error_code for one in response.responses] == [
             ErrorCode.NONE,
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -222,15 +222,15 @@ async def test_each_resource_has_its_own_outcome() -> None:
 
 
 async def test_replacing_refuses_the_same() -> None:
-    async with broker() as node:
-        await node.metadata.create_topics([NewTopic("a")])
+    async with broker() as services:
+        await services.metadata.create_topics([NewTopic("a")])
         resources = [
             replace("a", {"retention.ms": None}),
             replace("none", {"retention.ms": "5"}),
             replace("1", {"max.connections": "5"}, BROKER),
             replace("x", {"retention.ms": "soon"}),
         ]
-        response = await ask(alter_configs, node, replacing.AlterConfigsRequest(resources))
+        response = await ask(alter_configs, services, replacing.AlterConfigsRequest(resources))
         assert [one.error_code for one in response.responses] == [
             ErrorCode.INVALID_REQUEST,
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

@@ -26,10 +26,10 @@ async def test_the_answer_waits_for_the_checkpoint_unless_nothing_was_deleted() 
         checkpoints.append(Deferred(ordered=True))
         return checkpoints[-1]
 
-    async with broker() as node:
-        node.partitions.add(world.partitions[A0])
-        node.clock = WorldClock(world)
-        node.checkpoint = checkpoint
+    async with broker() as services:
+        services.partitions.add(world.partitions[A0])
+        services.clock = WorldClock(world)
+        services.checkpoint = checkpoint
 
         def ask(
             offset: int,
@@ -37,7 +37,7 @@ async def test_the_answer_waits_for_the_checkpoint_unless_nothing_was_deleted() 
             partition = DeleteRecordsPartition(A0.partition, offset)
             topics = [DeleteRecordsTopic(A0.topic, [partition])]
             asked = context(delete_records.API, 2)
-            return delete_records.handle(node, asked, DeleteRecordsRequest(topics))
+            return delete_records.handle(services, asked, DeleteRecordsRequest(topics))
 
         refused = ask(99)
         assert isinstance(refused, DeleteRecordsResponse)

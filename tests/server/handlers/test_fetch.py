@@ -10,7 +10,7 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.deferred import Deferred
 from oncelog_server.fetching.sessions import FetchSessions
@@ -24,20 +24,25 @@ from tests.server.partition.partitions import partition
 NAME = TopicPartition("orders", 0)
 
 
-async def with_orders(node: Node) -> Node:
-    await node.metadata.create_topics([NewTopic("orders")])
+async def with_orders(services: BrokerServices) -> BrokerServices:
+    await services.metadata.create_topics([NewTopic("orders")])
     found = partition(name=NAME)
     found.append(batch(), now_ms=NOW_MS)
-    node.partitions.add(found)
+    services.partitions.add(found)
     return replace(
-        node, clock=StillClock(), timers=ManualTimers(), fetch_sessions=FetchSessions(10, lambda: 1)
+        services,
+        clock=StillClock(),
+        timers=ManualTimers(),
+        fetch_sessions=FetchSessions(10, lambda: 1),
     )
 
 
-def request(node: Node, offset: int = 0, *, leader_epoch: int = -1, wait_ms: int = 0) -> Any:
+def request(
+    services: BrokerServices, offset: int = 0, *, leader_epoch: int = -1, wait_ms: int = 0
+) -> Any:
     topic = FetchTopic(
         NAME.topic,
-        node.metadata.image.topics[NAME.topic].id,
+        services.metadata.image.topics[NAME.topic].id,
         [FetchPartition(0, leader_epoch, offset, partition_max_bytes=1_000)],
     )
     return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, topics=[topic])
@@ -46,10 +51,10 @@ def request(node: Node, offset: int = 0, *, leader_epoch: int = -1, wait_ms: int
 @pytest.mark.parametrize("version", [12, 15, 16, 18])
 async def test_KIP951_a_reader_is_told_who_leads_now(version: int) -> None:
     async with broker() as bare:
-        node = await with_orders(bare)
-        found = node.partitions.require(*NAME)
+        services = await with_orders(bare)
+        found = services.partitions.require(*NAME)
         found.become_follower(2, 3)
-        answer = await ask(fetch, node, request(node), version)
+        answer = await ask(fetch, services, request(services), version)
         (one,) = answer.responses[0].partitions
         assert one.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         if version < fetch.LEADERS_SINCE:
@@ -72,9 +77,9 @@ async def test_KIP951_only_a_reader_that_is_behind_is_told(
     epoch: int, code: ErrorCode, told: bool
 ) -> None:
     async with broker() as bare:
-        node = await with_orders(bare)
-        node.partitions.require(*NAME).become_leader(1, 5, (1,), (1,))
-        answer = await ask(fetch, node, request(node, 1, leader_epoch=epoch))
+        services = await with_orders(bare)
+        services.partitions.require(*NAME).become_leader(1, 5, (1,), (1,))
+        answer = await ask(fetch, services, request(services, 1, leader_epoch=epoch))
         (one,) = answer.responses[0].partitions
         assert one.error_code == code
         assert (one.current_leader is not None) is told
@@ -83,16 +88,18 @@ async def test_KIP951_only_a_reader_that_is_behind_is_told(
 
 async def test_a_parked_reader_of_a_topic_that_is_deleted_is_told_so() -> None:
     async with broker() as bare:
-        node = await with_orders(bare)
-        parked = fetch.handle(node, context(fetch.API, 17), request(node, offset=1, wait_ms=60_000))
+        services = await with_orders(bare)
+        parked = fetch.handle(
+            services, context(fetch.API, 17), request(services, offset=1, wait_ms=60_000)
+        )
         assert isinstance(parked, Deferred)
-        await node.metadata.delete_topics([NAME.topic])
-        gone = node.partitions.remove(NAME)
+        await services.metadata.delete_topics([NAME.topic])
+        gone = services.partitions.remove(NAME)
         assert gone is not None
         gone.resign()
-        assert isinstance(node.timers, ManualTimers)
-        node.timers.run_soon()
+        assert isinstance(services.timers, ManualTimers)
+        services.timers.run_soon()
         await asyncio.sleep(0)
         (one,) = parked.value.responses[0].partitions
         assert one.error_code == ErrorCode.UNKNOWN_TOPIC_ID
-        assert not node.timers.waiting
+        assert not services.timers.waiting

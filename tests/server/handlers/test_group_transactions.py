@@ -62,35 +62,35 @@ WHOLE: dict[str, Any] = {
 async def test_the_fields_of_a_group_come_all_or_none_and_never_without_an_id(
     change: dict[str, Any],
 ) -> None:
-    async with broker() as node:
+    async with broker() as services:
         request = InitProducerIdRequest(transaction_timeout_ms=1_000, **(WHOLE | change))
-        answer = await ask(init_producer_id, without_internal_topics(node), request)
+        answer = await ask(init_producer_id, without_internal_topics(services), request)
         assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
 async def test_no_input_partitions_are_an_assignment_too() -> None:
-    async with broker() as node:
+    async with broker() as services:
         request = InitProducerIdRequest(
             transaction_timeout_ms=1_000, **(WHOLE | {"assigned_partitions": []})
         )
-        answer = await ask(init_producer_id, without_internal_topics(node), request)
+        answer = await ask(init_producer_id, without_internal_topics(services), request)
         assert answer.error_code == ErrorCode.NOT_COORDINATOR
 
 
 async def test_switched_off_nobody_joins_silently() -> None:
-    async with broker(Settings(group_transactions_enable=False)) as node:
+    async with broker(Settings(group_transactions_enable=False)) as services:
         request = InitProducerIdRequest(transaction_timeout_ms=1_000, **WHOLE)
-        answer = await ask(init_producer_id, without_internal_topics(node), request)
+        answer = await ask(init_producer_id, without_internal_topics(services), request)
         assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 @pytest.mark.parametrize("version", range(1, 6))
 async def test_key_type_2_is_the_owner_of_the_groups_partition(version: int) -> None:
-    async with broker() as node:
+    async with broker() as services:
         request = FindCoordinatorRequest(key="g", key_type=2, coordinator_keys=["g"])
-        answer = await ask(find_coordinator, node, request, version)
+        answer = await ask(find_coordinator, services, request, version)
         one = answer.coordinators[0] if version >= 4 else answer
-        topic = node.metadata.image.topics[TRANSACTION_STATE]
+        topic = services.metadata.image.topics[TRANSACTION_STATE]
         owner = topic.partitions[partition_for("g", len(topic.partitions))].leader
         assert (one.error_code, one.node_id) == (ErrorCode.NONE, owner)
 
@@ -99,11 +99,11 @@ async def test_key_type_2_is_the_owner_of_the_groups_partition(version: int) -> 
     ("version", "switched_on"), [(6, True), (5, False)], ids=["share group", "switched off"]
 )
 async def test_key_type_2_means_nothing_else(version: int, switched_on: bool) -> None:
-    async with broker(Settings(group_transactions_enable=switched_on)) as node:
+    async with broker(Settings(group_transactions_enable=switched_on)) as services:
         request = FindCoordinatorRequest(key_type=2, coordinator_keys=["g"])
-        (one,) = (await ask(find_coordinator, node, request, version)).coordinators
+        (one,) = (await ask(find_coordinator, services, request, version)).coordinators
         assert one.error_code == ErrorCode.INVALID_REQUEST
-        assert TRANSACTION_STATE not in node.metadata.image.topics
+        assert TRANSACTION_STATE not in services.metadata.image.topics
 
 
 def ending(group_id: str | None) -> EndTxnRequest:
@@ -113,14 +113,14 @@ def ending(group_id: str | None) -> EndTxnRequest:
 
 
 async def test_members_without_a_group_are_refused() -> None:
-    async with broker() as node:
-        answer = await ask(end_txn, without_internal_topics(node), ending(None))
+    async with broker() as services:
+        answer = await ask(end_txn, without_internal_topics(services), ending(None))
         assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
 async def test_a_client_decides_no_transaction_that_it_may_not_write() -> None:
-    async with broker(authorizer=Denying((Operation.WRITE, "member"))) as node:
-        answer = await ask(end_txn, without_internal_topics(node), ending("g"))
+    async with broker(authorizer=Denying((Operation.WRITE, "member"))) as services:
+        answer = await ask(end_txn, without_internal_topics(services), ending("g"))
         assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         assert answer.refused_member == "member"
 
@@ -133,7 +133,7 @@ async def test_who_comes_with_an_older_generation_of_a_live_group_is_told_of() -
     assert value_of(decided).generation_id == 1
     async with broker() as bare:
         clock: Any = Clock(world)
-        node = replace(bare, groups=world.groups, transactions=world.transactions, clock=clock)
+        services = replace(bare, groups=world.groups, transactions=world.transactions, clock=clock)
         known, unknown = "known", "unknown"
         world.producer(known)
         for name in (known, unknown):
@@ -144,7 +144,7 @@ async def test_who_comes_with_an_older_generation_of_a_live_group_is_told_of() -
                 consumer_group_generation=0,
                 assigned_partitions=ASSIGNED,
             )
-            answer = await ask(init_producer_id, node, request)
+            answer = await ask(init_producer_id, services, request)
             assert answer.error_code == ErrorCode.ILLEGAL_GENERATION
         assert world.transactions.fences.refused[FenceCause.NEWER_GENERATION] == 2
         (fence,) = world.transactions.find(known).fences

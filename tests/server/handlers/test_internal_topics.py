@@ -27,24 +27,24 @@ async def test_the_partitions_of_an_internal_topic_stay_as_many_as_they_are(
     topic: str, version: int
 ) -> None:
     """Every group and every transactional id is in the partition that their number says."""
-    async with broker() as node:
-        count = len((await node.metadata.create_missing_topic(topic)).partitions)
+    async with broker() as services:
+        count = len((await services.metadata.create_missing_topic(topic)).partitions)
         for wanted in (count + 1, count):
             request = CreatePartitionsRequest([CreatePartitionsTopic(topic, wanted)])
-            (result,) = (await ask(create_partitions, node, request, version)).results
+            (result,) = (await ask(create_partitions, services, request, version)).results
             assert result.error_code == ErrorCode.INVALID_REQUEST
             assert f"'{topic}'" in result.error_message
-        assert len(node.metadata.image.topics[topic].partitions) == count
+        assert len(services.metadata.image.topics[topic].partitions) == count
 
 
 @pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS))
 async def test_an_internal_topic_is_deleted_as_kafka_does_it(topic: str) -> None:
-    async with broker() as node:
-        await node.metadata.create_missing_topic(topic)
+    async with broker() as services:
+        await services.metadata.create_missing_topic(topic)
         request = DeleteTopicsRequest([DeleteTopicState(topic)])
-        (result,) = (await ask(delete_topics, node, request)).responses
+        (result,) = (await ask(delete_topics, services, request)).responses
         assert result.error_code == ErrorCode.NONE
-        assert topic not in node.metadata.image.topics
+        assert topic not in services.metadata.image.topics
 
 
 class Adding:
@@ -64,12 +64,12 @@ async def test_none_but_the_offsets_is_added_to_a_transaction_and_these_by_broke
     topic: str, version: int
 ) -> None:
     by_broker = version >= add_partitions_to_txn.BROKERS_SINCE
-    async with broker() as node:
-        await node.metadata.create_missing_topic(topic)
+    async with broker() as services:
+        await services.metadata.create_missing_topic(topic)
         adding: Any = Adding()
         request = add_by_broker(topic) if by_broker else add_by_client(topic)
-        node = replace(node, transactions=adding)
-        answer = await ask(add_partitions_to_txn, node, request, version)
+        services = replace(services, transactions=adding)
+        answer = await ask(add_partitions_to_txn, services, request, version)
         (named,) = (
             answer.results_by_transaction[0].topic_results
             if by_broker

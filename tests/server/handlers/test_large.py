@@ -72,21 +72,21 @@ def requests() -> list[Any]:
 @pytest.mark.parametrize("at", range(4))
 async def test_a_large_request_is_answered_in_slices(at: int) -> None:
     handler, request, version = requests()[at]
-    async with broker() as node:
+    async with broker() as services:
         for first in range(0, COUNT, 100):
             names = [NewTopic(f"topic-{one}", 1) for one in range(first, first + 100)]
-            await node.metadata.create_topics(names)
+            await services.metadata.create_topics(names)
         timers = ManualTimers()
 
         def monotonic_ms() -> int:  # each look at the clock takes a while: a slow machine
             timers.now_ms += 1
             return timers.now_ms
 
-        slices = node.slices
-        node.slices = Slices(timers, monotonic_ms, steps_per_slice=10**9)
-        steps = handler.handle(node, context(handler.API, version), request)
+        slices = services.slices
+        services.slices = Slices(timers, monotonic_ms, steps_per_slice=10**9)
+        steps = handler.handle(services, context(handler.API, version), request)
         assert isinstance(steps, GeneratorType)
-        answer = node.slices.queue(steps)
+        answer = services.slices.queue(steps)
         turns = 0
         while timers.soon:
             began_ms = timers.now_ms
@@ -94,8 +94,8 @@ async def test_a_large_request_is_answered_in_slices(at: int) -> None:
             turns += 1
             assert timers.now_ms - began_ms <= SLICE_MS + 2
         assert turns > COUNT / (SLICE_MS + 2)
-        node.slices = slices
-        whole = await ask(handler, node, request, version)
+        services.slices = slices
+        whole = await ask(handler, services, request, version)
         api = type(answer.value)
         assert decode(api, version, encode(answer.value, version)) == whole
         rows = whole.results if handler is describe_configs else whole.topics
@@ -127,7 +127,7 @@ async def test_a_produce_to_very_many_partitions_leaves_the_loop_to_others(tmp_p
         request = ProduceRequest(
             acks=-1, topic_data=[TopicProduceData("wide", partition_data=data)]
         )
-        answer = produce.handle(alive.node, context(produce.API, 9), request)
+        answer = produce.handle(alive.services, context(produce.API, 9), request)
         assert isinstance(answer, Deferred)
         most = 0
         while not answer.done:

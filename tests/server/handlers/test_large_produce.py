@@ -121,7 +121,7 @@ async def all_appended(broker: Broker) -> None:
 async def identity(broker: Broker, name: str) -> tuple[int, int]:
     await broker.metadata.create_missing_topic(TRANSACTION_STATE)
     asked = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
-    found = await ask(init_producer_id, broker.node, asked)
+    found = await ask(init_producer_id, broker.services, asked)
     assert found.error_code == 0
     return found.producer_id, found.producer_epoch
 
@@ -138,7 +138,7 @@ def transactional(who: tuple[int, int], *, acks: int = -1) -> ProduceRequest:
 
 def add_all(broker: Broker, who: tuple[int, int]) -> None:
     wide = frozenset(TopicPartition("wide", number) for number in range(COUNT))
-    added = broker.node.transactions.add_partitions(AddPartitions("t", *who, wide))
+    added = broker.services.transactions.add_partitions(AddPartitions("t", *who, wide))
     assert isinstance(added, TransactionResult)
     assert added.code is ErrorCode.NONE
 
@@ -158,7 +158,7 @@ async def test_no_step_of_it_does_very_much(
         if version < ADDING:
             add_all(broker, who)
     calls = Calls()
-    slices = broker.node.slices
+    slices = broker.services.slices
     run, queue = slices.run, slices.queue
     monkeypatch.setattr(slices, "run", lambda steps: run(calls.counted(steps)))
     monkeypatch.setattr(slices, "queue", lambda steps: queue(calls.counted(steps)))
@@ -202,7 +202,7 @@ async def test_partitions_of_a_topic_that_is_deleted_meanwhile_are_refused(broke
     await some_appended(broker)
     topic = broker.metadata.image.topics["wide"]
     for number in range(COUNT):
-        broker._hosting._remove(topic, TopicPartition("wide", number))
+        broker._replica_manager._remove(topic, TopicPartition("wide", number))
     (rows,) = (one.partition_responses for one in (await told(answer)).responses)
     assert rows[0].error_code == 0
     assert rows[-1].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -218,7 +218,7 @@ async def test_a_transaction_that_ends_meanwhile_is_not_written_to_any_more(
         add_all(broker, who)
     answer = serve(broker, transactional(who), version)
     await some_appended(broker)
-    ended = await ask(end_txn, broker.node, EndTxnRequest("t", *who, False))
+    ended = await ask(end_txn, broker.services, EndTxnRequest("t", *who, False))
     assert ended.error_code == 0
     found = await told(answer, version)
     assert 0 in codes(found)
@@ -234,7 +234,7 @@ async def test_all_partitions_are_added_to_a_transaction_in_one_record(broker: B
     before = _transaction_records(broker)
     assert codes(await told(serve(broker, transactional(who), ADDING), ADDING)) == {0}
     assert _transaction_records(broker) == before + 1
-    live = broker.node.transactions.find("t")
+    live = broker.services.transactions.find("t")
     assert len(live.metadata.partitions) == COUNT
 
 

@@ -47,9 +47,9 @@ async def listed(isolation: int, *wanted: tuple[int, int]) -> list[tuple[int, in
     request: Any = ListOffsetsRequest(
         isolation_level=isolation, topics=[ListOffsetsTopic("orders", partitions)]
     )
-    async with broker() as node:
-        node.partitions.add(found)
-        answer = await ask(list_offsets, replace(node), request)
+    async with broker() as services:
+        services.partitions.add(found)
+        answer = await ask(list_offsets, replace(services), request)
     return [(one.error_code, one.offset, one.leader_epoch) for one in answer.topics[0].partitions]
 
 

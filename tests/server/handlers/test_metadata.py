@@ -17,7 +17,7 @@ from oncelog_protocol.messages.describe_topic_partitions import (
 )
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from oncelog_protocol.types import ZERO_UUID
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.handlers import (
     api_versions,
@@ -37,8 +37,8 @@ def by_name(*names: str | None) -> list[MetadataRequestTopic]:
 
 @pytest.mark.parametrize("version", metadata.VERSIONS)
 async def test_a_topic_that_is_asked_for_is_created_and_shown_at_once(version: int) -> None:
-    async with broker(Settings(num_partitions=3)) as node:
-        response = await ask(metadata, node, MetadataRequest(by_name("orders")), version)
+    async with broker(Settings(num_partitions=3)) as services:
+        response = await ask(metadata, services, MetadataRequest(by_name("orders")), version)
         (topic,) = response.topics
         assert topic.error_code == ErrorCode.NONE
         assert topic.name == "orders"
@@ -47,18 +47,18 @@ async def test_a_topic_that_is_asked_for_is_created_and_shown_at_once(version: i
         (one,) = response.brokers
         assert (one.node_id, one.host, one.port) == (1, "inside", 9092)
         if version >= 10:
-            assert topic.topic_id == node.metadata.image.topics["orders"].id
+            assert topic.topic_id == services.metadata.image.topics["orders"].id
         if version >= 7:
             assert topic.partitions[0].leader_epoch == 0
 
 
 async def test_clients_are_told_the_address_of_their_listener() -> None:
-    async with broker() as node:
-        response = await ask(metadata, node, MetadataRequest([]), listener="EXTERNAL")
+    async with broker() as services:
+        response = await ask(metadata, services, MetadataRequest([]), listener="EXTERNAL")
         assert (response.brokers[0].host, response.brokers[0].port) == ("outside", 19092)
         assert response.topics == []
         assert response.controller_id == 1
-        assert response.cluster_id == node.cluster_id
+        assert response.cluster_id == services.cluster_id
 
 
 @pytest.mark.parametrize(
@@ -68,21 +68,21 @@ async def test_clients_are_told_the_address_of_their_listener() -> None:
 async def test_no_topic_is_created_where_that_is_off(
     settings: Settings, allowed: bool, version: int
 ) -> None:
-    async with broker(settings) as node:
+    async with broker(settings) as services:
         request = MetadataRequest(by_name("orders", "a b"), allow_auto_topic_creation=allowed)
-        response = await ask(metadata, node, request, version)
+        response = await ask(metadata, services, request, version)
         assert [topic.error_code for topic in response.topics] == [
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ErrorCode.INVALID_TOPIC_EXCEPTION,
         ]
-        assert not node.metadata.image.topics
+        assert not services.metadata.image.topics
 
 
 async def test_a_topic_that_cannot_be_created_says_why() -> None:
-    async with broker() as node:
+    async with broker() as services:
         request = MetadataRequest(by_name("a b", "fine", "a.b"))
-        await node.metadata.create_topics([NewTopic("a_b")])
-        response = await ask(metadata, node, request)
+        await services.metadata.create_topics([NewTopic("a_b")])
+        response = await ask(metadata, services, request)
         assert [topic.error_code for topic in response.topics] == [
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             ErrorCode.NONE,
@@ -91,60 +91,62 @@ async def test_a_topic_that_cannot_be_created_says_why() -> None:
 
 
 async def test_topics_by_id() -> None:
-    async with broker() as node:
-        await node.metadata.create_topics([NewTopic("orders")])
-        known = node.metadata.image.topics["orders"].id
+    async with broker() as services:
+        await services.metadata.create_topics([NewTopic("orders")])
+        known = services.metadata.image.topics["orders"].id
         request = MetadataRequest(
             [MetadataRequestTopic(known, None), MetadataRequestTopic(b"x" * 16, None)]
         )
-        found, unknown = (await ask(metadata, node, request)).topics
+        found, unknown = (await ask(metadata, services, request)).topics
         assert (found.name, found.error_code) == ("orders", ErrorCode.NONE)
         assert (unknown.name, unknown.error_code) == (None, ErrorCode.UNKNOWN_TOPIC_ID)
         assert unknown.topic_id == b"x" * 16
-        early = await ask(metadata, node, MetadataRequest([MetadataRequestTopic(known, "")]), 10)
+        early = await ask(
+            metadata, services, MetadataRequest([MetadataRequestTopic(known, "")]), 10
+        )
         assert early.topics[0].error_code == ErrorCode.INVALID_REQUEST
 
 
 async def test_all_topics_are_null_or_in_version_0_an_empty_list() -> None:
-    async with broker() as node:
-        await node.metadata.create_topics([NewTopic("a"), NewTopic("b")])
-        everything = await ask(metadata, node, MetadataRequest(None), 1)
+    async with broker() as services:
+        await services.metadata.create_topics([NewTopic("a"), NewTopic("b")])
+        everything = await ask(metadata, services, MetadataRequest(None), 1)
         assert {topic.name for topic in everything.topics} == {"a", "b"}
-        assert len((await ask(metadata, node, MetadataRequest([]), 0)).topics) == 2
-        assert (await ask(metadata, node, MetadataRequest([]), 1)).topics == []
+        assert len((await ask(metadata, services, MetadataRequest([]), 0)).topics) == 2
+        assert (await ask(metadata, services, MetadataRequest([]), 1)).topics == []
 
 
 async def test_topics_a_client_may_not_see() -> None:
     denied = Denying((Operation.DESCRIBE, "secret"))
-    async with broker(authorizer=denied) as node:
-        await node.metadata.create_topics([NewTopic("secret"), NewTopic("open")])
-        everything = await ask(metadata, node, MetadataRequest(None))
+    async with broker(authorizer=denied) as services:
+        await services.metadata.create_topics([NewTopic("secret"), NewTopic("open")])
+        everything = await ask(metadata, services, MetadataRequest(None))
         assert [topic.name for topic in everything.topics] == ["open"]
-        (topic,) = (await ask(metadata, node, MetadataRequest(by_name("secret")))).topics
+        (topic,) = (await ask(metadata, services, MetadataRequest(by_name("secret")))).topics
         assert topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert topic.topic_id == ZERO_UUID
 
 
 async def test_a_topic_that_may_not_be_created_is_not() -> None:
     denied = Denying((Operation.CREATE, "orders"), (Operation.CREATE, "kafka-cluster"))
-    async with broker(authorizer=denied) as node:
-        await ask(metadata, node, MetadataRequest(by_name("orders")))
-        assert not node.metadata.image.topics
+    async with broker(authorizer=denied) as services:
+        await ask(metadata, services, MetadataRequest(by_name("orders")))
+        assert not services.metadata.image.topics
 
 
 async def test_internal_topics_are_marked_and_made_as_they_must_be() -> None:
-    async with broker() as node:
+    async with broker() as services:
         request = MetadataRequest(by_name("__consumer_offsets"))
-        (topic,) = (await ask(metadata, node, request)).topics
+        (topic,) = (await ask(metadata, services, request)).topics
         assert topic.is_internal
         assert len(topic.partitions) == 50
 
 
 async def test_a_partition_whose_log_cannot_be_used_has_no_leader() -> None:
-    async with broker() as node:
-        await node.metadata.create_topics([NewTopic("orders", 2)])
-        node.partitions.add_offline(TopicPartition("orders", 1), "corrupt")
-        (topic,) = (await ask(metadata, node, MetadataRequest(by_name("orders")))).topics
+    async with broker() as services:
+        await services.metadata.create_topics([NewTopic("orders", 2)])
+        services.partitions.add_offline(TopicPartition("orders", 1), "corrupt")
+        (topic,) = (await ask(metadata, services, MetadataRequest(by_name("orders")))).topics
         good, bad = topic.partitions
         assert (good.leader_id, good.offline_replicas) == (1, [])
         assert (bad.leader_id, bad.offline_replicas) == (-1, [1])
@@ -153,19 +155,21 @@ async def test_a_partition_whose_log_cannot_be_used_has_no_leader() -> None:
 
 async def test_authorized_operations_are_bits() -> None:
     denied = Denying((Operation.WRITE, "orders"))
-    async with broker(authorizer=denied) as node:
+    async with broker(authorizer=denied) as services:
         request = MetadataRequest(by_name("orders"), include_topic_authorized_operations=True)
-        (topic,) = (await ask(metadata, node, request)).topics
+        (topic,) = (await ask(metadata, services, request)).topics
         assert topic.topic_authorized_operations == 0b110111101000
-        silent = (await ask(metadata, node, MetadataRequest(by_name("orders")))).topics[0]
+        silent = (await ask(metadata, services, MetadataRequest(by_name("orders")))).topics[0]
         assert silent.topic_authorized_operations == -(2**31)
 
 
-async def describe(node: Node, **request: Any) -> tuple[list[tuple[str, int, int]], object]:
+async def describe(
+    services: BrokerServices, **request: Any
+) -> tuple[list[tuple[str, int, int]], object]:
     """(topic, error, number of partitions) of each, and the next cursor."""
     response = await ask(
         describe_topic_partitions,
-        node,
+        services,
         DescribeTopicPartitionsRequest(**request),
     )
     topics = [(one.name, one.error_code, len(one.partitions)) for one in response.topics]
@@ -174,44 +178,48 @@ async def describe(node: Node, **request: Any) -> tuple[list[tuple[str, int, int
 
 
 async def test_partitions_come_page_by_page() -> None:
-    async with broker() as node:
-        await node.metadata.create_topics([NewTopic("b", 3), NewTopic("a", 2), NewTopic("c", 1)])
-        assert await describe(node) == ([("a", 0, 2), ("b", 0, 3), ("c", 0, 1)], None)
-        first = await describe(node, response_partition_limit=4)
+    async with broker() as services:
+        await services.metadata.create_topics(
+            [NewTopic("b", 3), NewTopic("a", 2), NewTopic("c", 1)]
+        )
+        assert await describe(services) == ([("a", 0, 2), ("b", 0, 3), ("c", 0, 1)], None)
+        first = await describe(services, response_partition_limit=4)
         assert first == ([("a", 0, 2), ("b", 0, 2)], ("b", 2))
-        rest = await describe(node, cursor=RequestCursor("b", 2))
+        rest = await describe(services, cursor=RequestCursor("b", 2))
         assert rest == ([("b", 0, 1), ("c", 0, 1)], None)
-        full = await describe(node, response_partition_limit=2)
+        full = await describe(services, response_partition_limit=2)
         assert full == ([("a", 0, 2)], ("b", 0))
 
 
 async def test_partitions_of_topics_by_name() -> None:
-    async with broker() as node:
-        await node.metadata.create_topics([NewTopic("a", 2)])
+    async with broker() as services:
+        await services.metadata.create_topics([NewTopic("a", 2)])
         wanted = [TopicRequest("a"), TopicRequest("zzz"), TopicRequest("a b")]
-        topics, _ = await describe(node, topics=wanted)
+        topics, _ = await describe(services, topics=wanted)
         assert topics == [
             ("a", 0, 2),
             ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION, 0),
             ("zzz", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0),
         ]
         for cursor in (RequestCursor("q", 0), RequestCursor("a", -1)):
-            topics, _ = await describe(node, topics=[TopicRequest("a")], cursor=cursor)
+            topics, _ = await describe(services, topics=[TopicRequest("a")], cursor=cursor)
             assert topics == [("a", ErrorCode.INVALID_REQUEST, 0)]
 
 
 async def test_describing_the_cluster() -> None:
-    async with broker() as node:
+    async with broker() as services:
         request = DescribeClusterRequest(include_cluster_authorized_operations=True)
-        response = await ask(describe_cluster, node, request, listener="EXTERNAL")
-        assert (response.cluster_id, response.controller_id) == (node.cluster_id, 1)
+        response = await ask(describe_cluster, services, request, listener="EXTERNAL")
+        assert (response.cluster_id, response.controller_id) == (services.cluster_id, 1)
         assert [(one.broker_id, one.host) for one in response.brokers] == [(1, "outside")]
         assert response.cluster_authorized_operations > 0
         for kind, code in (
             (2, ErrorCode.MISMATCHED_ENDPOINT_TYPE),
             (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
         ):
-            asked = await ask(describe_cluster, node, DescribeClusterRequest(endpoint_type=kind))
+            asked = await ask(
+                describe_cluster, services, DescribeClusterRequest(endpoint_type=kind)
+            )
             assert asked.error_code == code
 
 
@@ -220,9 +228,9 @@ def from_client(**fields: Any) -> ApiVersionsRequest:
 
 
 async def test_apis_are_those_with_a_handler_and_produce_begins_at_0() -> None:
-    async with broker() as node:
-        node.versions = {ApiKey.METADATA: range(0, 14), ApiKey.PRODUCE: range(3, 14)}
-        response = await ask(api_versions, node, from_client())
+    async with broker() as services:
+        services.versions = {ApiKey.METADATA: range(0, 14), ApiKey.PRODUCE: range(3, 14)}
+        response = await ask(api_versions, services, from_client())
         shown = [(one.api_key, one.min_version, one.max_version) for one in response.api_keys]
         assert shown == [(0, 0, 13), (3, 0, 13)]
 
@@ -236,8 +244,8 @@ OURS = ("oncelog.group.transactions", 1, 1)
 async def test_features_that_begin_at_0_are_kept_from_older_clients(
     version: int, supported: list[tuple[str, int, int]]
 ) -> None:
-    async with broker() as node:
-        response = await ask(api_versions, node, from_client(), version)
+    async with broker() as services:
+        response = await ask(api_versions, services, from_client(), version)
         assert [
             (one.name, one.min_version, one.max_version) for one in response.supported_features
         ] == supported
@@ -249,28 +257,28 @@ async def test_features_that_begin_at_0_are_kept_from_older_clients(
 
 
 async def test_a_version_we_do_not_speak_is_answered_with_those_we_do() -> None:
-    async with broker() as node:
-        response = api_versions.handle(node, context(ApiKey.API_VERSIONS, 99), None)
+    async with broker() as services:
+        response = api_versions.handle(services, context(ApiKey.API_VERSIONS, 99), None)
         assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
         (own,) = response.api_keys
         assert (own.api_key, own.min_version, own.max_version) == (18, 0, 5)
 
 
 async def test_a_client_that_meant_another_broker_is_sent_away() -> None:
-    async with broker() as node:
+    async with broker() as services:
         for wrong in ({"cluster_id": "another"}, {"node_id": 7}):
             request = from_client(**wrong)
-            response = await ask(api_versions, node, request)
+            response = await ask(api_versions, services, request)
             assert response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED
-        right = from_client(cluster_id=node.cluster_id, node_id=1)
-        assert (await ask(api_versions, node, right)).error_code == ErrorCode.NONE
+        right = from_client(cluster_id=services.cluster_id, node_id=1)
+        assert (await ask(api_versions, services, right)).error_code == ErrorCode.NONE
 
 
 async def test_a_client_with_a_name_that_is_none() -> None:
-    async with broker() as node:
+    async with broker() as services:
         request = ApiVersionsRequest(client_software_name="", client_software_version="1")
-        assert (await ask(api_versions, node, request)).error_code == ErrorCode.INVALID_REQUEST
-        assert (await ask(api_versions, node, request, 2)).error_code == ErrorCode.NONE
+        assert (await ask(api_versions, services, request)).error_code == ErrorCode.INVALID_REQUEST
+        assert (await ask(api_versions, services, request, 2)).error_code == ErrorCode.NONE
 
 
 def test_every_handler_here_serves_all_versions_of_its_api() -> None:

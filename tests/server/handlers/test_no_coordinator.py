@@ -11,7 +11,7 @@ import pytest
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import RETRIABLE, ErrorCode
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.group.config import GroupConfig
@@ -48,7 +48,7 @@ TOPIC: Final = "orders"
 NOT_COORDINATOR: Final = ErrorCode.NOT_COORDINATOR
 
 
-def without_internal_topics(node: Node) -> Node:
+def without_internal_topics(services: BrokerServices) -> BrokerServices:
     clock, timers = StillClock(), ManualTimers()
     groups = GroupCoordinator(
         partition_count=lambda: 0,
@@ -67,7 +67,7 @@ def without_internal_topics(node: Node) -> Node:
         monotonic_ms=clock.now_ms,
         max_timeout_ms=900_000,
     )
-    return replace(node, clock=clock, timers=timers, groups=groups, transactions=transactions)
+    return replace(services, clock=clock, timers=timers, groups=groups, transactions=transactions)
 
 
 @pytest.mark.parametrize(
@@ -99,17 +99,19 @@ async def test_a_client_is_told_to_look_for_the_coordinator(
     assert code in RETRIABLE | {ErrorCode.NONE}
     async with broker() as bare:
         await bare.metadata.create_topics([NewTopic(TOPIC)])
-        node = without_internal_topics(bare)
-        node.partitions.add(partition(name=TopicPartition(TOPIC, 0)))
-        answer = await ask(HANDLERS[api], node, request_about(TOPIC), version)
+        services = without_internal_topics(bare)
+        services.partitions.add(partition(name=TopicPartition(TOPIC, 0)))
+        answer = await ask(HANDLERS[api], services, request_about(TOPIC), version)
         assert set(codes(answer)) | {ErrorCode.NONE} == {code, ErrorCode.NONE}
 
 
 async def test_add_offsets_to_txn_has_the_offsets_topic_created() -> None:
     """A producer may come here before any consumer has asked for the group's coordinator."""
     async with broker() as bare:
-        node = without_internal_topics(bare)
-        answer = await ask(HANDLERS[ApiKey.ADD_OFFSETS_TO_TXN], node, add_offsets_request(TOPIC))
+        services = without_internal_topics(bare)
+        answer = await ask(
+            HANDLERS[ApiKey.ADD_OFFSETS_TO_TXN], services, add_offsets_request(TOPIC)
+        )
         assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        await node.metadata.create_missing_topic(CONSUMER_OFFSETS)
-        assert CONSUMER_OFFSETS in node.metadata.image.topics
+        await services.metadata.create_missing_topic(CONSUMER_OFFSETS)
+        assert CONSUMER_OFFSETS in services.metadata.image.topics

@@ -25,7 +25,7 @@ from oncelog_protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.handlers import describe_groups, offset_commit, offset_delete, offset_fetch
 from oncelog_server.handlers.offset_commit import PART
@@ -44,30 +44,32 @@ class Clock:
 
 
 @asynccontextmanager
-async def node_with_offsets() -> AsyncIterator[Node]:
+async def node_with_offsets() -> AsyncIterator[BrokerServices]:
     """A group has committed 7 of two topics; then the client loses its rights to one of them."""
     world = World()
     async with broker() as bare:
         await bare.metadata.create_topics([NewTopic(OPEN), NewTopic(SECRET)])
         clock: Any = Clock(world)
-        node = replace(bare, groups=world.groups, clock=clock)
+        services = replace(bare, groups=world.groups, clock=clock)
         partitions = [OffsetCommitRequestPartition(0, 7)]
         topics = [OffsetCommitRequestTopic(name, partitions=partitions) for name in (OPEN, SECRET)]
         request = OffsetCommitRequest("group", -1, topics=topics)
-        answer = await ask(offset_commit, node, request, BY_NAME)
+        answer = await ask(offset_commit, services, request, BY_NAME)
         assert {topic.partitions[0].error_code for topic in answer.topics} == {ErrorCode.NONE}
         denied = Denying((Operation.DESCRIBE, SECRET), (Operation.READ, SECRET))
-        yield replace(node, authorizer=denied)
+        yield replace(services, authorizer=denied)
 
 
-async def fetched(node: Node, topics: list[str] | None, version: int) -> dict[str, tuple[int, int]]:
+async def fetched(
+    services: BrokerServices, topics: list[str] | None, version: int
+) -> dict[str, tuple[int, int]]:
     """Topic -> (error, offset)."""
-    images = node.metadata.image.topics
+    images = services.metadata.image.topics
     wanted = None
     if topics is not None:
         wanted = [OffsetFetchRequestTopics(name, images[name].id, [0]) for name in topics]
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("group", topics=wanted)])
-    (group,) = (await ask(offset_fetch, node, request, version)).groups
+    (group,) = (await ask(offset_fetch, services, request, version)).groups
     names = {image.id: name for name, image in images.items()}
     return {
         topic.name or names[topic.topic_id]: (
@@ -84,7 +86,7 @@ async def test_offsets_of_very_many_partitions_are_committed_in_parts_and_all_an
         sizes = {"wide": PART + 7, "b": PART, "c": 1}
         await bare.metadata.create_topics([NewTopic(name, size) for name, size in sizes.items()])
         clock: Any = Clock(world)
-        node = replace(bare, groups=world.groups, clock=clock)
+        services = replace(bare, groups=world.groups, clock=clock)
         topics = [
             OffsetCommitRequestTopic(
                 name,
@@ -93,7 +95,7 @@ async def test_offsets_of_very_many_partitions_are_committed_in_parts_and_all_an
             for name, size in sizes.items()
         ]
         request = OffsetCommitRequest("group", -1, topics=topics)
-        answer = await ask(offset_commit, node, request, BY_NAME)
+        answer = await ask(offset_commit, services, request, BY_NAME)
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert {topic.name: topic.partitions for topic in answer.topics} == {
             name: [
@@ -103,7 +105,7 @@ async def test_offsets_of_very_many_partitions_are_committed_in_parts_and_all_an
             for name, size in sizes.items()
         }
         everything = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("group", topics=None)])
-        (group,) = (await ask(offset_fetch, node, everything, BY_NAME)).groups
+        (group,) = (await ask(offset_fetch, services, everything, BY_NAME)).groups
         assert {
             topic.name: [one.committed_offset for one in topic.partitions] for topic in group.topics
         } == {name: [7 + one for one in range(size)] for name, size in sizes.items()}
@@ -111,50 +113,53 @@ async def test_offsets_of_very_many_partitions_are_committed_in_parts_and_all_an
 
 async def test_offsets_of_a_topic_that_may_not_be_seen_are_not_told() -> None:
     denied = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)
-    async with node_with_offsets() as node:
+    async with node_with_offsets() as services:
         for version in (BY_NAME, 10):
-            assert await fetched(node, [SECRET, OPEN], version) == {OPEN: (0, 7), SECRET: denied}
-            assert await fetched(node, None, version) == {OPEN: (0, 7)}
+            assert await fetched(services, [SECRET, OPEN], version) == {
+                OPEN: (0, 7),
+                SECRET: denied,
+            }
+            assert await fetched(services, None, version) == {OPEN: (0, 7)}
 
 
 async def test_offsets_of_a_topic_that_may_not_be_read_are_not_deleted() -> None:
-    async with node_with_offsets() as node:
+    async with node_with_offsets() as services:
         partitions = [OffsetDeleteRequestPartition(0)]
         names = (SECRET, OPEN, "missing")
         topics = [OffsetDeleteRequestTopic(name, partitions) for name in names]
-        answer = await ask(offset_delete, node, OffsetDeleteRequest("group", topics))
+        answer = await ask(offset_delete, services, OffsetDeleteRequest("group", topics))
         assert answer.error_code == ErrorCode.NONE
         assert {one.name: one.partitions[0].error_code for one in answer.topics} == {
             OPEN: ErrorCode.NONE,
             SECRET: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
             "missing": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         }
-        everything = replace(node, authorizer=AllowAll())
+        everything = replace(services, authorizer=AllowAll())
         assert await fetched(everything, None, BY_NAME) == {SECRET: (0, 7)}
 
 
 async def test_offsets_go_with_their_topic_and_a_new_one_of_its_name_has_none() -> None:
     async with node_with_offsets() as denied:
-        node = replace(denied, authorizer=AllowAll())
-        node.metadata.subscribe(node.groups.follow)
-        await node.metadata.delete_topics([SECRET])
-        await node.metadata.create_topics([NewTopic(SECRET)])
-        assert await fetched(node, None, BY_NAME) == {OPEN: (0, 7)}
+        services = replace(denied, authorizer=AllowAll())
+        services.metadata.subscribe(services.groups.follow)
+        await services.metadata.delete_topics([SECRET])
+        await services.metadata.create_topics([NewTopic(SECRET)])
+        assert await fetched(services, None, BY_NAME) == {OPEN: (0, 7)}
 
 
 async def test_all_offsets_of_a_group_are_told_once_however_often_it_is_named() -> None:
-    async with node_with_offsets() as node:
+    async with node_with_offsets() as services:
         everything = OffsetFetchRequestGroup("group", topics=None)
         one = OffsetFetchRequestGroup(
             "group", topics=[OffsetFetchRequestTopics(OPEN, partition_indexes=[0])]
         )
         request = OffsetFetchRequest(groups=[everything, everything, one, one, everything])
-        groups = (await ask(offset_fetch, node, request, BY_NAME)).groups
+        groups = (await ask(offset_fetch, services, request, BY_NAME)).groups
         assert [group.topics[0].partitions[0].committed_offset for group in groups] == [7, 7, 7]
 
 
 async def test_a_group_is_described_once_however_often_it_is_named() -> None:
-    async with node_with_offsets() as node:
+    async with node_with_offsets() as services:
         request = DescribeGroupsRequest(groups=["group", "other", "group", "group"])
-        groups = (await ask(describe_groups, node, request)).groups
+        groups = (await ask(describe_groups, services, request)).groups
         assert [group.group_id for group in groups] == ["group", "other"]

@@ -34,10 +34,10 @@ async def test_h51_M30_no_client_id_opens_an_internal_topic(topic: str, client_i
     asker = msgspec.structs.replace(context(produce.API, 12), client_id=client_id)
     data = [PartitionProduceData(0, batch())]
     request = ProduceRequest(acks=-1, topic_data=[TopicProduceData(topic, partition_data=data)])
-    async with broker() as node:
-        node.partitions.add(found)
-        node = replace(node, clock=StillClock(), transactions=UNASKED)
-        answer: Any = produce.handle(node, asker, request)
+    async with broker() as services:
+        services.partitions.add(found)
+        services = replace(services, clock=StillClock(), transactions=UNASKED)
+        answer: Any = produce.handle(services, asker, request)
     (refused,) = answer.responses[0].partition_responses
     assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert found.log.log_end_offset == 0

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.init_producer_id import AssignedTopic, InitProducerIdRequest
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.handlers import init_producer_id
 from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
 from tests.server.handlers.nodes import StillClock, ask, broker
@@ -15,13 +15,13 @@ from tests.server.transaction.grouped.test_coordinator import SHARDS, named
 from tests.server.transaction.world import A0, GROUP, World
 
 
-async def code_of(node: Node, request: InitProducerIdRequest) -> ErrorCode:
-    return ErrorCode((await ask(init_producer_id, node, request)).error_code)
+async def code_of(services: BrokerServices, request: InitProducerIdRequest) -> ErrorCode:
+    return ErrorCode((await ask(init_producer_id, services, request)).error_code)
 
 
-def limited(node: Node, world: World, limit: int) -> Node:
+def limited(services: BrokerServices, world: World, limit: int) -> BrokerServices:
     return replace(
-        node,
+        services,
         clock=StillClock(),
         transactions=world.transactions,
         groups=world.groups,
@@ -30,44 +30,44 @@ def limited(node: Node, world: World, limit: int) -> Node:
 
 
 async def test_h60_a_refused_call_costs_nothing_and_a_new_id_does() -> None:
-    async with broker() as node:
-        node = limited(node, World(), 2)
+    async with broker() as services:
+        services = limited(services, World(), 2)
         for _ in range(5):
-            refused = await code_of(node, InitProducerIdRequest("t", 0))
+            refused = await code_of(services, InitProducerIdRequest("t", 0))
             assert refused is ErrorCode.INVALID_TRANSACTION_TIMEOUT
-        codes = [await code_of(node, InitProducerIdRequest(f"t{n}", 1_000)) for n in range(3)]
+        codes = [await code_of(services, InitProducerIdRequest(f"t{n}", 1_000)) for n in range(3)]
         assert codes == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.POLICY_VIOLATION]
-        assert await code_of(node, InitProducerIdRequest("t0", 1_000)) is ErrorCode.NONE
+        assert await code_of(services, InitProducerIdRequest("t0", 1_000)) is ErrorCode.NONE
 
 
 async def test_h60_a_coordinator_that_is_not_there_costs_nothing() -> None:
-    async with broker() as node:
+    async with broker() as services:
         world = World(shards=SHARDS)
         name = named(elsewhere=True)
-        node = limited(node, world, 1)
+        services = limited(services, world, 1)
         own, _ = world.transactions.owner(name)
         world.transactions.resign(own)
         request = joining(name)
         for _ in range(3):
-            assert await code_of(node, request) is ErrorCode.NOT_COORDINATOR
+            assert await code_of(services, request) is ErrorCode.NOT_COORDINATOR
         world.transactions.lead(world.partitions[world.transaction_logs[own]])
-        assert await code_of(node, request) is ErrorCode.NONE
+        assert await code_of(services, request) is ErrorCode.NONE
 
 
 async def test_h60_to_be_told_to_come_back_costs_nothing() -> None:
     """An id that moves to its group is asked for until what it has open is aborted."""
-    async with broker() as node:
+    async with broker() as services:
         world = World(shards=SHARDS)
         name = named(elsewhere=True)
         world.produce(world.producer(name), A0, 0, transactional_id=name)
         world.scene.leaderless.add(A0)
-        node = limited(node, world, 1)
+        services = limited(services, world, 1)
         for _ in range(3):
-            assert await code_of(node, joining(name)) is ErrorCode.CONCURRENT_TRANSACTIONS
+            assert await code_of(services, joining(name)) is ErrorCode.CONCURRENT_TRANSACTIONS
         world.scene.leaderless.clear()
         world.settle(5_000)
-        assert await code_of(node, joining(name)) is ErrorCode.NONE
-        assert await code_of(node, joining("another")) is ErrorCode.POLICY_VIOLATION
+        assert await code_of(services, joining(name)) is ErrorCode.NONE
+        assert await code_of(services, joining("another")) is ErrorCode.POLICY_VIOLATION
 
 
 def joining(transactional_id: str) -> InitProducerIdRequest:

@@ -43,12 +43,12 @@ def orders(**fields: Any) -> CreatableTopic:
 
 @pytest.mark.parametrize("version", create_topics.VERSIONS)
 async def test_a_topic_is_created_in_every_version(version: int) -> None:
-    async with broker() as node:
+    async with broker() as services:
         config = CreatableTopicConfig("retention.ms", "5")
         request = CreateTopicsRequest([orders(configs=[config])])
-        (result,) = (await ask(create_topics, node, request, version)).topics
+        (result,) = (await ask(create_topics, services, request, version)).topics
         assert (result.name, result.error_code, result.error_message) == ("orders", 0, None)
-        topic = node.metadata.image.topics["orders"]
+        topic = services.metadata.image.topics["orders"]
         assert (len(topic.partitions), topic.settings) == (3, {"retention.ms": "5"})
         if version >= 5:
             assert (result.num_partitions, result.replication_factor) == (3, 1)
@@ -60,7 +60,7 @@ async def test_a_topic_is_created_in_every_version(version: int) -> None:
 
 
 async def test_each_topic_has_its_own_outcome() -> None:
-    async with broker() as node:
+    async with broker() as services:
         twice = orders(name="twice")
         config = CreatableTopicConfig("retention.ms", "5")
         request = CreateTopicsRequest(
@@ -79,7 +79,7 @@ async def test_each_topic_has_its_own_outcome() -> None:
                 ),
             ]
         )
-        response = await ask(create_topics, node, request)
+        response = await ask(create_topics, services, request)
         assert {one.name: one.error_code for one in response.topics} == {
             "twice": ErrorCode.INVALID_REQUEST,
             "orders": ErrorCode.NONE,
@@ -88,24 +88,24 @@ async def test_each_topic_has_its_own_outcome() -> None:
             "confused": ErrorCode.INVALID_REQUEST,
             "manual": ErrorCode.NONE,
         }
-        assert set(node.metadata.image.topics) == {"orders", "manual"}
+        assert set(services.metadata.image.topics) == {"orders", "manual"}
 
 
 async def test_to_validate_creates_nothing() -> None:
-    async with broker() as node:
-        response = await ask(create_topics, node, CreateTopicsRequest([orders()], 0, True))
+    async with broker() as services:
+        response = await ask(create_topics, services, CreateTopicsRequest([orders()], 0, True))
         assert response.topics[0].error_code == ErrorCode.NONE
-        assert not node.metadata.image.topics
+        assert not services.metadata.image.topics
 
 
 async def test_who_may_create_and_who_may_see_the_settings() -> None:
     nobody = Denying((Operation.CREATE, "orders"), (Operation.CREATE, "kafka-cluster"))
-    async with broker(authorizer=nobody) as node:
-        (result,) = (await ask(create_topics, node, CreateTopicsRequest([orders()]))).topics
+    async with broker(authorizer=nobody) as services:
+        (result,) = (await ask(create_topics, services, CreateTopicsRequest([orders()]))).topics
         assert result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     blind = Denying((Operation.DESCRIBE_CONFIGS, "orders"))
-    async with broker(authorizer=blind) as node:
-        (result,) = (await ask(create_topics, node, CreateTopicsRequest([orders()]))).topics
+    async with broker(authorizer=blind) as services:
+        (result,) = (await ask(create_topics, services, CreateTopicsRequest([orders()]))).topics
         assert result.error_code == ErrorCode.NONE
         assert result.topic_config_error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert not result.configs
@@ -113,28 +113,28 @@ async def test_who_may_create_and_who_may_see_the_settings() -> None:
 
 @pytest.mark.parametrize("version", delete_topics.VERSIONS)
 async def test_topics_are_deleted_by_name_and_by_id(version: int) -> None:
-    async with broker() as node:
-        await node.metadata.create_topics([NewTopic("a"), NewTopic("b")])
-        known = node.metadata.image.topics["b"].id
+    async with broker() as services:
+        await services.metadata.create_topics([NewTopic("a"), NewTopic("b")])
+        known = services.metadata.image.topics["b"].id
         if version < 6:
             request = DeleteTopicsRequest(topic_names=["a", "b", "none"])
         else:
             request = DeleteTopicsRequest(
                 [DeleteTopicState("a"), DeleteTopicState(None, known), DeleteTopicState("none")]
             )
-        response = await ask(delete_topics, node, request, version)
+        response = await ask(delete_topics, services, request, version)
         assert {one.name: one.error_code for one in response.responses} == {
             "a": ErrorCode.NONE,
             "b": ErrorCode.NONE,
             "none": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         }
-        assert not node.metadata.image.topics
+        assert not services.metadata.image.topics
 
 
 async def test_deletions_that_are_no_requests() -> None:
-    async with broker() as node:
-        await node.metadata.create_topics([NewTopic("a"), NewTopic("b")])
-        known = node.metadata.image.topics["b"].id
+    async with broker() as services:
+        await services.metadata.create_topics([NewTopic("a"), NewTopic("b")])
+        known = services.metadata.image.topics["b"].id
         request = DeleteTopicsRequest(
             [
                 DeleteTopicState(),
@@ -146,20 +146,20 @@ async def test_deletions_that_are_no_requests() -> None:
                 DeleteTopicState(None, known),
             ]
         )
-        response = await ask(delete_topics, node, request)
+        response = await ask(delete_topics, services, request)
         codes = sorted(one.error_code for one in response.responses)
         assert codes == [0, 42, 42, 42, 42, ErrorCode.UNKNOWN_TOPIC_ID]
-        assert set(node.metadata.image.topics) == {"a"}
+        assert set(services.metadata.image.topics) == {"a"}
 
 
 @pytest.mark.parametrize(
     ("version", "code"), [(2, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)]
 )
 async def test_deletion_that_is_switched_off(version: int, code: ErrorCode) -> None:
-    async with broker(Settings(delete_topic_enable=False)) as node:
-        await node.metadata.create_topics([NewTopic("a")])
+    async with broker(Settings(delete_topic_enable=False)) as services:
+        await services.metadata.create_topics([NewTopic("a")])
         request = DeleteTopicsRequest(topic_names=["a"])
-        (result,) = (await ask(delete_topics, node, request, version)).responses
+        (result,) = (await ask(delete_topics, services, request, version)).responses
         assert result.error_code == code
 
 
@@ -169,18 +169,18 @@ async def test_who_may_not_see_a_topic_does_not_learn_whether_it_is_there() -> N
         (Operation.DESCRIBE, "none"),
         (Operation.DELETE, "kafka-cluster"),
     )
-    async with broker(authorizer=denied) as node:
-        await node.metadata.create_topics([NewTopic("secret")])
+    async with broker(authorizer=denied) as services:
+        await services.metadata.create_topics([NewTopic("secret")])
         request = DeleteTopicsRequest([DeleteTopicState("secret"), DeleteTopicState("none")])
-        response = await ask(delete_topics, node, request)
+        response = await ask(delete_topics, services, request)
         codes = {one.error_code for one in response.responses}
         assert codes == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
 
 @pytest.mark.parametrize("version", create_partitions.VERSIONS)
 async def test_partitions_are_added(version: int) -> None:
-    async with broker() as node:
-        await node.metadata.create_topics([NewTopic("a"), NewTopic("b", 2), NewTopic("c")])
+    async with broker() as services:
+        await services.metadata.create_topics([NewTopic("a"), NewTopic("b", 2), NewTopic("c")])
         manual = [CreatePartitionsAssignment([1])]
         twice = CreatePartitionsTopic("twice", 2, None)
         request = CreatePartitionsRequest(
@@ -193,7 +193,7 @@ async def test_partitions_are_added(version: int) -> None:
                 twice,
             ]
         )
-        response = await ask(create_partitions, node, request, version)
+        response = await ask(create_partitions, services, request, version)
         assert {one.name: one.error_code for one in response.results} == {
             "a": ErrorCode.NONE,
             "b": ErrorCode.INVALID_PARTITIONS,
@@ -201,15 +201,17 @@ async def test_partitions_are_added(version: int) -> None:
             "none": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             "twice": ErrorCode.INVALID_REQUEST,
         }
-        topics = node.metadata.image.topics
+        topics = services.metadata.image.topics
         assert [len(topics[name].partitions) for name in "abc"] == [3, 2, 2]
 
 
 @pytest.mark.parametrize("version", describe_log_dirs.VERSIONS)
 async def test_the_data_directory_is_described(version: int) -> None:
-    async with broker(Settings(log_dirs=(".",))) as node:
+    async with broker(Settings(log_dirs=(".",))) as services:
         for topics in (None, [DescribableLogDirTopic("none", [0])]):
-            response = await ask(describe_log_dirs, node, DescribeLogDirsRequest(topics), version)
+            response = await ask(
+                describe_log_dirs, services, DescribeLogDirsRequest(topics), version
+            )
             (directory,) = response.results
             assert directory.log_dir.startswith("/")
             assert directory.topics == []
@@ -218,8 +220,8 @@ async def test_the_data_directory_is_described(version: int) -> None:
 
 
 async def test_a_directory_that_is_not_there_has_no_size() -> None:
-    async with broker(Settings(log_dirs=("./no-such-directory",))) as node:
-        response = await ask(describe_log_dirs, node, DescribeLogDirsRequest(None))
+    async with broker(Settings(log_dirs=("./no-such-directory",))) as services:
+        response = await ask(describe_log_dirs, services, DescribeLogDirsRequest(None))
         assert response.results[0].total_bytes == -1
 
 

@@ -15,7 +15,7 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.coordinator.routing import partition_for
 from oncelog_server.deferred import Deferred
@@ -42,7 +42,7 @@ Who = tuple[int, int]
 
 
 @asynccontextmanager
-async def flushing() -> AsyncIterator[tuple[World, Node]]:
+async def flushing() -> AsyncIterator[tuple[World, BrokerServices]]:
     """A broker that answers when the disk has it."""
     world = World(flush_on_ack=True, shards=SHARDS)
     async with broker() as bare:
@@ -54,12 +54,14 @@ async def flushing() -> AsyncIterator[tuple[World, Node]]:
         )
 
 
-def commit(node: Node, transactional_id: str, who: Who, offset: int, version: int) -> Any:
+def commit(
+    services: BrokerServices, transactional_id: str, who: Who, offset: int, version: int
+) -> Any:
     """One offset of the input; the answer, or the Deferred of it."""
     partitions = [TxnOffsetCommitRequestPartition(0, offset)]
     topics = [TxnOffsetCommitRequestTopic(INPUT, partitions=partitions)]
     request = TxnOffsetCommitRequest(transactional_id, GROUP, *who, topics=topics)
-    return txn_offset_commit.handle(node, context(txn_offset_commit.API, version), request)
+    return txn_offset_commit.handle(services, context(txn_offset_commit.API, version), request)
 
 
 def code_of(answer: Any) -> ErrorCode:
@@ -82,15 +84,17 @@ def is_open(world: World) -> bool:
     return log.last_stable_offset < log.high_watermark
 
 
-def waiting_for_the_older(world: World, node: Node, version: int) -> tuple[Who, Deferred[Any]]:
+def waiting_for_the_older(
+    world: World, services: BrokerServices, version: int
+) -> tuple[Who, Deferred[Any]]:
     """The newer producer's commit waits for the abort of the older one, in whose partition of
     `__transaction_state` the disk is slower than in its own."""
     older, newer = begun(world, OLDER), begun(world, NEWER)
-    answer = commit(node, OLDER, older, 5, version)
+    answer = commit(services, OLDER, older, 5, version)
     world.settle()
     assert code_of(answer) is ErrorCode.NONE
     world.slow.add(world.transaction_logs[0])
-    waiting = commit(node, NEWER, newer, 7, version)
+    waiting = commit(services, NEWER, newer, 7, version)
     assert isinstance(waiting, Deferred)
     assert not waiting.done
     return newer, waiting
@@ -104,8 +108,8 @@ async def test_r12_what_was_ended_while_older_ones_are_aborted_gets_no_offsets(
     version: int, code: ErrorCode
 ) -> None:
     """It was verified before. They would be pending for ever: no marker is owed any more."""
-    async with flushing() as (world, node):
-        newer, waiting = waiting_for_the_older(world, node, version)
+    async with flushing() as (world, services):
+        newer, waiting = waiting_for_the_older(world, services, version)
         ended = world.end(newer, True, transactional_id=NEWER, bumps_epoch=False)
         world.settle()
         assert value_of(ended).code is ErrorCode.NONE
@@ -119,8 +123,8 @@ async def test_r12_what_was_ended_while_older_ones_are_aborted_gets_no_offsets(
 
 
 async def test_r12_nor_does_the_next_one_of_the_same_producer() -> None:
-    async with flushing() as (world, node):
-        newer, waiting = waiting_for_the_older(world, node, 4)
+    async with flushing() as (world, services):
+        newer, waiting = waiting_for_the_older(world, services, 4)
         ended = world.end(newer, True, transactional_id=NEWER, bumps_epoch=False)
         world.settle()
         assert value_of(ended).code is ErrorCode.NONE
@@ -134,8 +138,8 @@ async def test_r12_nor_does_the_next_one_of_the_same_producer() -> None:
 
 
 async def test_without_an_end_they_are_staged_once_the_older_ones_are_aborted() -> None:
-    async with flushing() as (world, node):
-        newer, waiting = waiting_for_the_older(world, node, 4)
+    async with flushing() as (world, services):
+        newer, waiting = waiting_for_the_older(world, services, 4)
         world.hurry()
         world.settle()
         assert code_of(waiting) is ErrorCode.NONE
@@ -150,16 +154,16 @@ async def test_without_an_end_they_are_staged_once_the_older_ones_are_aborted() 
 
 async def test_who_gives_way_to_an_older_commit_is_told_why() -> None:
     """The older transaction is decided already, and its marker cannot be written yet."""
-    async with flushing() as (world, node):
+    async with flushing() as (world, services):
         older, newer = begun(world, OLDER), begun(world, NEWER)
-        answer = commit(node, OLDER, older, 5, 4)
+        answer = commit(services, OLDER, older, 5, 4)
         world.settle()
         assert code_of(answer) is ErrorCode.NONE
         world.scene.leaderless.add(OFFSETS)
         world.end(older, True, transactional_id=OLDER, bumps_epoch=False)
         world.settle()
         for _ in range(2):
-            refused = commit(node, NEWER, newer, 7, 4)
+            refused = commit(services, NEWER, newer, 7, 4)
             assert code_of(refused) is ErrorCode.INVALID_PRODUCER_EPOCH
         (fence,) = world.transactions.find(NEWER).fences
         assert (fence.cause, fence.refusals) == (FenceCause.CONCURRENT_COMMIT, 2)

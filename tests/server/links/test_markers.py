@@ -16,7 +16,7 @@ from oncelog_server.clock import SystemClock
 from oncelog_server.cluster.image import BrokerImage, ClusterImage
 from oncelog_server.cluster.records import EndpointRecord
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
-from oncelog_server.environment import OsMachine
+from oncelog_server.environment import OsEnvironment
 from oncelog_server.links.markers import MarkerLink, RemoteMarkers
 from oncelog_server.loop_timers import LoopTimers
 from oncelog_server.settings.model import Settings
@@ -51,11 +51,11 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
         num_partitions=3,
         transaction_state_log_num_partitions=1,
     )
-    broker = Broker(settings, OsMachine(settings.data_directory))
+    broker = Broker(settings, OsEnvironment(settings.data_directory))
     await broker.start()
     await broker.metadata.create_missing_topic("topic")
     await broker.metadata.create_missing_topic(TRANSACTION_STATE)
-    while broker.node.new_producer_id() < PRODUCER_ID:
+    while broker.services.new_producer_id() < PRODUCER_ID:
         pass  # an id that was never given out is refused
     yield broker
     await broker.stop()

@@ -51,15 +51,21 @@ def world() -> World:
 @pytest.fixture
 async def page(world: World) -> AsyncIterator[Page]:
     world.produce(world.producer(), DATA[0], 0)
-    async with broker() as node:
-        node.clock = StillClock()
-        node.transactions, node.groups = world.transactions, world.groups
-        node.fetch_sessions = FetchSessions(10, lambda: 1)
+    async with broker() as services:
+        services.clock = StillClock()
+        services.transactions, services.groups = world.transactions, world.groups
+        services.fetch_sessions = FetchSessions(10, lambda: 1)
         for partition in world.partitions.values():
-            node.partitions.add(partition)
-        lag = GroupLag(node.groups, node.partitions)
+            services.partitions.add(partition)
+        lag = GroupLag(services.groups, services.partitions)
         yield Page(
-            node, Counted(), Counted(), Compacting, 1_000, lambda: ProcessFigures(2_000, 0.5), lag
+            services,
+            Counted(),
+            Counted(),
+            Compacting,
+            1_000,
+            lambda: ProcessFigures(2_000, 0.5),
+            lag,
         )
 
 
@@ -102,13 +108,13 @@ async def test_the_slices_are_the_page(page: Page) -> None:
 
 async def test_a_partition_this_broker_cannot_serve_counts_as_offline(page: Page) -> None:
     """As Metadata shows it: without a leader."""
-    metadata = page.node.metadata
+    metadata = page.services.metadata
     await metadata.create_topics([NewTopic("broken", partitions=3)])
     assert scraped(page.lines()).value(metrics.OFFLINE_PARTITIONS.name) == 0
-    page.node.partitions.add_offline(TopicPartition("broken", 1), "corrupt")
+    page.services.partitions.add_offline(TopicPartition("broken", 1), "corrupt")
     assert scraped(page.lines()).value(metrics.OFFLINE_PARTITIONS.name) == 1
-    shown = [one.leader for one in partition_states(page.node, metadata.image.topics["broken"])]
-    assert shown == [page.node.broker_id, NO_LEADER, page.node.broker_id]
+    shown = [one.leader for one in partition_states(page.services, metadata.image.topics["broken"])]
+    assert shown == [page.services.broker_id, NO_LEADER, page.services.broker_id]
 
 
 async def test_no_line_of_a_large_page_is_made_of_very_many_things(
@@ -119,10 +125,10 @@ async def test_no_line_of_a_large_page_is_made_of_very_many_things(
     wide = [TopicPartition("wide", number) for number in range(count)]
     for name in wide:
         world.partitions[name] = world._open(name)
-        page.node.partitions.add(world.partitions[name])
-    await page.node.metadata.create_topics([NewTopic("wide", count)])
+        page.services.partitions.add(world.partitions[name])
+    await page.services.metadata.create_topics([NewTopic("wide", count)])
     value = CommittedOffset(0, 0, "", 0, None, 0)
-    (shard,) = page.node.groups.shards()
+    (shard,) = page.services.groups.shards()
     for name in wide:
         shard.table.offsets.commit("g", *name, value)
     producer = world.producer()
@@ -140,7 +146,7 @@ async def test_offsets_that_are_committed_while_a_page_is_made_do_not_break_it(
     page: Page, world: World
 ) -> None:
     value = CommittedOffset(0, 0, "", 0, None, 0)
-    (shard,) = page.node.groups.shards()
+    (shard,) = page.services.groups.shards()
     shard.table.offsets.commit("g", *DATA[0], value)
     lines = []
     for at, line in enumerate(page.lines()):
@@ -155,6 +161,6 @@ async def test_a_coordinator_that_goes_while_a_page_is_made_does_not_break_it(pa
     lines = []
     for line in page.lines():
         lines.append(line)
-        page.node.transactions.resign(0)
-        page.node.groups.resign(0)
+        page.services.transactions.resign(0)
+        page.services.groups.resign(0)
     assert scraped(lines).value(metrics.GROUPS.name) == 0

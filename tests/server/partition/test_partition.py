@@ -243,14 +243,14 @@ def test_an_open_transaction_is_that_of_this_epoch() -> None:
 @pytest.mark.parametrize("how", ["committed", "failed"])
 def test_who_waits_for_an_acknowledgement_and_raises_keeps_no_reader_waiting(how: str) -> None:
     one = partition()
-    poked: list[None] = []
+    woken: list[None] = []
 
     def raising(code: ErrorCode) -> None:
         raise LookupError(code)
 
     one.when_committed(1, raising)
-    one.read_waiters.add(lambda: poked.append(None))
+    one.read_waiters.add(lambda: woken.append(None))
     tell = partial(one.append, batch(), now_ms=NOW_MS)
     with pytest.raises(LookupError):
         one.fail("a disk") if how == "failed" else tell()
-    assert poked == [None]
+    assert woken == [None]

@@ -41,22 +41,22 @@ def test_one_that_waits_again_while_it_is_told_waits_for_what_comes_next() -> No
 
 
 def test_readers_are_poked_in_the_order_they_came_until_they_leave() -> None:
-    poked: list[str] = []
+    woken: list[str] = []
     waiters = ReadWaiters()
     assert not waiters
 
     def first() -> None:
-        poked.append("first")
+        woken.append("first")
         waiters.discard(second)
 
     def second() -> None:
-        poked.append("second")
+        woken.append("second")
 
     waiters.add(first)
     waiters.add(second)
-    waiters.poke_all()
-    waiters.poke_all()
-    assert poked == ["first", "second", "first"]
+    waiters.wake_all()
+    waiters.wake_all()
+    assert woken == ["first", "second", "first"]
     waiters.discard(first)
     waiters.discard(first)
     assert not waiters
@@ -92,14 +92,14 @@ def test_one_that_raises_keeps_nobody_else_waiting(how: str) -> None:
 
 
 def test_a_reader_that_raises_keeps_no_other_from_being_poked() -> None:
-    poked: list[str] = []
+    woken: list[str] = []
     waiters = ReadWaiters()
 
     def broken() -> None:
         raise LookupError
 
     waiters.add(broken)
-    waiters.add(lambda: poked.append("second"))
+    waiters.add(lambda: woken.append("second"))
     with pytest.raises(LookupError):
-        waiters.poke_all()
-    assert poked == ["second"]
+        waiters.wake_all()
+    assert woken == ["second"]

@@ -10,7 +10,7 @@ from oncelog_server.cluster.image import ClusterImage, PartitionImage, TopicImag
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.listing_error import untold
+from oncelog_server.transaction.listing_error import listing_error
 from tests.server.transaction.world import TXN_LOG, World
 
 HERE, OTHER, NOBODY = 1, 2, -1
@@ -27,7 +27,7 @@ def image(*leaders: int) -> ClusterImage:
 
 
 def told(world: World, cluster: ClusterImage, partitions: Partitions) -> ErrorCode:
-    return untold(cluster, HERE, partitions, world.transactions.runtime)
+    return listing_error(cluster, HERE, partitions, world.transactions.runtime)
 
 
 @pytest.mark.parametrize(

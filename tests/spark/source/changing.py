@@ -118,10 +118,13 @@ def create_compacted(log: Topics, topic: str, *, keys: int, records: int) -> Non
     """A topic of one partition with `records` records of `keys` keys, of which compaction has
     removed some."""
     log.create(topic, 1, COMPACTED)
-    chance = random.Random(0)
+    randomness = random.Random(0)
     log.append(
         topic,
-        [Row(chance.randbytes(RECORD_BYTES), b"%d" % (number % keys)) for number in range(records)],
+        [
+            Row(randomness.randbytes(RECORD_BYTES), b"%d" % (number % keys))
+            for number in range(records)
+        ],
     )
     deadline = time.monotonic() + DEADLINE_S
     while len(log.read(topic)) == records:

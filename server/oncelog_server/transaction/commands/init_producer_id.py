@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordinator.shard import Decision
 from oncelog_server.transaction.caller import Caller, client_of, is_admin_tool
-from oncelog_server.transaction.caller_role import Asker, who_asks
+from oncelog_server.transaction.caller_role import CallerRole, caller_role
 from oncelog_server.transaction.commands.fencing import fence
 from oncelog_server.transaction.commands.keep_prepared import keep
 from oncelog_server.transaction.fences import Reason, taken_over_by
@@ -76,11 +76,11 @@ def decide_init_producer_id(
     metadata = live.metadata
     if live.is_busy:
         return Decision(BUSY)
-    asker = who_asks(metadata, command.producer_id, command.producer_epoch)
+    role = caller_role(metadata, command.producer_id, command.producer_epoch)
     verdict = INIT_PRODUCER_ID.get(metadata.state)
     if (
         verdict is Verdict.FENCE
-        and asker is Asker.LAST
+        and role is CallerRole.PREVIOUS_EPOCH
         and not (command.keep_prepared and metadata.is_kept)
     ):
         # A late call of its own past.
@@ -89,22 +89,22 @@ def decide_init_producer_id(
         return keep(
             shard,
             live,
-            asker,
+            role,
             reason=_reason(command),
             timeout_ms=command.timeout_ms,
             wall_ms=wall_ms,
             new_producer_id=new_producer_id,
         )
     if verdict is Verdict.FENCE:
-        return _end_open(shard, live, command, asker, wall_ms, new_producer_id)
+        return _end_open(shard, live, command, role, wall_ms, new_producer_id)
     if verdict is not Verdict.INITIALISE:
         return Decision(INVALID_STATE)
-    target = _next_epoch(metadata, command, asker, wall_ms, new_producer_id)
+    target = _next_epoch(metadata, command, role, wall_ms, new_producer_id)
     result = TransactionResult(ErrorCode.NONE, target.producer_id, target.producer_epoch)
     decision = shard.decide(live, target, result, TransactionResult)
     # Not before: of an id that cannot be written down nothing is left.
     shard.transactions[command.transactional_id] = live
-    return replace(decision, on_committed=_taken_over(shard, live, command, asker, wall_ms))
+    return replace(decision, on_committed=_taken_over(shard, live, command, role, wall_ms))
 
 
 def refusal(shard: TransactionShard, command: InitProducerId) -> TransactionResult | None:
@@ -117,7 +117,7 @@ def refusal(shard: TransactionShard, command: InitProducerId) -> TransactionResu
     live = shard.get(command.transactional_id)
     if live is None or live.is_busy:
         return None
-    if who_asks(live.metadata, command.producer_id, command.producer_epoch) is Asker.STRANGER:
+    if caller_role(live.metadata, command.producer_id, command.producer_epoch) is CallerRole.FENCED:
         return shard.refuse(live, command.producer_id, command.producer_epoch)
     return None
 
@@ -126,7 +126,7 @@ def _end_open(
     shard: TransactionShard,
     live: LiveTransaction,
     command: InitProducerId,
-    asker: Asker,
+    role: CallerRole,
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
@@ -135,7 +135,7 @@ def _end_open(
     The caller comes back when the abort is done. A newer producer gets one more epoch then; the one
     that asked by its name gets this one.
     """
-    by_its_own = asker is Asker.CURRENT
+    by_its_own = role is CallerRole.CURRENT
     return fence(
         shard,
         live,
@@ -155,7 +155,7 @@ def _taken_over(
     shard: TransactionShard,
     live: LiveTransaction,
     command: InitProducerId,
-    asker: Asker,
+    role: CallerRole,
     wall_ms: int,
 ) -> Callable[[], None]:
     """What to do once the caller has the id: remember it, and whom it cut off."""
@@ -172,7 +172,7 @@ def _taken_over(
         )
     )
     cut_off: Callable[[], None] | None = None
-    if asker is Asker.NEWCOMER and metadata.producer_epoch >= 0 and not comes_back:
+    if role is CallerRole.NEW_INSTANCE and metadata.producer_epoch >= 0 and not comes_back:
         cut_off = shard.cut_off(live, _reason(command), wall_ms)
     caller = command.caller
     if command.by_operator or (caller is not None and is_admin_tool(caller)):
@@ -194,7 +194,7 @@ def _is_half_named(command: InitProducerId) -> bool:
 def _next_epoch(
     metadata: TransactionMetadata,
     command: InitProducerId,
-    asker: Asker,
+    role: CallerRole,
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> TransactionMetadata:
@@ -208,12 +208,12 @@ def _next_epoch(
         last_update_ms=wall_ms,
         decided_members=(),
     )
-    if asker is Asker.LAST and metadata.owner[1] <= LAST_PRODUCER_EPOCH:
+    if role is CallerRole.PREVIOUS_EPOCH and metadata.owner[1] <= LAST_PRODUCER_EPOCH:
         # A repeated call whose answer was lost (R14), or a producer whose transaction timed out:
         # the epoch is there already, and may be the last one.
         return empty
     if not metadata.is_epoch_exhausted:
-        owner = metadata.producer_epoch if asker is Asker.CURRENT else NO_PRODUCER_EPOCH
+        owner = metadata.producer_epoch if role is CallerRole.CURRENT else NO_PRODUCER_EPOCH
         return replace(empty, producer_epoch=metadata.producer_epoch + 1, last_producer_epoch=owner)
     return replace(
         empty,
@@ -221,6 +221,6 @@ def _next_epoch(
         previous_producer_id=metadata.producer_id,
         producer_epoch=0,
         last_producer_epoch=(
-            NO_PRODUCER_EPOCH if asker is Asker.NEWCOMER else command.producer_epoch
+            NO_PRODUCER_EPOCH if role is CallerRole.NEW_INSTANCE else command.producer_epoch
         ),
     )

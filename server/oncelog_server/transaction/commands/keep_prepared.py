@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordinator.shard import Decision
 from oncelog_server.transaction.caller import client_of
-from oncelog_server.transaction.caller_role import Asker
+from oncelog_server.transaction.caller_role import CallerRole
 from oncelog_server.transaction.fences import Reason
 from oncelog_server.transaction.metadata import (
     LAST_PRODUCER_EPOCH,
@@ -25,7 +25,7 @@ from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
 def keep(
     shard: TransactionShard,
     live: LiveTransaction,
-    asker: Asker,
+    role: CallerRole,
     *,
     reason: Reason,
     timeout_ms: int,
@@ -38,7 +38,7 @@ def keep(
     A transaction without a time-out never gets one this way: somebody may have voted to commit.
     """
     metadata = live.metadata
-    if asker is Asker.LAST:
+    if role is CallerRole.PREVIOUS_EPOCH:
         # The answer was lost: it is given again.
         return Decision(_kept(metadata))
     owner_id, owner_epoch = metadata.owner
@@ -49,13 +49,13 @@ def keep(
         next_producer_id=new_producer_id() if exhausted else owner_id,
         next_producer_epoch=0 if exhausted else owner_epoch + 1,
         previous_producer_id=owner_id,
-        last_producer_epoch=NO_PRODUCER_EPOCH if asker is Asker.NEWCOMER else owner_epoch,
+        last_producer_epoch=NO_PRODUCER_EPOCH if role is CallerRole.NEW_INSTANCE else owner_epoch,
         timeout_ms=timeout_ms,
         last_update_ms=wall_ms,
     )
     later_ms = timeout_ms - metadata.timeout_ms
     cut_off = None
-    if asker is Asker.NEWCOMER:
+    if role is CallerRole.NEW_INSTANCE:
         cut_off = shard.cut_off(live, reason, wall_ms, aborts=False)
     client = None if reason.by is None else client_of(reason.by)
 

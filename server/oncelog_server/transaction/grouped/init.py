@@ -50,9 +50,9 @@ def decide_init_in_group(
         return Decision(refused), []
     # Before anything is decided: it may be that there is no record of it.
     registration = groups.registration(own_id, membership)
-    in_the_way, doomed = _open_transactions(shard, own_id, membership)
+    conflicting, to_abort = _open_transactions(shard, own_id, membership)
     own = shard.get(own_id)
-    if in_the_way and own is not None and own.metadata.state is not State.ONGOING:
+    if conflicting and own is not None and own.metadata.state is not State.ONGOING:
         mine: Decision[TransactionResult] = Decision(BUSY)
     else:
         mine = decide_init_producer_id(
@@ -64,7 +64,7 @@ def decide_init_in_group(
     # A participant in two-phase commit is only ended by whoever decides it (KIP-939).
     abortable = [
         live
-        for live in (*in_the_way, *doomed)
+        for live in (*conflicting, *to_abort)
         if not live.is_busy and not live.metadata.is_two_phase
     ]
     fences = decide_each(
@@ -75,7 +75,7 @@ def decide_init_in_group(
         ),
         beside=[mine],
     )
-    response = BUSY if in_the_way else mine.response
+    response = BUSY if conflicting else mine.response
     if not (registration or fences or mine.records):
         return Decision(response), []
     ids = [live.metadata.transactional_id for live in abortable]
@@ -172,16 +172,16 @@ def _open_transactions(
 ) -> tuple[list[LiveTransaction], list[LiveTransaction]]:
     """Transactions of others in the group that are not finished: those that have one of the input
     partitions, and others of an older generation."""
-    in_the_way, doomed = [], []
+    conflicting, to_abort = [], []
     for other_id, other in shard.groups.others(membership, own_id):
         live = shard.get(other_id)
         if live is None or not (live.is_busy or live.metadata.state is State.ONGOING):
             continue
         if other.partitions & membership.partitions:
-            in_the_way.append(live)
+            conflicting.append(live)
         elif other.generation_id < membership.generation_id:
-            doomed.append(live)
-    return in_the_way, doomed
+            to_abort.append(live)
+    return conflicting, to_abort
 
 
 def decide_departure(
@@ -198,11 +198,11 @@ def decide_departure(
     reason = taken_over_by(caller)
     if live.metadata.state is State.ONGOING:
         return fence(shard, live, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
-    gone = cut_loose(shard, live, reason, wall_ms=wall_ms)
+    gone = detach(shard, live, reason, wall_ms=wall_ms)
     return together([gone], SUCCESS, also=shard.groups.removal((transactional_id,)))
 
 
-def cut_loose(
+def detach(
     shard: TransactionShard, live: LiveTransaction, reason: Reason, *, wall_ms: int
 ) -> Decision[TransactionResult]:
     """Dead: the next epoch is nobody's, as that of an initialisation whose answer was never

@@ -9,7 +9,7 @@ from oncelog_server.coordinator.shard import Decision
 from oncelog_server.transaction.caller import Caller
 from oncelog_server.transaction.commands.fencing import fence
 from oncelog_server.transaction.fences import FenceCause, Reason
-from oncelog_server.transaction.grouped.init import cut_loose
+from oncelog_server.transaction.grouped.init import detach
 from oncelog_server.transaction.grouped.together import decide_each, together
 from oncelog_server.transaction.results import BUSY, TransactionResult
 from oncelog_server.transaction.shard import TransactionShard
@@ -40,7 +40,7 @@ def decide_start_over(
         return together(fences, BUSY), [one.metadata.transactional_id for one in abortable]
     leaving = set(names[:AT_ONCE])
     gone = decide_each(
-        cut_loose(shard, one, reason, wall_ms=wall_ms)
+        detach(shard, one, reason, wall_ms=wall_ms)
         for one in lives
         if one.metadata.transactional_id in leaving and one.metadata.state is not State.DEAD
     )

@@ -13,7 +13,7 @@ import pytest
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages import describe_topic_partitions
-from oncelog_server.broker_services import Node
+from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.handlers import all_handlers
@@ -103,10 +103,10 @@ class Granting:
     def __init__(self, *rights: Right) -> None:
         self._rights = rights
 
-    def authorise(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
+    def authorize(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
         return (operation, resource.type) in self._rights
 
-    def authorise_any(self, principal: Principal, operation: Operation, type: ResourceType) -> bool:
+    def authorize_any(self, principal: Principal, operation: Operation, type: ResourceType) -> bool:
         return (operation, type) in self._rights
 
 
@@ -228,13 +228,13 @@ OPEN: Final = {
 
 
 @asynccontextmanager
-async def broker_granting(*rights: Right) -> AsyncIterator[Node]:
-    async with broker(authorizer=Granting(*rights)) as node:
-        await node.metadata.create_topics([NewTopic(TOPIC)])
+async def broker_granting(*rights: Right) -> AsyncIterator[BrokerServices]:
+    async with broker(authorizer=Granting(*rights)) as services:
+        await services.metadata.create_topics([NewTopic(TOPIC)])
         untouched: Any = Untouched()
         groups: Any = NoGroups()
         yield replace(
-            node,
+            services,
             clock=StillClock(),
             transactions=untouched,
             groups=groups,
@@ -252,11 +252,11 @@ async def test_a_client_without_the_right_learns_and_changes_nothing(
     denial: Denial, topic: str
 ) -> None:
     """Not even whether the topic exists: the answers are the same."""
-    async with broker_granting(*denial.granted) as node:
-        before = node.metadata.image
-        answer = await ask(HANDLERS[denial.api], node, denial.request(topic), denial.version)
+    async with broker_granting(*denial.granted) as services:
+        before = services.metadata.image
+        answer = await ask(HANDLERS[denial.api], services, denial.request(topic), denial.version)
         assert set(codes(answer)) - {ErrorCode.NONE} == {denial.code}
-        assert node.metadata.image is before
+        assert services.metadata.image is before
 
 
 def test_every_api_is_in_the_table() -> None:
@@ -264,45 +264,45 @@ def test_every_api_is_in_the_table() -> None:
 
 
 async def test_what_a_client_may_not_see_is_left_out_of_lists() -> None:
-    async with broker_granting() as node:
-        everything = await ask(HANDLERS[ApiKey.METADATA], node, metadata_request(None))
+    async with broker_granting() as services:
+        everything = await ask(HANDLERS[ApiKey.METADATA], services, metadata_request(None))
         assert everything.topics == []
-        groups = await ask(HANDLERS[ApiKey.LIST_GROUPS], node, list_groups_request(TOPIC))
+        groups = await ask(HANDLERS[ApiKey.LIST_GROUPS], services, list_groups_request(TOPIC))
         assert groups.groups == []
-        assert await transactional_ids(node) == []
-    async with broker_granting((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)) as node:
-        assert await transactional_ids(node) == ["id"]
+        assert await transactional_ids(services) == []
+    async with broker_granting((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)) as services:
+        assert await transactional_ids(services) == ["id"]
 
 
 async def test_very_many_transactional_ids_are_listed_in_turns() -> None:
     ids = [f"id-{number}" for number in range(3 * PER_TURN + 1)]
-    async with broker_granting((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)) as node:
-        assert await transactional_ids(node, *ids) == ids
-    async with broker_granting() as node:
-        assert await transactional_ids(node, *ids) == []
+    async with broker_granting((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)) as services:
+        assert await transactional_ids(services, *ids) == ids
+    async with broker_granting() as services:
+        assert await transactional_ids(services, *ids) == []
 
 
-async def transactional_ids(node: Node, *ids: str) -> list[str]:
+async def transactional_ids(services: BrokerServices, *ids: str) -> list[str]:
     """What is listed of a coordinator that has these, or one named `id`."""
     one: Any = Transactions(*(ids or ("id",)))
-    node = replace(node, transactions=one)
+    services = replace(services, transactions=one)
     request = list_transactions_request(TOPIC)
-    answer = await ask(HANDLERS[ApiKey.LIST_TRANSACTIONS], node, request)
+    answer = await ask(HANDLERS[ApiKey.LIST_TRANSACTIONS], services, request)
     return [row.transactional_id for row in answer.transaction_states]
 
 
 async def test_a_topic_is_not_created_for_a_client_that_may_only_see_it() -> None:
-    async with broker_granting(DESCRIBE_TOPIC) as node:
+    async with broker_granting(DESCRIBE_TOPIC) as services:
         request = metadata_request("missing")
-        (topic,) = (await ask(HANDLERS[ApiKey.METADATA], node, request)).topics
+        (topic,) = (await ask(HANDLERS[ApiKey.METADATA], services, request)).topics
         assert topic.error_code == TOPIC_DENIED
-        assert "missing" not in node.metadata.image.topics
+        assert "missing" not in services.metadata.image.topics
 
 
 async def test_who_may_write_to_a_topic_may_do_so_idempotently() -> None:
-    async with broker_granting(WRITE_TOPIC) as node:
-        node = replace(node, new_producer_id=lambda: 7)
-        answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], node, idempotent_request(TOPIC))
+    async with broker_granting(WRITE_TOPIC) as services:
+        services = replace(services, new_producer_id=lambda: 7)
+        answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, idempotent_request(TOPIC))
         assert (answer.error_code, answer.producer_id) == (ErrorCode.NONE, 7)
 
 
@@ -310,49 +310,49 @@ async def test_to_write_idempotently_one_question_is_asked_however_many_topics_t
     class Counting(Granting):
         questions = 0
 
-        def authorise(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
+        def authorize(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
             self.questions += 1
-            return super().authorise(principal, operation, resource)
+            return super().authorize(principal, operation, resource)
 
     authorizer = Counting()
-    async with broker(authorizer=authorizer) as node:
-        await node.metadata.create_topics([NewTopic(f"t-{number}") for number in range(20)])
-        answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], node, idempotent_request(TOPIC))
+    async with broker(authorizer=authorizer) as services:
+        await services.metadata.create_topics([NewTopic(f"t-{number}") for number in range(20)])
+        answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, idempotent_request(TOPIC))
         assert answer.error_code == CLUSTER_DENIED
         assert authorizer.questions == 1
 
 
 async def test_who_may_write_to_topics_that_do_not_exist_yet_may_do_so_idempotently() -> None:
-    async with broker(authorizer=Granting(WRITE_TOPIC)) as node:
-        node = replace(node, new_producer_id=lambda: 7, clock=StillClock())
-        answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], node, idempotent_request(TOPIC))
+    async with broker(authorizer=Granting(WRITE_TOPIC)) as services:
+        services = replace(services, new_producer_id=lambda: 7, clock=StillClock())
+        answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, idempotent_request(TOPIC))
         assert (answer.error_code, answer.producer_id) == (ErrorCode.NONE, 7)
 
 
 async def test_who_may_delete_the_cluster_may_delete_its_topics() -> None:
-    async with broker_granting((Operation.DELETE, ResourceType.CLUSTER)) as node:
-        answer = await ask(HANDLERS[ApiKey.DELETE_TOPICS], node, delete_request(TOPIC))
+    async with broker_granting((Operation.DELETE, ResourceType.CLUSTER)) as services:
+        answer = await ask(HANDLERS[ApiKey.DELETE_TOPICS], services, delete_request(TOPIC))
         assert [one.error_code for one in answer.responses] == [ErrorCode.NONE]
-        assert TOPIC not in node.metadata.image.topics
+        assert TOPIC not in services.metadata.image.topics
 
 
 async def test_topics_that_a_client_may_not_see_come_last_in_a_page() -> None:
     class Hiding(Granting):
-        def authorise(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
+        def authorize(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
             return resource.name != "a"
 
-    async with broker(authorizer=Hiding()) as node:
-        await node.metadata.create_topics([NewTopic("a"), NewTopic("b")])
+    async with broker(authorizer=Hiding()) as services:
+        await services.metadata.create_topics([NewTopic("a"), NewTopic("b")])
         request = describe_topic_partitions.DescribeTopicPartitionsRequest(
             [describe_topic_partitions.TopicRequest(name) for name in ("a", "b", "c")], 10
         )
-        answer = await ask(HANDLERS[ApiKey.DESCRIBE_TOPIC_PARTITIONS], node, request)
+        answer = await ask(HANDLERS[ApiKey.DESCRIBE_TOPIC_PARTITIONS], services, request)
         assert [one.name for one in answer.topics] == ["b", "c", "a"]
 
 
 async def test_a_follower_may_ask_for_the_end_of_an_epoch() -> None:
-    async with broker_granting(CLUSTER_ACTION) as node:
-        answer = await ask(HANDLERS[ApiKey.OFFSET_FOR_LEADER_EPOCH], node, epoch_request(TOPIC))
+    async with broker_granting(CLUSTER_ACTION) as services:
+        answer = await ask(HANDLERS[ApiKey.OFFSET_FOR_LEADER_EPOCH], services, epoch_request(TOPIC))
         # Allowed: and then the log is not there in this test.
         assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -366,9 +366,9 @@ async def test_w4_two_phase_commit_needs_the_setting_and_the_right(
     """KIP-939: one code for both, and no state."""
     rights = (WRITE_ID, (Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID))
     settings = Settings(transaction_two_phase_commit_enable=switched_on)
-    async with broker(settings, Granting(*rights[: 1 + may])) as node:
-        node = without_internal_topics(node)
-        answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], node, request_about(TOPIC))
+    async with broker(settings, Granting(*rights[: 1 + may])) as services:
+        services = without_internal_topics(services)
+        answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, request_about(TOPIC))
     # Who is let through meets a broker that is no coordinator.
     allowed = switched_on and may
     assert answer.error_code == (ErrorCode.NOT_COORDINATOR if allowed else ID_DENIED)
